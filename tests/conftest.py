@@ -29,7 +29,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _what_is_said() -> Iterator[None]:
-    """A command that was run in this process set up what is said; the next test begins anew."""
+    """Reset logging: a command that ran in this process configured it."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield

@@ -75,7 +75,7 @@ def test_what_the_page_asks_of_the_log_is_answered(
     assert found == dict.fromkeys(asked, 0)
 
 
-def test_why_a_pod_of_the_second_gang_waits_is_told_as_the_page_shows(folder: Path) -> None:
+def test_why_of_the_second_gang_prints_what_the_page_shows(folder: Path) -> None:
     told = muster("why", "default/evaluate-0", "--log", folder / "first.db").stdout.splitlines()
     lines = shown("muster why")
     begins, ends = lines.index("what pod group default/evaluate has to pass:"), lines.index("...")

@@ -15,7 +15,7 @@ async def test_a_token_that_is_none_is_unauthorized(server: Served) -> None:
             assert watch.status == 401
 
 
-async def test_who_may_not_is_told_what_it_was(server: Served) -> None:
+async def test_a_forbidden_request_gets_403_with_the_resource(server: Served) -> None:
     """Rule K3.9: 403 with what was asked for."""
     async with server.limited() as muster:
         answer = await muster.delete(NODES.object_path("any"))

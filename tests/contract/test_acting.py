@@ -136,7 +136,7 @@ async def test_nothing_is_bound_or_evicted_in_a_namespace_that_is_ending(
     assert code_of(reply) in ("NamespaceTerminating", "Conflict")
 
 
-async def test_an_eviction_heeds_uid_and_budget_and_a_preview_has_no_effect(
+async def test_an_eviction_checks_uid_and_disruption_budget_and_a_dry_run_has_no_effect(
     server: Served, actor: Actor
 ) -> None:
     """Rules K9.1, K9.2 and K9.4"""
@@ -158,7 +158,7 @@ async def test_an_eviction_heeds_uid_and_budget_and_a_preview_has_no_effect(
     assert await actor.perform(evict_request(gone)) == Accepted()
 
 
-async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
+async def test_the_pod_scheduled_condition_keeps_conditions_of_other_writers(
     server: Served, actor: Actor
 ) -> None:
     """Rules K7.3, K7.7, K13.1 and K13.2"""
@@ -195,7 +195,7 @@ async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
     assert code_of(await actor.perform(told("m", uid=NOBODY))) == "Conflict"
 
 
-async def test_a_pod_group_is_told_its_phase_and_condition_beside_those_of_others(
+async def test_pod_group_phase_and_condition_keep_conditions_of_other_writers(
     server: Served, actor: Actor
 ) -> None:
     """Volcano B.14, rules K13.1 and K13.2"""
@@ -245,7 +245,7 @@ async def test_a_pod_group_is_told_its_phase_and_condition_beside_those_of_other
     assert code_of(await actor.perform(phase(NOBODY, "Running"))) == "Conflict"
 
 
-async def test_a_queue_is_told_what_is_allocated_and_what_no_longer_is(
+async def test_queue_status_allocated_drops_resources_that_are_released(
     server: Served, actor: Actor
 ) -> None:
     """Volcano A.1: the map holds cpu and memory, and nothing that was"""
@@ -276,7 +276,7 @@ async def test_a_queue_is_told_what_is_allocated_and_what_no_longer_is(
         (await server.api.delete(path)).expect(200)
 
 
-async def test_events_are_taken_and_made_anew_when_they_are_gone(
+async def test_k8s_events_are_accepted_and_recreated_after_deletion(
     server: Served, client: Client, pacing: Pacing
 ) -> None:
     """Rules K11.1 and K11.2"""

@@ -56,7 +56,7 @@ async def test_a_deletion_of_another_uid_is_a_conflict(server: Served) -> None:
     assert await server.read(made) == made
 
 
-async def test_a_deletion_of_nobody_is_not_found(server: Served) -> None:
+async def test_deleting_an_object_that_does_not_exist_is_not_found(server: Served) -> None:
     answer = await server.api.delete(f"{server.pods}/nobody")
     assert (answer.status, answer.reason) == (404, "NotFound")
 

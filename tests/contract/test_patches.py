@@ -32,7 +32,7 @@ async def test_a_patch_that_changes_nothing_makes_no_revision(server: Served) ->
 
 
 async def test_a_patch_of_another_uid_is_rejected(server: Served) -> None:
-    """Rule K13.1: 422 or 409; the object was made anew."""
+    """Rule K13.1: 422 or 409; the object was recreated."""
     pod = await server.pod()
     patch = {"metadata": {"uid": OTHER, "annotations": {"a": "b"}}}
     for kind in ("application/merge-patch+json", STRATEGIC):
@@ -132,7 +132,7 @@ async def test_custom_objects_take_no_strategic_patch(server: Served) -> None:
     assert (answer.status, answer.reason) == (415, "UnsupportedMediaType")
 
 
-async def test_a_pod_group_is_told_its_phase_in_the_object_itself(server: Served) -> None:
+async def test_pod_group_phase_is_patched_without_a_status_subresource(server: Served) -> None:
     """Rule K13.1. Volcano's definition has no status subresource for it."""
     made = await group(server)
     path = POD_GROUPS.object_path("group", server.namespace)
@@ -147,7 +147,7 @@ async def test_a_pod_group_is_told_its_phase_in_the_object_itself(server: Served
     assert (there_is_none.status, there_is_none.reason) == (404, "NotFound")
 
 
-async def test_a_queue_is_told_what_is_allocated(server: Served) -> None:
+async def test_queue_allocated_is_patched_in_the_status_subresource(server: Served) -> None:
     """Rule K13.2: in the status subresource, which leaves the rest alone."""
     made = await queue(server)
     told = {

@@ -136,7 +136,7 @@ async def test_a_watch_of_a_forgotten_revision_is_gone(server: Served) -> None:
         assert await watch.next() is None
 
 
-async def test_a_watch_of_a_revision_long_gone_is_refused_or_told(server: Served) -> None:
+async def test_a_watch_from_a_compacted_revision_gets_410_or_an_error_event(server: Served) -> None:
     """Rule K3.7, in either shape."""
     path = server.forgetful.collection_path(server.namespace)
     await make(server, "one")

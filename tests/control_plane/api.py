@@ -213,7 +213,7 @@ class Api:
 
 
 def trusted(kubeconfig: Path) -> tuple[str, ssl.SSLContext | None]:
-    """Where a server is, and whom to trust there; None where it speaks plain HTTP."""
+    """The address of a server and its TLS context; None for plain HTTP."""
     cluster, user = _entries(kubeconfig)
     url = cluster["server"]
     return url, _trust(cluster, user) if url.startswith("https") else None
@@ -250,7 +250,7 @@ def _entries(kubeconfig: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _trust(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:
-    """Whom to trust, and the client certificate, where there is one in files."""
+    """The CA to trust, and the client certificate if there is one in files."""
     given = cluster.get("certificate-authority-data")
     context = ssl.create_default_context(
         cafile=cluster.get("certificate-authority"),

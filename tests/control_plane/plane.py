@@ -236,7 +236,7 @@ class ControlPlane:
 
 
 def _status(connection: HTTPConnection, path: str, headers: dict[str, str]) -> int:
-    """What a probe answers; 0 where nobody does."""
+    """Return the HTTP status of a probe; 0 without an answer."""
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse().status

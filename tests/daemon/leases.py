@@ -34,7 +34,7 @@ class Server:
         self.universe = universe
         self.lease: Lease | None = None
         self.holders: list[tuple[float, str]] = []
-        """When the holder changed, in true time, and to whom."""
+        """When the holder changed, in true time, and the new holder."""
         self.requests: list[tuple[float, str]] = []
         """When a request was made, in true time, and which."""
         self._version = 0

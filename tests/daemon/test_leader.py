@@ -201,7 +201,7 @@ def test_a_lost_lead_is_waited_out_before_the_next_campaign_k14_4(server: Server
     assert (first.career.post.role, first.career.post.terms) == ("leading", 2)
 
 
-def test_who_is_fenced_out_after_a_pause_follows_again_k14_6(server: Server) -> None:
+def test_a_leader_fenced_after_a_pause_becomes_standby_k14_6(server: Server) -> None:
     first = Daemon(server, "a")
     server.universe.run(5)
     second = Daemon(server, "b")
@@ -215,7 +215,7 @@ def test_who_is_fenced_out_after_a_pause_follows_again_k14_6(server: Server) -> 
     assert not first.process.task.done()
 
 
-def test_who_is_fenced_out_while_it_holds_the_lease_ends(server: Server) -> None:
+def test_a_leader_fenced_while_it_holds_the_lease_exits(server: Server) -> None:
     """Someone shares the log who does not ask for the lease: to go on would be to fight."""
     daemon = Daemon(server, "a")
     server.universe.run(5)

@@ -130,7 +130,7 @@ def test_a_killed_leader_is_followed_when_its_lease_was_unchanged_for_15_s(serve
     assert renewed + 15 <= second.acts[0] <= renewed + 18
 
 
-def test_a_leader_that_leaves_is_followed_within_3_s_and_says_nobody_k14_5(server: Server) -> None:
+def test_a_leader_that_leaves_releases_the_lease_within_3_s_k14_5(server: Server) -> None:
     first, second = two(server)
     server.universe.at(20.1, first.leave)
     server.universe.run(20.4)
@@ -199,7 +199,7 @@ def test_a_wall_clock_that_jumps_an_hour_changes_nothing_k14_2(server: Server) -
     assert second.terms == 1
 
 
-def test_who_was_paused_does_not_act_when_it_wakes_k14_6(server: Server) -> None:
+def test_a_paused_leader_does_not_act_after_it_resumes_k14_6(server: Server) -> None:
     first, second = two(server)
     first.process.pause(60)
     server.universe.run(79.9)
@@ -222,7 +222,7 @@ def test_a_lease_that_is_deleted_ends_the_term_and_is_made_again(server: Server)
     assert second.terms == 0
 
 
-def test_who_does_not_stand_watches_and_takes_over_once_it_stands(server: Server) -> None:
+def test_a_daemon_that_is_not_a_candidate_leads_only_after_it_becomes_one(server: Server) -> None:
     first, second = two(server)
     second.stands = False
     first.process.kill()

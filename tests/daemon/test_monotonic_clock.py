@@ -36,7 +36,7 @@ class Wall:
         self.waited.append(until_ns)
 
 
-def test_time_is_that_of_the_wall_as_long_as_nobody_sets_it() -> None:
+def test_the_clock_follows_the_wall_clock_while_that_is_not_adjusted() -> None:
     wall = Wall()
     steady = MonotonicClock(wall)
     assert steady.now_ns() == 1000
@@ -112,7 +112,7 @@ async def test_a_wait_is_as_long_as_time_needs_at_its_pace() -> None:
     assert wall.waited == [500 + 60, None, wall.now + 15]
 
 
-def test_whoever_begins_behind_the_log_goes_on_from_the_log() -> None:
+def test_a_clock_behind_the_log_continues_from_the_log() -> None:
     wall = Wall()
     steady = MonotonicClock(wall)
     steady.not_before(4000)

@@ -144,7 +144,7 @@ async def test_a_start_that_stands_still_is_not_given_more_time(
     assert not any(one.startswith("EXTEND") for one in supervisor.heard)
 
 
-def test_nobody_is_told_where_nobody_asked() -> None:
+def test_no_notification_without_a_notify_socket() -> None:
     with capture_logs() as said:
         Notifier("").tell("READY=1")
     assert said == []
@@ -163,7 +163,7 @@ def test_a_supervisor_that_went_away_is_complained_about_once(tmp_path: Path) ->
     assert late.heard == ["WATCHDOG=1"]
 
 
-def test_a_supervisor_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_read_does_not_block(tmp_path: Path) -> None:
     supervisor = Supervisor(str(tmp_path / "notify"))
     for _ in range(10_000):
         Notifier(supervisor.address).tell("STATUS=" + "x" * 1000)

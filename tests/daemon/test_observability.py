@@ -44,7 +44,7 @@ def operation() -> Observability:
     return Observability(lambda: 0, Teller(), "1.2.3", 4)
 
 
-async def test_a_batch_is_told_once_it_is_durable_with_the_time_it_took() -> None:
+async def test_listeners_get_a_batch_after_it_is_durable_with_its_duration() -> None:
     told: list[tuple[Batch, float]] = []
     inner = MemoryLog()
 
@@ -58,7 +58,7 @@ async def test_a_batch_is_told_once_it_is_durable_with_the_time_it_took() -> Non
     assert told == [(one, 0.25), (one, 0.25)]
 
 
-async def test_what_is_not_durable_is_told_to_nobody() -> None:
+async def test_listeners_do_not_get_a_batch_that_is_not_durable() -> None:
     told: list[Batch] = []
     log = NotifyingLog(AwayLog(), Ticks().elapsed_ns, [lambda batch, _: told.append(batch)])
     with pytest.raises(LogUnavailableError):
@@ -87,7 +87,7 @@ async def test_nothing_listens_where_nothing_should(operation: Observability) ->
     assert said == []
 
 
-async def test_the_supervisor_is_told_until_the_end(
+async def test_the_supervisor_gets_ready_and_stopping(
     operation: Observability, tmp_path: Path
 ) -> None:
     address = str(tmp_path / "notify")

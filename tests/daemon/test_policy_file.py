@@ -105,7 +105,9 @@ def test_at_the_start_a_file_that_cannot_be_read_is_an_error(path: Path) -> None
         PolicyFile(path, read)
 
 
-async def test_whoever_watches_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_policy_file_is_reported_to_its_watcher(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(policy_file, "LOOK_SECONDS", 0.01)
     file = PolicyFile(path, read)
     told: asyncio.Queue[PolicyChanged] = asyncio.Queue()

@@ -14,7 +14,7 @@ def read(folder: Path, text: str) -> Settings:
     return read_settings(path)
 
 
-def test_probes_are_answered_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+def test_probes_listen_on_loopback_by_default(tmp_path: Path) -> None:
     assert read(tmp_path, "").listen == "127.0.0.1:8080"
     assert read(tmp_path, "listen: '[::]:9090'").listen == "[::]:9090"
     assert read(tmp_path, "listen: ''").listen == ""

@@ -34,7 +34,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
-def test_durable_records_are_told_except_for_what_is_merely_shown(
+def test_durable_records_are_logged_except_observations(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     teller = Teller()
@@ -97,7 +97,9 @@ def test_an_error_with_its_traceback_is_still_one_line(
     assert "ValueError: a bug" in str(line["exception"])
 
 
-def test_what_json_does_not_know_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_that_json_cannot_encode_are_logged_as_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     say_on_stderr(Teller())
     structlog.get_logger("muster").info("odd", what=object(), bytes=b"x", place=sys)
     (line,) = lines(capsys)

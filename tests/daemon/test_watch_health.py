@@ -79,7 +79,7 @@ def test_a_kind_that_is_not_needed_holds_nothing_up(watched: Watched) -> None:
     assert watched.check.reasons() == {}
 
 
-def test_a_silent_watch_is_alive_while_it_is_opened_anew(watched: Watched) -> None:
+def test_a_silent_watch_is_live_while_it_is_reopened(watched: Watched) -> None:
     with watched.health.asking(watched.check):
         for _ in range(20):
             assert watched.health.is_live
@@ -97,7 +97,7 @@ def test_a_busy_watch_is_alive_without_a_new_request(watched: Watched) -> None:
     assert watched.check.still() == {}
 
 
-def test_a_watch_that_nobody_opens_anew_stands_still_by_rule_k3_12(watched: Watched) -> None:
+def test_a_watch_that_is_not_reopened_is_stalled_by_rule_k3_12(watched: Watched) -> None:
     with watched.health.asking(watched.check):
         assert watched.health.is_live
         watched.seconds = SILENCE_SECONDS + 1

@@ -94,7 +94,7 @@ def test_probes_ask_the_port_that_the_settings_name() -> None:
         assert container(shipped("base"))[probe]["httpGet"]["port"] == port["name"]
 
 
-def test_nobody_in_the_cluster_may_connect_but_prometheus_to_its_port(tmp_path: Path) -> None:
+def test_the_network_policy_admits_only_prometheus_to_its_port(tmp_path: Path) -> None:
     pods = one(shipped("base"), "Deployment")["spec"]["template"]["metadata"]["labels"]
     closed = one(shipped("base"), "NetworkPolicy")["spec"]
     assert (closed["policyTypes"], closed.get("ingress", [])) == (["Ingress"], [])

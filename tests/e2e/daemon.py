@@ -88,7 +88,7 @@ class Daemon:
             raise AssertionError(f"not a ready {role}: {last}: {self.told[-TOLD:]}") from None
 
     async def readiness(self) -> dict[str, Any]:
-        """What `/readyz` says; nothing while nobody answers."""
+        """The answer of `/readyz`; empty while the daemon does not answer."""
         try:
             async with (
                 asyncio.timeout(5.0),

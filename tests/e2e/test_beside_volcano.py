@@ -10,7 +10,7 @@ from tests.control_plane.volcano_jobs import VolcanoJobs, group_name
 from tests.e2e.rig import POLL_SECONDS, Rig
 
 
-async def test_a_group_of_another_scheduler_is_told_nothing_nor_is_its_queue(rig: Rig) -> None:
+async def test_a_pod_group_of_another_scheduler_and_its_queue_get_no_status(rig: Rig) -> None:
     await rig.add_nodes(1)
     daemon = await rig.started()
     theirs, ours = f"theirs-{rig.namespace}", f"ours-{rig.namespace}"

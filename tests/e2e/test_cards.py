@@ -85,7 +85,7 @@ async def volcano_job(rig: Rig, queue: str, pods: int) -> Object:
     return await rig.api.create(VOLCANO_JOBS, manifest)
 
 
-async def test_a_job_that_asks_for_too_much_is_told_on_its_group_before_it_has_pods(
+async def test_a_job_above_quota_gets_a_pod_group_condition_before_it_has_pods(
     rig: Rig,
 ) -> None:
     """No pods exist, so the group says it; with a larger quota the job runs."""

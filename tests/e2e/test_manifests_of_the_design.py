@@ -35,7 +35,7 @@ SEED: Final = (
     *("--kube-api-qps=2000", "--kube-api-burst=2000", "--schedule-period=100ms"),
     *("--node-worker-threads=20", "-v=3", "2>&1", "--healthz-address=127.0.0.1:0"),
 )
-"""The start-up list of the design, with a shorter period than 3 s, and a port that nobody else has."""
+"""The start-up list of the design, with a shorter period than 3 s, and a free port."""
 
 
 def path_of(name: str) -> Path:
@@ -151,7 +151,7 @@ async def design(rig: Rig) -> AsyncIterator[Design]:
         yield Design(rig, daemon, nodes)
 
 
-async def test_the_job_of_the_design_runs_and_the_one_that_contradicts_itself_is_told_so(
+async def test_the_job_of_the_design_runs_and_a_selector_conflict_is_reported(
     design: Design,
 ) -> None:
     job = await design.create(VOLCANO_JOBS, manifest("job.yaml"))
@@ -184,7 +184,7 @@ async def test_the_job_of_the_design_runs_and_the_one_that_contradicts_itself_is
     await design.rig.judged(design.daemon)
 
 
-async def test_the_deployment_of_the_design_runs_and_the_one_that_contradicts_itself_is_told_so(
+async def test_the_deployment_of_the_design_runs_and_a_selector_conflict_is_reported(
     design: Design,
 ) -> None:
     deployment = await design.create(DEPLOYMENT.resource, manifest("deployment.yaml"))

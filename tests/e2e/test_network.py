@@ -77,7 +77,7 @@ async def test_a_gang_waits_for_its_rack_and_goes_there_when_that_has_grown(
     await rig.judged(daemon)
 
 
-async def test_a_hypernode_is_told_what_of_it_cannot_be_used(rig: Rig, racks: Racks) -> None:
+async def test_an_invalid_hypernode_gets_an_event(rig: Rig, racks: Racks) -> None:
     """Volcano A.4"""
     wrong = {"type": "Node", "selector": {"regexMatch": {"pattern": "n("}}}
     name = await racks.add("wrong", [], members=[wrong])

@@ -22,7 +22,7 @@ def plane_of(rig: Rig) -> ControlPlane:
     return rig.cluster.plane
 
 
-async def test_a_node_that_is_made_anew_is_another_node(rig: Rig) -> None:
+async def test_a_recreated_node_is_another_node(rig: Rig) -> None:
     """Rules K6.8 and K1.1"""
     (name,) = await rig.add_nodes(1, cards=2)
     daemon = await rig.started()

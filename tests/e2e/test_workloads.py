@@ -58,7 +58,7 @@ async def test_a_deployment_grows_and_shrinks(rig: Rig) -> None:
     assert rig.kubelet.rejected == []
 
 
-async def test_what_waits_is_told_why_and_told_once(rig: Rig) -> None:
+async def test_a_pending_pod_gets_its_condition_once(rig: Rig) -> None:
     """Rule K7.7"""
     await rig.add_nodes(1)
     daemon = await rig.started()

@@ -90,7 +90,7 @@ def test_a_group_of_an_unknown_queue_is_refused_once_and_served_when_it_comes() 
     assert said(told) == [("default/g", "bound")]
 
 
-def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
+def test_a_deleted_queue_with_pods_accepts_no_new_pod_groups() -> None:
     queue = raw("Queue", "q", spec={})
     told = begun(
         group({"minMember": 1, "queue": "q"}), queues=(queue, raw("Queue", "default", spec={}))
@@ -111,7 +111,7 @@ def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
     assert said(told) == []
 
 
-def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
+def test_min_member_above_the_pods_is_reported_once() -> None:
     told = begun(group({"minMember": 2}, "Inqueue"))
     assert sorted(said(told)) == [("default/g", "NotEnoughPods"), OTHER]
     told.see(ObjectSeen(node("n2")))
@@ -122,7 +122,7 @@ def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
     assert said(told) == [("default/g", "bound")]
 
 
-def test_a_priority_class_that_is_missing_is_told_once_and_again_when_it_goes() -> None:
+def test_a_missing_priority_class_is_reported_once_and_again_after_deletion() -> None:
     told = begun(group({"minMember": 1, "priorityClassName": "urgent"}))
     fault = ("PodGroup/default/g", "UnknownPriorityClass")
     assert sorted(said(told)) == [fault, ("default/g", "bound"), OTHER]
@@ -142,7 +142,7 @@ def test_a_priority_class_that_is_missing_is_told_once_and_again_when_it_goes() 
 
 
 @pytest.mark.parametrize("text", ["high", "", "1.5", "0x10", "9" * 40])
-def test_a_priority_or_index_that_is_none_disturbs_nobody(text: str) -> None:
+def test_an_invalid_task_priority_or_index_is_ignored(text: str) -> None:
     annotations = {"volcano.sh/task-priority": text, "volcano.sh/task-index": text}
     told = begun(group({"minMember": 2}))
     told.records = []
@@ -159,7 +159,7 @@ def test_a_priority_or_index_that_is_none_disturbs_nobody(text: str) -> None:
         ({"deserved": {"cpu": "1.5x"}, "guarantee": {"resource": {"memory": "-"}}}, ["InvalidQuantity"] * 2),
     ],
 )  # fmt: skip
-def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
+def test_an_invalid_quantity_of_a_queue_is_reported_once(
     queue: JsonObject, codes: list[str]
 ) -> None:
     default = raw("Queue", "default", spec={})
@@ -183,7 +183,7 @@ def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
     ],
     ids=str,
 )
-def test_a_queue_that_cannot_be_read_is_told_and_others_go_on(parts: JsonObject) -> None:
+def test_an_invalid_queue_is_reported_and_others_are_scheduled(parts: JsonObject) -> None:
     queue = raw("Queue", "q", spec=parts["spec"], status=parts.get("status"))
     queues = (queue, raw("Queue", "default", spec={}))
     told = begun(group({"minMember": 1, "queue": "q"}), queues=queues)

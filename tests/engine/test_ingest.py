@@ -53,7 +53,7 @@ def test_what_a_list_does_not_show_any_more_is_gone_and_comes_first() -> None:
     ]
 
 
-def test_what_a_list_shows_as_it_is_known_is_not_told_again() -> None:
+def test_an_unchanged_object_in_a_list_is_not_recorded_again() -> None:
     """K4: the same object, the same content."""
     told = Told()
     told.show_all("Node", node("a"))
@@ -88,7 +88,7 @@ def test_kinds_of_which_little_is_read_are_compared_as_well(kind: str) -> None:
     assert listed == f"kind_listed {kind}//"
 
 
-def test_jobs_of_volcano_are_told_from_those_of_kubernetes() -> None:
+def test_volcano_jobs_differ_from_kubernetes_jobs() -> None:
     told = Told()
     ours = msgspec.json.decode(raw("Job", "a", "u1"))
     theirs = {
@@ -122,7 +122,7 @@ def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
     assert msgspec.json.decode(deleted.body)["resource_version"] == "8"
 
 
-def test_what_went_while_nobody_watched_went_since_the_daemon_started() -> None:
+def test_a_deletion_seen_by_the_first_list_has_the_daemon_start_as_cause() -> None:
     told = Told()
     told.show_all("Node", node("a"))
     told.kinds()
@@ -132,7 +132,7 @@ def test_what_went_while_nobody_watched_went_since_the_daemon_started() -> None:
     assert record(told, "object_deleted").cause == started.position
 
 
-def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
+def test_a_list_is_recorded_only_when_complete() -> None:
     """K2.5: a list is taken in when its last page is there."""
     told = Told()
     told.see(ListStarted("Node"), ObjectSeen(node("a")))
@@ -353,7 +353,7 @@ def test_a_pod_that_failed_later_was_not_turned_away(reason: str) -> None:
     assert not told.state.quarantined
 
 
-def test_a_rejection_is_told_once_however_often_the_pod_is_seen() -> None:
+def test_a_kubelet_rejection_is_recorded_once() -> None:
     told = Told()
     placed(told)
     failed = pod("a", on="n1", phase="Failed", reason="OutOfcpu")

@@ -37,7 +37,7 @@ def waiting(*, updates_status: bool = True) -> Told:
     return told
 
 
-def test_a_binding_names_the_pod_by_uid_and_bears_its_decision() -> None:
+def test_a_bind_request_has_the_pod_uid_and_the_decision_annotation() -> None:
     """K8.1, K8.4"""
     told = Told()
     told.show_all("Node", node("n1"))
@@ -52,7 +52,7 @@ def test_a_binding_names_the_pod_by_uid_and_bears_its_decision() -> None:
     assert requests(told, BindRequest) == []
 
 
-def test_a_pod_is_told_why_it_waits_and_only_once() -> None:
+def test_a_pending_pod_gets_one_condition_request() -> None:
     """K7.7: only when it changed."""
     told = waiting()
     [request] = requests(told, PodConditionRequest)
@@ -65,7 +65,7 @@ def test_a_pod_is_told_why_it_waits_and_only_once() -> None:
     assert requests(told, PodConditionRequest) == []
 
 
-def test_a_pod_that_says_it_already_is_not_told() -> None:
+def test_a_pod_with_the_current_condition_gets_no_request() -> None:
     told = waiting()
     [request] = requests(told, PodConditionRequest)
     assert isinstance(request, PodConditionRequest)
@@ -74,7 +74,7 @@ def test_a_pod_that_says_it_already_is_not_told() -> None:
     assert requests(told, PodConditionRequest) == []
 
 
-def test_what_a_pod_is_told_changes_nothing_of_what_is_decided() -> None:
+def test_a_pod_condition_causes_no_decision() -> None:
     told = waiting()
     told.kinds()
     condition = {"type": "PodScheduled", "status": "False", "message": "something"}
@@ -83,7 +83,7 @@ def test_what_a_pod_is_told_changes_nothing_of_what_is_decided() -> None:
     assert told.kinds() == ["object_observed Pod/default/a"]
 
 
-def test_whoever_joins_a_group_that_waits_is_told_as_well() -> None:
+def test_a_pod_that_joins_an_unschedulable_pod_group_gets_a_condition_request() -> None:
     told = waiting()
     [request] = requests(told, PodConditionRequest)
     answered(told, request, Accepted())
@@ -107,12 +107,12 @@ def test_a_status_that_is_refused_is_not_tried_for_ever() -> None:
     assert requests(told, PodConditionRequest) == []
 
 
-def test_nobody_is_told_anything_where_nobody_listens() -> None:
+def test_no_status_requests_when_status_updates_are_disabled() -> None:
     told = waiting(updates_status=False)
     assert list(told.engine.requests()) == []
 
 
-def test_a_pod_group_is_told_why_it_waits() -> None:
+def test_an_unschedulable_pod_group_gets_one_condition_request() -> None:
     """Volcano B.14: condition Unschedulable with the reason NotEnoughResources."""
     told = Told(updates_status=True)
     told.show_all("Node", node("n1"))
@@ -131,7 +131,7 @@ def test_a_pod_group_is_told_why_it_waits() -> None:
     assert requests(told, PodGroupConditionRequest) == []
 
 
-def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
+def test_queue_allocated_is_requested_until_the_status_shows_it() -> None:
     """Volcano A.1, B.14: only if it changed; cpu and memory are always named."""
     told = Told(updates_status=True)
     told.show_all("Node", node("n1"))
@@ -154,7 +154,7 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     assert told.kinds() == ["object_observed Queue//q"], "our own words are no news"
 
 
-def test_a_queue_above_others_is_told_what_is_allocated_in_them() -> None:
+def test_allocated_of_a_parent_queue_includes_its_children() -> None:
     """Volcano A.1: ancestors included."""
     capacity = {"name": "capacity", "enableHierarchy": True}
     told = Told(

@@ -349,7 +349,7 @@ def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served()
     assert_replays(told)
 
 
-def test_a_pod_with_a_long_field_is_told_nothing_as_that_would_send_all_of_it_again() -> None:
+def test_a_pod_with_an_overlong_field_gets_no_status_patch() -> None:
     told = begun()
     told.engine.updates_status = True
     told.see(ObjectSeen(pod("long", spec=TOLERATIONS)), ObjectSeen(pod("big", cards=99)))

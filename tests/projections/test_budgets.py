@@ -56,20 +56,20 @@ def test_without_a_rule_one_must_stay() -> None:
     assert allowed(f"{{{WEB}}}", pod("a"), pod("b")) == 1
 
 
-def test_who_does_not_run_is_missing_already() -> None:
+def test_pods_that_do_not_run_count_as_disrupted() -> None:
     pods = (pod("a"), pod("b"), pod("c", phase="Pending"), pod("d", is_leaving=True))
     assert allowed(f'{{{WEB}, "maxUnavailable": 2}}', *pods) == 0
     assert allowed(f'{{{WEB}, "maxUnavailable": 3}}', *pods) == 1
 
 
-def test_who_is_finished_or_another_is_not_covered() -> None:
+def test_a_pdb_excludes_finished_pods_and_other_labels() -> None:
     found = budgets(
         f'{{{WEB}, "minAvailable": 1}}', pod("a"), pod("b", app="db"), pod("c", phase="Failed")
     )
     assert list(found.all["default"]["b"].pods) == ["a"]
 
 
-def test_an_empty_selector_covers_all_and_a_missing_one_nobody() -> None:
+def test_an_empty_pdb_selector_matches_all_pods_and_a_missing_one_none() -> None:
     assert allowed('{"selector": {}, "minAvailable": 0}', pod("a"), pod("b", app="db")) == 2
     assert allowed('{"minAvailable": 0}', pod("a")) == 0
 

@@ -36,7 +36,7 @@ def test_cards_that_are_all_broken_keep_their_row() -> None:
     assert card_rows(cluster, "n1") == []
 
 
-def test_nobody_is_charged_anew_where_a_node_keeps_its_cards(
+def test_quota_is_not_recharged_when_a_node_keeps_its_cards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster()

@@ -115,7 +115,7 @@ def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:
     assert restored.cluster.pods["uid-a"].status == RELEASING
 
 
-def test_where_the_server_was_set_back_nobody_leaves_by_what_was_answered_before(
+def test_an_eviction_outcome_from_before_a_server_rollback_is_ignored(
     state: State,
 ) -> None:
     take_in(state, DECIDED)

@@ -83,7 +83,7 @@ def test_a_node_knows_its_domains_from_the_closest_up() -> None:
     assert not tree.problem
 
 
-def test_a_circle_is_told_of_each_that_is_in_it_until_it_is_broken() -> None:
+def test_a_hypernode_cycle_is_reported_for_each_member_until_it_is_broken() -> None:
     tree = _tree(_of("a", 1, "b"), _of("b", 2, "c"), _of("c", 3, "a"), _of("d", 4, "e"))
     assert [code for code, _ in tree.faults_of("b")][:1] == [CIRCULAR]
     assert tree.faults_of("d") == ()
@@ -96,7 +96,7 @@ def test_a_circle_is_told_of_each_that_is_in_it_until_it_is_broken() -> None:
     assert not tree.problem
 
 
-def test_two_parents_are_told_of_the_child() -> None:
+def test_a_hypernode_with_two_parents_is_reported() -> None:
     tree = _tree(_of("a", 2, "x"), _of("b", 2, "x"))
     assert not tree.problem, "nobody is torn who is not there"
     tree.put(_of("x", 1), ())
@@ -107,7 +107,7 @@ def test_two_parents_are_told_of_the_child() -> None:
     assert tree.faults_of("x") == ()
 
 
-def test_a_parent_of_no_higher_tier_is_told_and_used_as_it_stands() -> None:
+def test_a_parent_of_no_higher_tier_is_reported_and_used() -> None:
     tree = _tree(_of("a", 1, "b"), _of("b", 1))
     assert tree.faults_of("b") == ((TIERS, "tier 1 is not below tier 1 of a, whose member it is"),)
     assert not tree.problem

@@ -8,7 +8,7 @@ def summary(kind: str, content: str) -> str:
     return ", ".join(part for part in KINDS[kind].summarize(content.encode()) if part)
 
 
-def test_a_hypernode_is_told_by_its_tier_and_its_members() -> None:
+def test_a_hypernode_summary_has_tier_and_members() -> None:
     names = [f'{{"type":"Node","selector":{{"exactMatch":{{"name":"n{at}"}}}}}}' for at in range(6)]
     pattern = '{"type":"Node","selector":{"regexMatch":{"pattern":"^x"}}}'
     broken = '{"type":"Node","selector":{}}'
@@ -26,7 +26,7 @@ def test_a_hypernode_that_cannot_be_read_says_why() -> None:
     assert summary("HyperNode", '{"metadata":{"name":"r"},"spec":7}').startswith("Expected")
 
 
-def test_a_pod_group_is_told_how_close_its_pods_are_to_be() -> None:
+def test_a_pod_group_summary_has_its_network_topology() -> None:
     spec = (
         '{"minMember":4,"networkTopology":{"mode":"hard","highestTierAllowed":2},'
         '"subGroupPolicy":[{"name":"stage","subGroupSize":2}]}'

@@ -100,7 +100,7 @@ def test_equal_demands_are_one_class_and_others_another() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_a_volume_that_needs_a_claim_is_told_from_one_that_does_not() -> None:
+def test_only_volumes_that_need_a_claim_are_in_claims() -> None:
     def demand(**volume: Json) -> PodClass:
         named: JsonObject = {"name": "data", **volume}
         return parse_class(0, pod({"containers": [container(cpu="1")], "volumes": [named]}))

@@ -31,7 +31,7 @@ def _covers(pod_class: PodClass, namespace: str = "default", **labels: str) -> b
     return term.matches(namespace, labels, lambda name: {"kubernetes.io/metadata.name": name})
 
 
-def test_no_selector_means_nobody_and_an_empty_one_everybody() -> None:
+def test_a_missing_selector_matches_no_pods_and_an_empty_one_all() -> None:
     assert not _covers(_class(_near()), app="x")
     assert _covers(_class(_near(labelSelector={})), app="x")
 
@@ -49,7 +49,7 @@ def test_a_term_means_its_own_namespace_unless_it_says_otherwise() -> None:
     assert not _covers(selected)
 
 
-def test_labels_of_the_pod_itself_may_narrow_whom_a_term_means() -> None:
+def test_match_label_keys_and_mismatch_label_keys_narrow_a_term() -> None:
     same = _class(_near(labelSelector={}, matchLabelKeys=["version"]), version="1")
     assert _covers(same, version="1")
     assert not _covers(same, version="2")

@@ -46,7 +46,7 @@ def told() -> Told:
 
 
 def is_left_alone(told: Told) -> bool:
-    """Whether the group belongs to others; then it waits nowhere, and nobody tells it or its queue anything."""
+    """Whether the pod group is foreign: it is not queued, and it and its queue get no status."""
     cluster = told.state.cluster
     found = cluster.groups["default/g"]
     asked = [*bindings_and_evictions(told.state), *StatusUpdates(told.state).requests()]
@@ -83,7 +83,7 @@ def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -
 @pytest.mark.parametrize(
     "one", [job("muster"), job("volcano", "muster", "volcano"), job(""), job("default-scheduler")]
 )
-def test_a_group_whose_job_names_us_or_nobody_is_admitted(one: bytes) -> None:
+def test_a_pod_group_whose_job_names_this_scheduler_or_none_is_admitted(one: bytes) -> None:
     told_ = told()
     told_.see(ObjectSeen(one), ObjectSeen(group()))
     told_.cycle()
@@ -104,7 +104,7 @@ def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
     assert not told_.state.cluster.groups["default/g"].is_foreign, "nobody says anything any more"
 
 
-def test_a_queue_is_told_nothing_as_long_as_another_scheduler_uses_it() -> None:
+def test_a_queue_used_by_another_scheduler_gets_no_status() -> None:
     told_ = told()
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()

@@ -1,4 +1,4 @@
-"""A cluster with owners, in which pods run and whoever is evicted is replaced, played by the core."""
+"""A cluster with owners, in which pods run and evicted pods are replaced, scheduled by the core."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Whoever sleeps could not be served: a cluster at rest, looked at as if all were new, decides nothing more.
+"""No pod group that waits for an event fits: a cluster at rest, looked at as if all were new, decides nothing more.
 
 Left out are gangs of unequal pods. One that did not fit because its first pods took what its last ones needed
 may fit in part once there is less room for the first: it is looked at when room comes free, not when it goes.

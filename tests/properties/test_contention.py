@@ -1,4 +1,4 @@
-"""Groups that contend for room: evictions end, and whoever others left for gets the room."""
+"""Groups that contend for room: evictions end, and the preemptor gets the room of its victims."""
 
 from collections.abc import Iterator
 
@@ -127,7 +127,7 @@ def test_evictions_end_and_are_not_in_vain(
 
 
 def _judge(game: Game) -> None:
-    """Whoever is evicted leaves for a group that is promised the room, and that then gets it."""
+    """Assert that each eviction has a preemptor that reserves the room and is bound there."""
     waiting: dict[str, int] = {}
     owed: dict[str, int] = {}
     for record, event in decided(game.witness.log):

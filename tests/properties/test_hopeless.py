@@ -1,4 +1,4 @@
-"""Groups for which there is no hope: nobody who fits waits because of them."""
+"""Pod groups that never fit do not delay pod groups that fit."""
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

@@ -21,7 +21,7 @@ COUNT = 8
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Api:
-    """A cluster that nobody has decided anything about yet."""
+    """A cluster without decisions."""
     api = Api()
     api.put("PriorityClass", "high", {"value": 5})
     for index in range(draw(st.integers(1, 4))):

@@ -1,4 +1,4 @@
-"""Cards, quotas and gangs under all that happens to a cluster: at rest nobody waits who could be served."""
+"""Cards, quotas and gangs under all that happens to a cluster: at rest no pending pod fits."""
 
 from collections import Counter
 from typing import Final
@@ -50,7 +50,7 @@ def towns(
         event(what)
 
 
-def test_nobody_waits_who_could_be_served_and_each_card_is_paid_for_once() -> None:
+def test_no_placeable_pod_stays_pending_and_each_card_is_charged_once() -> None:
     towns()
     rare = {one: _seen[one] for one in REACHED if _seen[one] < REACHED_MIN}
     assert not rare, f"hardly ever happens: {rare} of {_seen}"

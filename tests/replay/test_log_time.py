@@ -54,7 +54,7 @@ def test_a_time_that_is_shown_can_be_given_back() -> None:
         (7_500_000_000_000, "2h05m"),
     ],
 )
-def test_a_span_is_told_in_the_unit_that_fits(length_ns: int, text: str) -> None:
+def test_a_duration_is_formatted_in_a_fitting_unit(length_ns: int, text: str) -> None:
     assert format_duration(length_ns) == text
 
 
@@ -70,10 +70,10 @@ def test_a_span_is_told_in_the_unit_that_fits(length_ns: int, text: str) -> None
         ("H200", 8, "8"),
     ],
 )
-def test_an_amount_is_told_in_its_unit(name: str, amount: int, text: str) -> None:
+def test_a_quantity_is_formatted_in_its_unit(name: str, amount: int, text: str) -> None:
     assert amount_text(name, amount) == text
 
 
-def test_amounts_are_told_cards_first_and_places_not_at_all() -> None:
+def test_quantities_are_listed_cards_first_and_without_pods() -> None:
     amounts = {"cpu": 4000, "memory": 1 << 34, "pods": 1, "H200": 8}
     assert amounts_text(amounts) == "8 H200, 4 cpu, 16Gi memory"

@@ -99,7 +99,7 @@ def record(event: Event, **fields: int | str | None) -> Record:
     return Record(**{**values, **fields})  # type: ignore[arg-type]  # each as Record has it
 
 
-async def test_a_log_is_told_as_it_was_told_before() -> None:
+async def test_narration_of_a_log_equals_the_golden_file() -> None:
     entries = await recorded(SCENARIO)
     told = [
         line for one in entries for line in narrate(one.record, event_of(one.record), one.content)
@@ -116,7 +116,7 @@ async def test_every_record_has_a_line_of_its_own_even_without_its_object() -> N
         assert first.split()[0] == str(one.record.position)
 
 
-def test_a_real_log_is_told_with_the_time_of_day() -> None:
+def test_narration_of_a_production_log_has_wall_clock_times() -> None:
     event = PodBound(pod="default/a", uid="u", node="n1")
     at_ns = 1_767_225_600_123_000_000
     [line] = narrate(record(event, recorded_at_ns=at_ns), event, start_ns=at_ns)

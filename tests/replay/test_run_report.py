@@ -67,7 +67,7 @@ async def account_of(text: str) -> JsonObject:
     return account
 
 
-async def test_waiting_is_told_by_class_from_being_seen_to_having_a_node() -> None:
+async def test_waiting_time_by_priority_class_runs_from_first_seen_to_bound() -> None:
     account = await account_of(SCENARIO)
     assert account["waiting"] == {
         "hp": {
@@ -85,7 +85,7 @@ async def test_waiting_is_told_by_class_from_being_seen_to_having_a_node() -> No
     }
 
 
-async def test_evictions_are_told_with_what_was_lost_by_them() -> None:
+async def test_evictions_are_reported_with_lost_pod_and_card_seconds() -> None:
     account = await account_of(SCENARIO)
     assert account["evictions"] == {
         "spot": {
@@ -115,7 +115,7 @@ async def test_use_is_a_mean_over_time_and_a_peak() -> None:
     assert account["above_quota"] == {"pods": 0, "decisions": []}
 
 
-async def test_who_never_gets_a_node_and_who_had_one_are_told_apart() -> None:
+async def test_never_started_pods_differ_from_pods_already_running() -> None:
     is_there = "    status: {phase: Running}\n    spec:\n      nodeName: n1\n"
     text = SCENARIO.replace("until: 45s", "until: 30s").replace("    spec:\n", is_there, 1)
     waiting = (await account_of(text))["waiting"]
@@ -132,7 +132,7 @@ async def test_cards_count_as_long_as_their_node_is_there() -> None:
     assert account["cards"] == {"A10": {"there": 3.3333, "mean": 1.7778, "of_cluster": 0.5333}}
 
 
-async def test_where_no_quota_of_cards_is_kept_waiting_is_told_and_no_use_of_cards() -> None:
+async def test_without_capacity_card_waiting_is_reported_and_card_use_is_not() -> None:
     account = await account_of(SCENARIO.replace("{name: capacity-card}", "{name: capacity}"))
     waiting = account["waiting"]
     assert isinstance(waiting, dict)
@@ -165,7 +165,7 @@ async def test_a_quota_that_is_lowered_below_its_use_is_not_our_doing() -> None:
     }
 
 
-async def test_a_decision_beyond_a_quota_is_told_with_its_place() -> None:
+async def test_a_decision_above_quota_is_reported_with_its_position() -> None:
     """Had the quota been 1, each of the three bindings would have been beyond it."""
     log, account = MemoryLog(), RunReport()
     end = await simulate(parse_scenario(SCENARIO, "account.yaml"), log, with_views=False)

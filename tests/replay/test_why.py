@@ -97,7 +97,7 @@ def failing(answer: Answer) -> list[tuple[str, str]]:
     return [(one.level, one.text[:40]) for one in waiting(answer).hurdles if not one.passed]
 
 
-async def test_a_pod_that_waits_for_quota_is_told_the_numbers_of_its_queue() -> None:
+async def test_why_reports_the_quota_numbers_of_the_queue() -> None:
     answer = ask(await recorded(QUOTA), "a-4", parse_log_time("4s"))
     assert answer.state == "waits: InsufficientScalarQuota"
     assert failing(answer)[0] == ("admission", "Queue <q1> has insufficient <H200> quota")
@@ -108,7 +108,7 @@ async def test_a_pod_that_waits_for_quota_is_told_the_numbers_of_its_queue() -> 
     assert [one.short for one in waiting(answer).admission] == [1, 0]
 
 
-async def test_a_pod_that_waits_for_quota_is_told_who_holds_the_cards_and_who_is_ahead() -> None:
+async def test_why_reports_card_holders_and_pod_groups_ahead_in_the_queue() -> None:
     entries = await recorded((NODES + PODS).replace("count: 4", "count: 5"))
     answer = ask(entries, "default/a-5")
     [held] = waiting(answer).held
@@ -139,7 +139,7 @@ async def test_what_waited_then_may_run_now_and_the_chain_says_what_made_room() 
     assert answer.steps[4].position == answer.decision
 
 
-async def test_a_bound_pod_is_told_the_scores_of_its_node_and_of_the_runners_up() -> None:
+async def test_why_reports_the_scores_of_the_bound_node_and_of_the_next_best() -> None:
     answer = ask(await recorded(NODES + PODS), "a-2")
     [choice] = answer.choices
     assert (choice.pod, choice.node, choice.nodes, choice.candidates) == ("default/a-2", "n1", 3, 3)
@@ -153,7 +153,7 @@ async def test_a_bound_pod_is_told_the_scores_of_its_node_and_of_the_runners_up(
     assert choice.limits[0] == Limit("H200", used=1, reserved=0, requested=1, limit=3)
 
 
-async def test_a_deleted_pod_is_still_told_of() -> None:
+async def test_why_explains_a_deleted_pod() -> None:
     answer = ask(await recorded(QUOTA), "Pod/default/a-2")
     assert answer.state.startswith("gone since ")
     assert answer.state.endswith("(5.000s); last seen Running on n1")
@@ -161,14 +161,14 @@ async def test_a_deleted_pod_is_still_told_of() -> None:
     assert answer.steps[-1].kind == "object_deleted.v1"
 
 
-async def test_a_gang_without_enough_pods_is_told_how_many_it_has() -> None:
+async def test_why_reports_how_many_pods_an_incomplete_gang_has() -> None:
     answer = ask(await recorded(NODES + GANG + gang_pods(2)), "PodGroup/default/g")
     assert ("gang", "pod group has 2 of the 3 pods it needs") in failing(answer)
     assert answer.facts["pods"] == "2 pending"
     assert len(answer.lists["pods"]) == 2
 
 
-async def test_a_pod_that_waits_for_nodes_is_told_which_come_nearest() -> None:
+async def test_why_reports_the_nearest_nodes_of_a_pending_pod() -> None:
     answer = ask(await recorded(NODES + GANG + gang_pods(3, cards=3)), "default/g")
     nodes = waiting(answer).nodes
     assert nodes is not None
@@ -180,7 +180,7 @@ async def test_a_pod_that_waits_for_nodes_is_told_which_come_nearest() -> None:
     assert "none of them could even if it were empty" in "\n".join(lines_of(answer))
 
 
-async def test_a_choice_is_told_of_which_cards_there_is_no_quota() -> None:
+async def test_why_reports_requested_cards_without_quota() -> None:
     other = """\
   - kind: Node
     metadata: {name: other, labels: {nvidia.com/gpu.product: H100}}
@@ -192,7 +192,7 @@ async def test_a_choice_is_told_of_which_cards_there_is_no_quota() -> None:
     assert text == "queue q1 lets default/a-2 have H200; it has no quota of H100"
 
 
-async def test_a_node_that_is_closed_to_a_pod_is_told_with_what_closes_it() -> None:
+async def test_why_reports_the_predicate_that_excludes_a_node() -> None:
     entries = await recorded(NODES + GANG + gang_pods(3, more=", nodeSelector: {zone: b}"))
     nodes = waiting(ask(entries, "g-1")).nodes
     assert nodes is not None
@@ -201,7 +201,7 @@ async def test_a_node_that_is_closed_to_a_pod_is_told_with_what_closes_it() -> N
     assert kept_out == "3 waiting like default/g-1: node does not match zone=b"
 
 
-async def test_a_gang_is_told_in_steps_of_like_records_and_with_the_choice_of_each_class() -> None:
+async def test_why_groups_records_of_a_gang_and_shows_one_choice_per_equivalence_class() -> None:
     answer = ask(await recorded(NODES + GANG + gang_pods(3)), "default/g")
     seen = next(step for step in answer.steps if "g-1 is seen: Pending" in step.text)
     assert seen.count == 3
@@ -217,7 +217,7 @@ async def test_a_pod_with_gates_is_held_back_and_one_of_another_scheduler_is_not
     assert ask(entries, "b-1").state == "Pending; scheduler other decides on it"
 
 
-async def test_a_pod_group_that_nobody_made_is_asked_for() -> None:
+async def test_why_reports_a_missing_pod_group() -> None:
     answer = ask(await recorded(NODES + gang_pods(1)), "g-1")
     assert failing(answer)[0] == ("queue", "PodGroup default/g does not exist")
 
@@ -230,7 +230,7 @@ async def test_before_the_first_list_is_whole_nothing_is_decided() -> None:
     assert "Pod is seen" in waiting(answer).hurdles[0].text
 
 
-async def test_a_node_is_told_with_its_pods_what_is_free_and_who_came_and_went() -> None:
+async def test_why_of_a_node_reports_its_pods_free_resources_and_history() -> None:
     answer = ask(await recorded(QUOTA), "Node/n1")
     assert answer.state == "open, 2 pods on it"
     assert answer.facts["free"] == "0 nvidia.com/gpu, 62 cpu, 1Ti memory"
@@ -245,7 +245,7 @@ async def test_a_node_is_told_with_its_pods_what_is_free_and_who_came_and_went()
     assert answer.steps[3].text.startswith("pod default/")
 
 
-async def test_a_queue_is_told_with_its_quota_and_its_line() -> None:
+async def test_why_of_a_queue_reports_its_quota_and_pending_pod_groups() -> None:
     answer = ask(await recorded(QUOTA), "Queue/q1", parse_log_time("4s"))
     assert answer.lists["quota"][0] == "H200: 3 used, limit 3, 1 asked for by waiting pods"
     [first] = answer.lists["line for enqueue"]
@@ -312,7 +312,7 @@ async def test_asking_disturbs_nothing() -> None:
     assert snapshot.take(inquiry.state) == snapshot.take(plain)
 
 
-async def test_a_gang_that_finds_room_for_some_is_told_where_the_rest_comes_nearest() -> None:
+async def test_why_reports_the_nearest_nodes_of_a_gang_that_fits_in_part() -> None:
     answer = ask(await recorded(NODES + GANG + gang_pods(3, cards=2) + FOREIGN_POD), "g")
     nodes = waiting(answer).nodes
     assert nodes is not None

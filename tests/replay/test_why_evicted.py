@@ -1,4 +1,4 @@
-"""Why a pod was evicted, for whom, and why nobody is."""
+"""Why a pod was evicted, for which preemptor, and why no pod was."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def scenario(name: str) -> str:
     return text.partition("\n")[2]
 
 
-async def test_a_pod_that_is_gone_tells_for_whom_it_was_evicted() -> None:
+async def test_why_names_the_preemptor_of_an_evicted_pod() -> None:
     entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
     answer = ask(entries, "pod/default/low-2")
     [evicted] = [one for one in answer.steps if one.kind.startswith("eviction_decided")]
@@ -27,7 +27,7 @@ async def test_a_pod_that_is_gone_tells_for_whom_it_was_evicted() -> None:
     assert answer.state.startswith("gone since")
 
 
-async def test_the_group_that_others_left_for_tells_who_left() -> None:
+async def test_why_names_the_victims_of_a_preemptor() -> None:
     entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
     answer = ask(entries, "podgroup/default/hi")
     kinds = [one.kind for one in answer.steps]
@@ -36,7 +36,7 @@ async def test_the_group_that_others_left_for_tells_who_left() -> None:
     assert evicted.details == ["default/low-2 leaves n1", "default/low-1 leaves n1"]
 
 
-async def test_a_group_for_which_nobody_is_evicted_tells_why() -> None:
+async def test_why_reports_that_evicting_all_victims_would_not_suffice() -> None:
     entries = await recorded(scenario("preempt/nobody_leaves_where_that_would_not_do"))
     said = "\n".join(lines_of(ask(entries, "podgroup/default/hi")))
     assert "1 node(s) would not have enough room after evicting all allowed victims" in said

@@ -21,7 +21,7 @@ def turned_away() -> Told:
     return told
 
 
-def test_a_pod_that_waits_is_told_until_when_the_node_gives_it_nothing() -> None:
+def test_why_reports_until_when_a_node_withholds_resources() -> None:
     told = turned_away()
     group = told.state.cluster.groups[told.state.cluster.pods["uid-b"].group_key]
     answer = waiting(Session(told.state), group)
@@ -35,7 +35,7 @@ def test_a_pod_that_waits_is_told_until_when_the_node_gives_it_nothing() -> None
     assert answer.nodes.nearest[0].withheld_until_ns == {"cpu": until * 1_000_000_000}
 
 
-def test_the_node_is_told_with_its_quarantine_and_whom_it_keeps_out() -> None:
+def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None:
     told = turned_away()
     standing = node_standing(told.state, told.state.cluster.nodes.nodes["n1"])
     assert "of cpu until " in standing.facts["quarantine"]

@@ -79,7 +79,7 @@ async def test_job_and_deployment_run_as_they_stand(name: str) -> None:
     ("name", "product"),
     [("job-alternatives.yaml", "H200"), ("deployment-alternatives.yaml", "NVIDIA-H200")],
 )
-async def test_who_contradicts_itself_is_told_with_both_demands(name: str, product: str) -> None:
+async def test_a_selector_conflict_is_reported_with_both_demands(name: str, product: str) -> None:
     played = await run(manifest(name))
     assert placed(played) == [("Pending", "")] * 2
     groups = played.end.state.cluster.groups.values()

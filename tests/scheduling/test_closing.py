@@ -119,7 +119,7 @@ def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted
     assert (here.phase, here.is_ready) == ("Inqueue", True)
 
 
-def test_a_group_is_told_each_phase_once_and_what_it_says_itself_changes_nothing() -> None:
+def test_each_pod_group_phase_is_requested_once() -> None:
     told = given("Pending", WAITS, WAITS)
     told.cycle()
     [request] = asked(told, PodGroupPhaseRequest)
@@ -139,7 +139,7 @@ def test_a_group_is_told_each_phase_once_and_what_it_says_itself_changes_nothing
     assert (request.phase, request.running) == ("Running", 2)
 
 
-def test_a_group_that_says_its_phase_is_told_how_many_pods_run_and_have_ended() -> None:
+def test_a_pod_group_with_its_phase_gets_running_and_succeeded_counts() -> None:
     told = given("Running", RUNS, RUNS)
     [request] = asked(told, PodGroupCountsRequest)
     assert isinstance(request, PodGroupCountsRequest)
@@ -155,7 +155,7 @@ def test_a_group_that_says_its_phase_is_told_how_many_pods_run_and_have_ended() 
     assert (request.running, request.succeeded) == (1, 1)
 
 
-def test_a_group_that_will_not_hear_its_phase_is_told_the_next_one() -> None:
+def test_a_rejected_phase_is_not_requested_again_but_the_next_one_is() -> None:
     told = given("Pending", WAITS, WAITS)
     told.cycle()
     [request] = asked(told, PodGroupPhaseRequest)
@@ -167,7 +167,7 @@ def test_a_group_that_will_not_hear_its_phase_is_told_the_next_one() -> None:
     assert len(asked(told, PodGroupPhaseRequest)) == 1
 
 
-def test_nobody_argues_with_whoever_writes_another_phase() -> None:
+def test_a_phase_written_by_another_controller_is_not_overwritten() -> None:
     told = given("Running", RUNS, RUNS)
     told.see(ObjectSeen(group("Running", running=2)))
     [*counts] = asked(told, PodGroupCountsRequest)
@@ -238,7 +238,7 @@ def test_a_whole_gang_is_scheduled_and_stays_so_when_a_pod_beyond_it_waits() -> 
     assert waits.name == "p-2"
 
 
-def test_a_group_that_says_so_already_is_not_told_that_it_is_whole() -> None:
+def test_a_pod_group_with_the_scheduled_condition_gets_no_request() -> None:
     told = Told(updates_status=True)
     said: JsonObject = {"type": "Scheduled", "status": "True", "reason": READY[1]}
     told.show_all("PodGroup", group("Running", conditions=[said]))
@@ -297,7 +297,7 @@ def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
     assert condition(told)[0] == "Unschedulable"
 
 
-def test_a_queue_is_told_resources_and_the_cards_they_are() -> None:
+def test_queue_allocated_has_resources_and_card_models() -> None:
     told = Told(updates_status=True)
     told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"H200": 3}'}}

@@ -1,4 +1,4 @@
-"""Numbers that no cluster has, alone and added up: they disturb nobody."""
+"""Quantities larger than any cluster has, alone and in sums, do not disturb scheduling."""
 
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided

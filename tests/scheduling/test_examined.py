@@ -36,7 +36,7 @@ async def test_equal_pods_look_at_every_node_once_and_then_at_what_moved(nodes: 
     assert nodes <= simulated.examined <= nodes + 2 * pods
 
 
-async def test_who_waits_is_not_looked_at_again_for_nothing() -> None:
+async def test_a_pending_pod_group_is_not_examined_again_without_a_relevant_event() -> None:
     one_comes = """\
     steps:
       - {at: 5s, apply: [{kind: Node, metadata: {name: tiny}, status: {allocatable: {cpu: 100m}}}]}

@@ -52,7 +52,7 @@ def test_queues_are_ordered_by_priority_share_and_name(given_queues: list[Queue]
         assert not next_one < one
 
 
-def test_shares_that_a_float_cannot_tell_apart_are_told_apart() -> None:
+def test_shares_equal_as_floats_are_ordered_exactly() -> None:
     cluster, large = Cluster(), 10**17
     less = queue("z", {"A": large + 1}, {"A": large})
     more = queue("a", {"A": large}, {"A": large})

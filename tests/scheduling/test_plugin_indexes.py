@@ -211,7 +211,7 @@ def test_the_index_follows_pods_that_move_change_their_label_or_end() -> None:
     assert in_all(told.state) == {"red": 2, "blue": 4}
 
 
-def test_an_index_follows_nodes_and_is_told_of_each_record_once() -> None:
+def test_a_plugin_index_follows_nodes_and_gets_each_record_once() -> None:
     told = begun("few-of-team")
     index = told.state.cluster.indexes.of(Zones)
     before = told.state.position

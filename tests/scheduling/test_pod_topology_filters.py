@@ -68,7 +68,9 @@ def _class(state: State, name: str) -> PodClass:
 
 
 @pytest.mark.parametrize("name", NODE_TEXTS)
-async def test_who_stands_in_the_way_is_said_of_each_node(name: str) -> None:
+async def test_the_nearest_nodes_name_the_pod_topology_constraint_that_excludes_them(
+    name: str,
+) -> None:
     state = await _last()
     found = nearest(NodeRankings(state.cluster), _class(state, name), None)
     assert {one.node: one.obstacle for one in found}["a1"] == NODE_TEXTS[name]

@@ -308,7 +308,7 @@ def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
     assert queue_order(policy) == ["capacity"]
 
 
-def test_actions_are_told_what_changes_something_and_the_rest_is_named() -> None:
+def test_action_arguments_are_parsed_and_unused_ones_warned_about() -> None:
     document: JsonObject = {
         "actions": "allocate, preempt, gangreclaim",
         "configurations": [

@@ -40,12 +40,12 @@ def rule(game: Game, policy: bytes) -> None:
 
 
 def evicted(game: Game) -> list[str]:
-    """In whose favour somebody was evicted."""
+    """Return the pod groups for which pods were evicted."""
     events = [event_of(record) for record, _ in game.witness.log]
     return [one.in_favour_of for one in events if isinstance(one, EvictionDecided)]
 
 
-def test_priorities_that_changed_while_nobody_was_evicted_count_when_somebody_is() -> None:
+def test_priorities_changed_while_eviction_was_disabled_count_once_enabled() -> None:
     game = Game(EVICTS)
     game.api.put("PriorityClass", "high", {"value": 5})
     game.api.put("PriorityClass", "other", {"value": 5})

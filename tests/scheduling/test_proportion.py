@@ -24,7 +24,7 @@ def test_what_one_does_not_ask_for_goes_to_the_others() -> None:
     assert compute_deserved({"cpu": 12}, queues) == {"a": {"cpu": 9}, "b": {"cpu": 3}}
 
 
-def test_nobody_deserves_more_than_its_capability() -> None:
+def test_deserved_is_capped_by_capability() -> None:
     queues = [asking("a", 1, most=4, cpu=10), asking("b", 1, cpu=10)]
     assert compute_deserved({"cpu": 12}, queues) == {"a": {"cpu": 4}, "b": {"cpu": 8}}
 

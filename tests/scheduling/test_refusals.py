@@ -30,7 +30,7 @@ async def told(scenario: str) -> tuple[list[PodGroupUnschedulable], int]:
     return refusals, sum(isinstance(event, CycleOpened) for event in events)
 
 
-async def test_what_frees_too_little_is_not_told() -> None:
+async def test_an_event_that_frees_too_little_is_not_recorded_as_unschedulable_again() -> None:
     steps = f"""\
   - {{at: 2s, apply: [{SMALL}]}}
   - {{at: 4s, delete: [{{kind: Pod, name: small}}]}}
@@ -41,7 +41,7 @@ async def test_what_frees_too_little_is_not_told() -> None:
     assert cycles == 2, "one for each pod that came"
 
 
-async def test_a_quota_that_is_raised_too_little_is_looked_at_and_not_told() -> None:
+async def test_a_quota_raised_too_little_opens_a_cycle_and_records_nothing() -> None:
     steps = """\
   - {at: 2s, patch: [{kind: Queue, name: default, merge: {spec: {capability: {cpu: 3}}}}]}
 """
@@ -50,7 +50,7 @@ async def test_a_quota_that_is_raised_too_little_is_looked_at_and_not_told() -> 
     assert cycles == 2
 
 
-async def test_another_reason_is_told() -> None:
+async def test_another_unschedulable_reason_is_recorded() -> None:
     steps = """\
   - {at: 2s, patch: [{kind: Queue, name: default, merge: {status: {state: Closed}}}]}
 """

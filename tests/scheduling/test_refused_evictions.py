@@ -59,7 +59,7 @@ def played(nodes: int) -> tuple[Game, list[str]]:
     return game, asked
 
 
-def test_somebody_else_leaves_when_one_may_not() -> None:
+def test_another_victim_is_evicted_when_an_eviction_is_rejected() -> None:
     game, asked = played(2)
     assert len(asked) == 2
     assert asked[0] != asked[1]

@@ -106,7 +106,7 @@ def test_roots_of_columns_are_those_of_numbers(numbers: list[int]) -> None:
     assert root(np.array(squares, dtype=np.int64)).tolist() == [isqrt(one) for one in squares]
 
 
-def test_cards_are_balanced_where_so_told_for_pods_that_ask_for_them() -> None:
+def test_balanced_resource_counts_configured_cards_for_pods_that_request_them() -> None:
     told: JsonObject = {
         "leastrequested.weight": 0,
         "balancedresource.resources": "nvidia.com/gpu, example.com/none",

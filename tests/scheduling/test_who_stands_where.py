@@ -221,7 +221,7 @@ class Judged:
         self.told.show_the_rest()
 
     def settle(self) -> None:
-        """Hold cycles until nobody is bound any more: nobody then waits who could go somewhere."""
+        """Run cycles until no pod is bound any more; then no pending pod fits a node."""
         for _ in range(20):
             self.told.cycle()
             bound = [self._judge(name, node) for name, node in self._bound()]

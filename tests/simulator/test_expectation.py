@@ -49,7 +49,7 @@ def test_a_part_of_the_result_matches(expected: Json, found: Json) -> None:
         ({"a": 1, "b": 1}, {"a": 2, "b": 2}, ["a: expected 1, found 2", "b: expected 1, found 2"]),
     ],
 )
-def test_a_difference_is_told_with_its_path_and_both_sides(
+def test_a_difference_shows_its_path_and_both_values(
     expected: Json, found: Json, told: list[str]
 ) -> None:
     assert [str(difference) for difference in differences(expected, found)] == told

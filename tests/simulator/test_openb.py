@@ -74,7 +74,7 @@ def test_a_queue_may_use_every_card_of_the_cluster() -> None:
     assert annotations == {"volcano.sh/card.quota": '{"P100":2}'}
 
 
-def test_a_share_counts_as_a_whole_card_and_is_told() -> None:
+def test_a_shared_card_counts_as_a_whole_one_and_is_noted() -> None:
     notes = workload().notes
     assert (notes.pods, notes.card_pods, notes.shares, notes.cards_asked) == (3, 2, 1, 3)
     assert notes.cards == {"P100": 2}

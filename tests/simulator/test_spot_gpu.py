@@ -174,7 +174,7 @@ def test_what_was_fitted_agrees_with_the_published_sums() -> None:
         assert mean == pytest.approx(cards / published[name], rel=0.001)
 
 
-async def test_a_drawn_load_is_served_within_its_quotas_replays_and_overlooks_nobody() -> None:
+async def test_a_drawn_load_stays_within_quota_and_no_placeable_pod_stays_pending() -> None:
     source = msgspec.structs.replace(SHORT, load_percent=150, spot_percent=50)
     bare = Scenario(name="drawn", until_ns=2 * HOUR)
     played = await play(with_workload(bare, made(source)))

@@ -93,7 +93,7 @@ def test_a_command_that_means_nothing_is_an_error(rest: str, reason: str) -> Non
         scenario(COMMAND + rest + "\n")
 
 
-def test_a_command_to_a_job_that_nobody_made_is_an_error() -> None:
+def test_a_command_to_a_missing_job_is_an_error() -> None:
     with pytest.raises(ScenarioError, match=r"test\.yaml:5: there is no Job default/j by then"):
         scenario(COMMAND + "action: AbortJob, target: {kind: Job, name: j}}\n")
     scenario(

@@ -165,7 +165,7 @@ def _check_world(
 
 
 def pods_of(simulated: SimulatedCluster) -> list[JsonObject]:
-    """The pods of a world. Whoever watches it begins anew."""
+    """The pods of a world. Its watchers list again."""
     simulated.relist()
     shown = [
         msgspec.json.decode(one.raw)

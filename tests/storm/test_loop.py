@@ -125,7 +125,7 @@ steps:
     assert await rig.known() == {}
 
 
-async def test_whoever_is_fenced_out_does_nothing_more(tmp_path: Path) -> None:
+async def test_a_fenced_daemon_sends_no_more_requests(tmp_path: Path) -> None:
     rig = Rig(tmp_path, FOUR, in_flight_max=1)
     rig.cluster.moods.append("hang")
     with pytest.RaisesGroup(FencedError, flatten_subgroups=True):

@@ -40,7 +40,7 @@ async def test_a_daemon_on_a_full_disk_waits_for_room(
     assert verdict.epoch == 1, verdict
 
 
-async def test_a_second_daemon_on_one_file_is_told_who_holds_it(
+async def test_a_second_daemon_on_one_file_reports_the_lock_holder(
     tmp_path: Path, make_victim: MakeVictim
 ) -> None:
     path, log = tmp_path / "storm.json", str(tmp_path / "log.db")

@@ -70,7 +70,7 @@ async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
     assert (verdict.starts, verdict.epoch) == (2, 1), verdict
 
 
-async def test_a_daemon_whose_log_is_away_stops_when_told(
+async def test_a_daemon_with_an_unavailable_log_stops_on_sigterm(
     tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
     await execute(server, "CREATE DATABASE stopped")
@@ -123,7 +123,7 @@ async def test_a_second_daemon_takes_the_log_and_the_first_stops(
 
 
 async def take_over(url: str) -> None:
-    """Begin an epoch, between two appends of whoever writes the log."""
+    """Begin an epoch between two appends of the current writer."""
     log = await open_log(url, "write")
     for _ in range(50):
         try:

@@ -46,12 +46,12 @@ def test_every_command_can_speak_json(words: str) -> None:
     assert "--output" in [name for one in COMMANDS[words].params for name in one.opts]
 
 
-def test_the_version_is_told() -> None:
+def test_version_prints_the_version() -> None:
     assert muster("--version").stdout == "muster 0.1.0\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_are_told_how_to_complete(shell: str) -> None:
+def test_completion_prints_the_script_of_the_shell(shell: str) -> None:
     assert f"_MUSTER_COMPLETE={shell}_complete" in muster("completion", shell).stdout
 
 
@@ -105,14 +105,14 @@ def test_each_kind_of_error_has_its_exit_code(
         ([ExceptionGroup("inner", [DamagedLogError("position 1")])], 4),
     ],
 )
-def test_what_counts_of_a_group_of_errors_is_told(
+def test_an_exception_group_has_the_exit_code_of_its_worst_error(
     errors: list[Exception], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert explain(ExceptionGroup("tasks", errors), debug=False) == code
     assert "ExceptionGroup" not in capsys.readouterr().err
 
 
-def test_an_interrupt_is_told_from_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(KeyboardInterrupt(), debug=False) == 130
     assert capsys.readouterr().err == "muster: interrupted\n"
 
@@ -134,7 +134,7 @@ def test_muster_does_not_run_without_its_assertions() -> None:
     assert done.stderr.startswith("muster: error: muster does not run under `python -O`")
 
 
-def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     log = logged(tmp_path)
     with subprocess.Popen(  # noqa: S603  # our own command
         [sys.executable, "-m", "daemon", "tell", str(log)],

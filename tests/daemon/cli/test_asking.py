@@ -53,7 +53,7 @@ def test_a_position_that_is_not_there_is_refused(log: Path) -> None:
     assert (result.exit_code, "ends at position 25" in error_of(result)) == (2, True)
 
 
-def test_a_log_is_told_as_a_story(log: Path) -> None:
+def test_tell_prints_one_line_per_record(log: Path) -> None:
     lines = muster("tell", log, "--from", "19", "--to", "22").stdout.splitlines()
     assert lines[0].split() == ["19", "1.000s", "cycle"]
     assert "bind default/podgroup-uid-000004 in q1: default/p1 -> n1" in lines[-1]

@@ -67,7 +67,7 @@ def manifest(folder: Path, text: str, **values: int) -> Path:
     return path
 
 
-def test_what_fits_is_told_with_nodes_and_cards(log: Path, tmp_path: Path) -> None:
+def test_fit_reports_nodes_and_cards(log: Path, tmp_path: Path) -> None:
     path = manifest(tmp_path, POD, COUNT=2, QUOTA=2)
     before = hashlib.sha256(log.read_bytes()).hexdigest()
     result = muster("fit", path, "--log", log, "-o", "json")
@@ -80,16 +80,14 @@ def test_what_fits_is_told_with_nodes_and_cards(log: Path, tmp_path: Path) -> No
     assert muster("fit", path, "--log", log).stdout.startswith("it fits at position 25")
 
 
-def test_a_quota_that_is_short_is_told_with_its_numbers(log: Path, tmp_path: Path) -> None:
+def test_fit_reports_an_insufficient_quota_with_numbers(log: Path, tmp_path: Path) -> None:
     result = muster("fit", manifest(tmp_path, POD, COUNT=2, QUOTA=1), "--log", log)
     assert result.exit_code == 1
     assert "it does not fit" in result.stdout
     assert "<NVIDIA-H200> quota: requested <2000>, total would be <2000>" in result.stdout
 
 
-def test_nodes_that_are_too_small_are_told_and_the_nearest_is_named(
-    log: Path, tmp_path: Path
-) -> None:
+def test_fit_reports_insufficient_nodes_and_the_nearest_one(log: Path, tmp_path: Path) -> None:
     result = muster("fit", manifest(tmp_path, POD, COUNT=9, QUOTA=20), "--log", log, "-o", "json")
     assert result.exit_code == 1
     (answer,) = answers(result)

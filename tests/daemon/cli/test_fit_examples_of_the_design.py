@@ -57,7 +57,7 @@ def test_job_and_deployment_fit(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["job-alternatives.yaml", "deployment-alternatives.yaml"])
-def test_who_contradicts_itself_is_told_so_and_fits_without_the_affinity(
+def test_a_selector_conflict_is_reported_and_the_job_fits_without_its_affinity(
     tmp_path: Path, name: str
 ) -> None:
     code, answer = asked(tmp_path, file(name))

@@ -106,7 +106,7 @@ def test_a_queue_can_be_seen_as_it_was(crowded: Path) -> None:
     assert then["holders"] == []
 
 
-def test_a_queue_that_takes_nobody_says_why(crowded: Path) -> None:
+def test_queue_show_reports_why_a_closed_queue_accepts_no_pod_groups(crowded: Path) -> None:
     text = muster("queue", "show", "closed", "--log", crowded).stdout
     assert "Queue <closed> is not open" in text.splitlines()[0]
 

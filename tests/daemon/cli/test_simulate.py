@@ -41,7 +41,7 @@ c,1000,1024,1,1000,,BE,2,9,2
 """
 
 
-def test_the_report_tells_decisions_pods_cards_and_who_waits() -> None:
+def test_simulate_reports_decisions_pods_cards_and_pending_pods() -> None:
     result = muster("simulate", QUOTA)
     assert result.exit_code == 0
     for line in (
@@ -112,7 +112,7 @@ def test_files_of_a_trace_are_found_through_the_environment(tmp_path: Path) -> N
     assert (result.exit_code, "MUSTER_TRACES is not set" in error_of(result)) == (2, True)
 
 
-def test_a_workload_is_told_with_waiting_evictions_and_use_and_replays(tmp_path: Path) -> None:
+def test_simulate_reports_waiting_evictions_and_use_of_a_workload(tmp_path: Path) -> None:
     workload = "workload: {name: spot-gpu, scale: 0.05, window: 2h, load: 1.5, spot: 0.5}"
     log, path = tmp_path / "s.db", scenario(tmp_path, f"{workload}\nuntil: 2h")
     told = muster("simulate", path, "--log", log).stdout
@@ -129,7 +129,7 @@ def test_a_workload_is_told_with_waiting_evictions_and_use_and_replays(tmp_path:
     assert muster("replay", log).exit_code == 0
 
 
-def test_what_of_the_input_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_simulate_reports_invalid_configuration(tmp_path: Path) -> None:
     text = """\
 cluster:
   - {kind: Queue, metadata: {name: q, annotations: {volcano.sh/card.quota: "{K80"}}}

@@ -56,7 +56,7 @@ def test_the_start_up_list_of_the_design_is_understood_as_it_stands() -> None:
     assert named == ["--kube-api-qps", "--kube-api-burst", "--node-worker-threads"]
 
 
-def test_who_comes_from_volcano_is_told_that_the_name_is_another_by_default() -> None:
+def test_volcano_flags_warn_that_the_default_scheduler_name_differs() -> None:
     with capture_logs() as said:
         warn({}, Settings())
         warn({"-v": "3"}, Settings())
@@ -121,7 +121,7 @@ def test_musters_own_options_come_first_and_arguments_alone_are_those_of_run(
     assert f"{policy}: actions: 'fly' is not an action" in result.stderr
 
 
-def test_an_option_of_nobody_is_an_error() -> None:
+def test_an_unknown_option_is_an_error() -> None:
     result = muster("--no-such-option")
     assert result.exit_code == 2
     assert "No such option" in result.stderr

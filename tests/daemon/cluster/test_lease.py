@@ -135,7 +135,7 @@ async def test_a_write_keeps_what_others_wrote_k1_6(server: Server, lease: ApiLe
     assert server.document["spec"]["strategy"] == "OldestEmulationVersion"
 
 
-async def test_a_lease_without_any_field_is_nobodys(server: Server, lease: ApiLease) -> None:
+async def test_a_lease_without_fields_has_no_holder(server: Server, lease: ApiLease) -> None:
     server.answer = b'{"metadata":{"resourceVersion":"7"},"spec":{"holderIdentity":null}}'
     assert await lease.read() == Lease(version="7", document=server.answer)
 

@@ -101,7 +101,7 @@ class LogContract:
         await filled(log)
         assert (await entries(log))[-1].record.epoch == after.epoch
 
-    async def test_who_was_deposed_is_fenced_out(self, log: Log) -> None:
+    async def test_a_former_leader_is_fenced(self, log: Log) -> None:
         await log.take_over("me")
         await filled(log)
         await self.depose(log)
@@ -180,7 +180,7 @@ class LogContract:
         with pytest.raises(UsageError, match="not empty"):
             await copy_whole(source, log)
 
-    async def test_a_redacted_object_is_told_from_a_missing_one(
+    async def test_a_redacted_object_differs_from_a_missing_one(
         self, log: Log, tmp_path: Path
     ) -> None:
         source = MemoryLog()

@@ -158,7 +158,7 @@ class SqlLogContract(LogContract):
         assert (stand["node_card"].position, stand["node_card"].checksum) == (3, 3)
         assert {item.position for item in stand.values()} == {3}
 
-    async def test_views_can_be_written_anew(self, log: Log) -> None:
+    async def test_views_can_be_cleared_and_rewritten(self, log: Log) -> None:
         made = batch(log.head, [pod(1)], card_views("n1", 8, at=1))
         await log.append(made)
         await log.clear_views()

@@ -87,7 +87,7 @@ async def test_a_byte_that_is_no_text_is_found_at_its_position(
         await door.force(f"UPDATE log SET {column} = :kept WHERE position = 4", kept=kept)
 
 
-async def test_a_second_process_is_kept_out_and_told_who_holds_the_log(log: Log, url: str) -> None:
+async def test_a_second_process_gets_the_pid_of_the_lock_holder(log: Log, url: str) -> None:
     with pytest.raises(LogLockedError, match=f"is held by process {os.getpid()}"):
         await open_log(url, "write")
     await log.close()

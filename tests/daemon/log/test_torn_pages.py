@@ -189,7 +189,7 @@ async def test_many_torn_pages_are_named_or_do_no_harm(
         await judge_torn(whole, sound, tmp_path / "log.db", Random(seed + number))
 
 
-async def test_rebuild_mends_what_can_be_made_anew(whole: Path, tmp_path: Path) -> None:
+async def test_rebuild_repairs_views_snapshots_and_indexes(whole: Path, tmp_path: Path) -> None:
     """Every page of a view, of a snapshot and of an index; the old file is kept."""
     mended = 0
     for number, name in enumerate(

@@ -66,7 +66,7 @@ async def test_cards_that_only_quotas_name_are_none_and_quotas_add_up() -> None:
     assert found == [0, 2]
 
 
-async def test_who_waits_is_told_by_queue_and_reason() -> None:
+async def test_pending_pod_groups_are_counted_by_queue_and_reason() -> None:
     metrics = await played()
     waiting = {"queue": "research", "code": "InsufficientScalarQuota"}
     assert value(metrics, "muster_pending_pod_groups", **waiting) == 2
@@ -96,7 +96,7 @@ cluster:
     assert value(metrics, "muster_pending_pods", queue="default") == 2
 
 
-async def test_who_backs_off_after_a_failure_still_waits() -> None:
+async def test_a_pod_group_in_bind_backoff_counts_as_pending() -> None:
     metrics = await played()
     state = metrics.sources.state()
     assert state is not None
@@ -254,7 +254,7 @@ def test_a_standby_says_how_far_it_is_behind() -> None:
     assert value(metrics, "muster_log_lag_seconds") == 0.5
 
 
-def test_the_process_says_who_it_is_and_why_it_is_not_ready() -> None:
+def test_metrics_report_the_process_and_why_it_is_not_ready() -> None:
     metrics = made()
     assert value(metrics, "muster_ready") == 0
     assert value(metrics, "muster_not_ready", reason="start") == 1

@@ -116,7 +116,7 @@ async def test_a_daemon_can_be_watched_while_it_works(daemon: Daemon) -> None:
         assert daemon.loop.cycles > 0
 
 
-async def test_a_log_that_is_away_is_said_and_kills_nobody(daemon: Daemon) -> None:
+async def test_an_unavailable_log_makes_the_running_daemon_not_ready(daemon: Daemon) -> None:
     daemon.log.leaves_at = GangBindDecided.kind
     async with daemon.runs():
         await daemon.answers("/readyz", 503, '"log":"the log is')

@@ -124,7 +124,7 @@ async def test_everything_else_asks_for_a_token_unless_on_loopback(
         assert answer.status == status
 
 
-async def test_whoever_has_no_token_does_not_learn_what_there_is(served: Served) -> None:
+async def test_a_request_without_a_token_gets_401_for_every_path(served: Served) -> None:
     async with served.client("secret", is_loopback=False) as client:
         async with client.get("/nothing") as answer:
             assert answer.status == 401

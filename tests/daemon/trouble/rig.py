@@ -109,7 +109,7 @@ class Given(Struct, frozen=True, kw_only=True):
     """The scenario's cluster, as YAML."""
     has_volcano: bool = True
     denied: tuple[str, str] | None = None
-    """A verb, and the resource on which it is allowed to nobody."""
+    """A verb, and the resource on which it is denied to all users."""
     listening: Listening | None = None
     kubeconfig: Callable[[Server, Path], Path] | None = None
     """Where the daemon's is not the usual one."""

@@ -148,7 +148,7 @@ async def test_pods_that_may_not_be_bound_are_tried_again_when_they_may(trouble:
 
 
 @hurriedly
-async def test_pods_that_may_not_be_told_why_they_wait_are_bound_all_the_same(trouble: Try) -> None:
+async def test_pods_are_bound_when_pod_status_patches_are_forbidden(trouble: Try) -> None:
     async with trouble(Given(denied=("patch", "pods/status"))) as one:
         one.pod("big", containers=[{"name": "m", "resources": {"requests": {"cpu": "99"}}}])
         one.pod("a")

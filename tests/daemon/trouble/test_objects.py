@@ -30,7 +30,7 @@ async def test_an_object_of_five_mebibytes_is_taken_in_and_placed(trouble: Try) 
 
 
 @hurriedly
-async def test_fields_that_nobody_knows_are_kept_and_harm_nobody(trouble: Try) -> None:
+async def test_unknown_fields_are_kept_and_ignored(trouble: Try) -> None:
     """K1.6"""
     async with trouble() as one:
         spec: dict[str, Json] = {"futureField": {"deep": [1, 2.5, None, "é"]}}

@@ -98,7 +98,7 @@ async def test_a_step_is_given_away_once(log: Log, url: str) -> None:
 
 
 async def test_a_standby_without_a_log_stands_and_hands_nothing_over(server: Server) -> None:
-    """Whoever leads first makes the log."""
+    """The first leader creates the log."""
     await execute(server, "CREATE DATABASE bare")
     url = server.url("bare")
     standby = follower(url)

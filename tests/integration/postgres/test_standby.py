@@ -59,7 +59,7 @@ class Desk:
         self.lease: Lease | None = None
         self.renewed_at: dict[str, float] = {}
         self.dead: set[str] = set()
-        """Holders of whom nothing is heard any more."""
+        """Holders that no longer respond."""
         self._version = 0
 
     def keep(self, lease: Lease) -> Lease:
@@ -255,7 +255,7 @@ async def until_deciding(daemon: Daemon) -> None:
 async def test_a_paused_leader_is_fenced_out_by_the_epoch_k14_6(
     url: str, cluster: RealTimeCluster, tmp_path: Path
 ) -> None:
-    """Whoever writes with an old epoch changes nothing, and stands again."""
+    """A writer with an old epoch changes nothing, and becomes a candidate again."""
     desk = Desk()
     first, second = (Daemon(name, url, cluster, desk) for name in ("first", "second"))
     # It does not notice that its lease has run out: as if it had been stopped in between.

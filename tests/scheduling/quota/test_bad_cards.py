@@ -110,7 +110,7 @@ NOT_H200: dict[str, object] = {"nodeSelector": {"nvidia.com/gpu.product": "H200"
         pytest.param(Bad("A", GOOD, "NotEnoughResources", NOT_H200), id="against its affinity"),
     ],
 )
-def test_a_pod_that_cannot_be_served_is_told_once_and_served_when_it_can(bad: Bad) -> None:
+def test_an_unschedulable_pod_is_reported_once_and_bound_when_it_fits(bad: Bad) -> None:
     told = begun(user("bad", bad.card, bad.requests, **bad.spec), user("good", "A", GOOD))
     assert said(told) == [f"bad: {bad.code}", "good: bound"]
     told.see(ObjectSeen(user("late", "A", GOOD)), ObjectSeen(machine("n3", "B")))
@@ -122,7 +122,7 @@ def test_a_pod_that_cannot_be_served_is_told_once_and_served_when_it_can(bad: Ba
     assert said(told) == ["bad: bound"]
 
 
-def test_a_quota_that_is_nonsense_is_told_each_time_it_becomes_so() -> None:
+def test_an_invalid_card_quota_is_reported_each_time_it_becomes_invalid() -> None:
     told = begun(user("there", "A", GOOD))
     assert said(told) == ["there: bound"]
     for number in range(2):
@@ -141,7 +141,7 @@ def test_a_quota_that_is_nonsense_is_told_each_time_it_becomes_so() -> None:
     assert told.state.cluster.queues["default"].allocated == {"A": 3}
 
 
-def test_a_quota_below_use_evicts_nobody_and_refuses_once() -> None:
+def test_a_quota_below_use_evicts_no_pods_and_is_reported_once() -> None:
     told = begun(*[user(f"p{one}", "A", GOOD) for one in range(3)])
     assert said(told) == ["p0: bound", "p1: bound", "p2: bound"]
     told.see(ObjectSeen(queue('{"A": 1}')), ObjectSeen(user("new", "A", GOOD)))
@@ -155,7 +155,7 @@ def test_a_quota_below_use_evicts_nobody_and_refuses_once() -> None:
     assert said(told) == ["new: bound"]
 
 
-def test_less_than_none_in_a_queue_is_told_and_counts_as_none() -> None:
+def test_a_negative_capability_is_reported_and_counts_as_zero() -> None:
     told = begun(user("p", "A", GOOD))
     assert said(told) == ["p: bound"]
     told.see(ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))

@@ -39,7 +39,7 @@ def group(request: str, *, phase: str = "Inqueue") -> bytes:
     )
 
 
-def test_two_product_labels_are_told_once_and_again_when_they_come_back() -> None:
+def test_two_product_labels_are_reported_once_and_again_when_they_return() -> None:
     told = begun(labels=TWO)
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
     told.see(ObjectSeen(node("n1", cpu=5, labels=TWO)))
@@ -53,7 +53,7 @@ def test_two_product_labels_are_told_once_and_again_when_they_come_back() -> Non
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
 
 
-def test_a_quantity_that_cannot_be_read_is_told_and_counts_as_nothing() -> None:
+def test_an_invalid_quantity_is_reported_and_counts_as_zero() -> None:
     told = begun(labels=ONE)
     amounts = {"cpu": "4", "pods": "110", "example.com/card": "many"}
     told.see(ObjectSeen(raw("Node", "n1", spec={}, status={"allocatable": amounts})))
@@ -62,7 +62,7 @@ def test_a_quantity_that_cannot_be_read_is_told_and_counts_as_nothing() -> None:
     assert told.state.cluster.totals.get("example.com/card", 0) == 0
 
 
-def test_the_fault_of_a_node_that_went_and_came_back_is_told_again() -> None:
+def test_the_config_error_of_a_recreated_node_is_reported_again() -> None:
     told = begun(labels=TWO)
     assert faults(told) != []
     told.see(gone(node("n1", labels=TWO)))
@@ -79,7 +79,7 @@ def test_a_restored_state_does_not_tell_a_fault_twice() -> None:
     assert book.unreported == {}
 
 
-def test_a_malformed_card_request_is_told_and_asks_for_nothing() -> None:
+def test_a_malformed_card_request_is_reported_and_requests_nothing() -> None:
     told = begun(group('{"X": "2"}', phase="Pending"), labels=ONE)
     assert faults(told) == [("PodGroup/default/g", "InvalidCardRequest")]
     assert told.state.cluster.groups["default/g"].phase == "Inqueue"

@@ -1,4 +1,4 @@
-"""Reclaiming: who may ask for what others have, and whom that may cost."""
+"""Reclaim: which queues may reclaim, and which pods are victims."""
 
 from scheduling.quota.reclaiming import may_reclaim, reclaimable_victims, shared_ancestors
 from tests.scheduling.quota.clusters import cluster_of, cpus, names_of, pods_of, queue_of
@@ -79,7 +79,7 @@ async def test_card_quotas_let_go_only_what_is_above_them() -> None:
     assert reclaimable_victims(cluster, queue_of(cluster, "poor"), cpus(1), victims) == []
 
 
-async def test_below_the_same_queue_nobody_is_evicted_where_neither_deserves_anything() -> None:
+async def test_no_reclaim_between_sibling_queues_without_deserved() -> None:
     plugin = "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 1}}"
     queues = {"eng": "{deserved: {cpu: 8}}", "a": "{parent: eng}", "b": "{parent: eng}"}
     pods = {"a0": ("a", "{cpu: 4}")}

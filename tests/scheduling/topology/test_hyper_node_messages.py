@@ -34,7 +34,7 @@ def _faults(told: Told) -> list[str]:
     return [one for one in told.kinds() if one.startswith("config_invalid")]
 
 
-def test_what_cannot_be_used_is_told_once_each_time_it_changes() -> None:
+def test_an_invalid_hypernode_is_reported_once_per_change() -> None:
     told = two_racks()
     told.cycle()
     assert _faults(told) == []
@@ -84,7 +84,7 @@ def test_hypernodes_may_stand_in_each_other_as_deep_as_one_likes() -> None:
     assert len(nodes_of(told, "g")) == 2
 
 
-def test_hypernodes_that_change_nothing_for_anybody_wake_nobody() -> None:
+def test_an_irrelevant_hypernode_change_makes_no_cycle_due() -> None:
     told = two_racks()
     see(told, group("g", 1), member("g-1", "g"))
     told.cycle()

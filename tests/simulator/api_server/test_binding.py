@@ -43,7 +43,7 @@ def test_a_binding_and_its_annotations_are_one_update() -> None:
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
 
 
-def test_a_node_that_nobody_knows_is_accepted() -> None:
+def test_binding_to_an_unknown_node_is_accepted() -> None:
     """K8: node name unknown is not checked, any name is accepted."""
     api = bare()
     posted(api, "a")

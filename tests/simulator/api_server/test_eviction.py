@@ -85,7 +85,7 @@ def test_a_budget_that_allows_nothing_is_a_429_with_a_cause() -> None:
     assert "deletionTimestamp" not in section(found(api, PODS + "/a"), "metadata")
 
 
-def test_a_budget_that_nobody_counted_yet_says_when_to_come_again() -> None:
+def test_an_unprocessed_disruption_budget_answers_with_retry_after() -> None:
     """K9.2: seconds in `details.retryAfterSeconds`. K20: still being processed."""
     api = bare()
     posted(api, "a", labels=LABELS)
@@ -165,7 +165,7 @@ def test_budgets_are_counted_when_the_controllers_run() -> None:
     assert ask(api, "POST", PODS + "/b/eviction", evict("b")).status == 429
 
 
-def test_who_does_not_ask_sees_the_count_a_little_later() -> None:
+def test_disruptions_allowed_is_updated_without_an_eviction_request() -> None:
     """The disruption controller works by itself, and not in the requests of others."""
     api = served(WORKLOAD)
     done(ask(api, "POST", BUDGETS, budget()))

@@ -145,7 +145,7 @@ def test_bookmarks_come_when_nothing_else_does_and_before_the_end() -> None:
     assert opened.is_over
 
 
-def test_bookmarks_are_only_for_those_who_ask() -> None:
+def test_bookmarks_are_sent_only_on_request() -> None:
     api = bare()
     opened = watch(api, ALL_PODS, resourceVersion=revision(posted(api, "a")), timeoutSeconds="90")
     assert told(opened, 95) == []

@@ -68,7 +68,7 @@ class Changer:
         return [objects[key] for key in sorted(objects)]
 
     def clear_up(self) -> None:
-        """Nobody is cordoned off any more, and what is over is gone, so that all can be placed."""
+        """Uncordon all nodes and delete finished pods, so that all pods can be placed."""
         for node in self.all_of("Node"):
             self._ask("PATCH", f"{NODES}/{name_of(node)}", {"spec": {"unschedulable": None}}, MERGE)
 

@@ -16,7 +16,7 @@ GANG: Final = 4
 
 
 def cluster_of(nodes: int) -> Scenario:
-    """So many nodes of eight cards, and nobody else."""
+    """Return the given number of nodes with eight cards each, without pods."""
     cluster = [node_named(f"n{index}") for index in range(nodes)]
     document = {"scenario": "a crowd", "start_delay": "50ms", "cluster": cluster}
     return parse_scenario(msgspec.json.encode(document).decode(), "crowd")

@@ -1,4 +1,4 @@
-"""Virtual time for real connections: when nobody has anything to do, the next moment comes at once."""
+"""Virtual time for real connections: when no task is ready, time advances to the next timer at once."""
 
 import asyncio
 import selectors

@@ -219,7 +219,7 @@ class Tempest:
             self._snapshots.clear()
 
     async def _break(self) -> None:
-        """All connections break; now and then nothing works, or nobody is there, for a while."""
+        """Break all connections; sometimes fail all requests, or refuse connections, for a while."""
         self.breaks += 1
         chance_of_more = self.jitter()
         if chance_of_more < OUTAGE:
@@ -234,7 +234,7 @@ class Tempest:
             self.faults.strike_all(really=False)
 
     async def settle(self) -> float:
-        """Faults cease; seconds until a daemon knows all there is, and owes nobody anything."""
+        """Stop the faults; return the seconds until a daemon is in sync and has no pending requests."""
         self.faults.is_on = False
         self.changer.clear_up()
         began = asyncio.get_running_loop().time()

@@ -60,7 +60,7 @@ async def until_recorded(log: str, pods: int) -> None:
 
 
 async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
-    """Pods come all at once, the daemon is killed now and then; seconds until nobody waits."""
+    """Pods come all at once, the daemon is killed now and then; seconds until no pod is pending."""
     log = str(folder / "log.db")
     async with running_server(cluster_of(nodes)) as server:
         crowd, witness = Crowd(server.api), Witness(server.api)

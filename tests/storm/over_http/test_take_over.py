@@ -1,4 +1,4 @@
-"""Two daemons on one log in PostgreSQL and one API server; whoever leads is killed, or leaves (rule K14)."""
+"""Two daemons on one log in PostgreSQL and one API server; the leader is killed, or leaves (rule K14)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -162,7 +162,7 @@ class Pair:
         return int(await self._fetch("select position from log_head") or 0)
 
     async def until_all_are_bound(self) -> None:
-        """Until nobody waits."""
+        """Wait until no pod is pending."""
         await self.until(lambda: not self.crowd.waiting())
 
     async def until(self, holds: Callable[[], bool]) -> None:

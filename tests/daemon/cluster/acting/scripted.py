@@ -1,4 +1,4 @@
-"""A client that answers what it was told to, and time that passes only when somebody waits."""
+"""A client that answers what it was told to, and time that passes only while a task waits."""
 
 from collections.abc import Callable, Mapping
 

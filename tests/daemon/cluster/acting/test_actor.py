@@ -67,7 +67,7 @@ async def test_attempts_are_counted() -> None:
 
 
 class Broken(Scripted):
-    """A client that fails in a way that nobody told of."""
+    """A client that raises an unexpected error."""
 
     async def request(self, *_: object, **__: object) -> bytes:
         raise ClusterError("the kubeconfig names a program that is not there")

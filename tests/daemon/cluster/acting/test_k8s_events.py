@@ -56,7 +56,7 @@ def test_a_pod_that_is_bound_is_scheduled_b_15() -> None:
     ]
 
 
-def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_first_b_14() -> None:
+def test_an_unschedulable_event_goes_to_the_pod_group_and_its_pending_pods_b_14() -> None:
     told = EventFactory().notices(refusal(pod="default/a-1"), cluster())
     assert [(one.regarding.name, one.reason) for one in told] == [
         ("a", "Unschedulable"),
@@ -74,13 +74,13 @@ def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_fi
     assert told[2].regarding == POD
 
 
-def test_that_nobody_is_evicted_for_it_is_no_reason_why_a_group_waits() -> None:
+def test_no_victims_makes_no_unschedulable_event() -> None:
     event = msgspec.structs.replace(refusal(), action="reclaim", code="NoVictims")
     assert EventFactory().notices(event, cluster()) == []
 
 
 @pytest.mark.parametrize("code", sorted(QUOTA_REASONS))
-def test_a_refusal_by_quota_bears_the_reason_that_operators_know_d_9(code: str) -> None:
+def test_an_insufficient_quota_event_has_the_reason_that_operators_know_d_9(code: str) -> None:
     told = EventFactory().notices(refusal(code), cluster(pods=1))
     assert [(one.regarding.kind, one.reason) for one in told] == [("PodGroup", code), ("Pod", code)]
 
@@ -101,19 +101,19 @@ def kept_by(plugin: str) -> Cluster:
     return found
 
 
-def test_a_group_without_pods_is_told_alone_and_pods_without_a_group_object_too() -> None:
+def test_events_for_a_pod_group_without_pods_and_for_pods_without_a_pod_group() -> None:
     alone = EventFactory().notices(refusal(), cluster(pods=0))
     assert [one.regarding for one in alone] == [GROUP]
     without = EventFactory().notices(refusal(), cluster(pods=1, has_group=False))
     assert [one.regarding.kind for one in without] == ["Pod"]
 
 
-def test_a_gang_that_runs_is_not_told_what_pods_beyond_it_lack_b_14() -> None:
+def test_a_running_gang_gets_no_event_for_pods_above_min_member_b_14() -> None:
     told = EventFactory().notices(refusal(pod="default/a-1"), cluster(pods=2, running=1))
     assert [(one.regarding.name, one.note) for one in told] == [("a-1", "m")]
 
 
-def test_only_so_many_pods_of_a_refusal_are_told() -> None:
+def test_the_number_of_pods_with_an_unschedulable_event_is_bounded() -> None:
     last = f"default/a-{PODS_TOLD_MAX + 4}"
     told = EventFactory().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
     assert len(told) == 1 + PODS_TOLD_MAX
@@ -129,7 +129,7 @@ def test_a_group_that_runs_is_ready_b_14() -> None:
     )
 
 
-def test_an_eviction_is_told_with_its_reason_when_it_has_happened_and_not_before_b_15() -> None:
+def test_an_evict_event_has_its_reason_and_follows_the_eviction_b_15() -> None:
     noticer = EventFactory()
     assert noticer.notices(eviction("it is of higher priority"), cluster()) == []
     evicted = PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1")
@@ -142,7 +142,7 @@ def test_an_eviction_is_told_with_its_reason_when_it_has_happened_and_not_before
     assert again.note == "Pod is evicted"
 
 
-def test_an_eviction_that_failed_is_told() -> None:
+def test_a_failed_eviction_makes_an_event() -> None:
     failed = EvictionFailed(
         pod="default/a-0", uid="uid-a-0", node="n1", code="DisruptionBudget", message="no"
     )
@@ -152,7 +152,7 @@ def test_an_eviction_that_failed_is_told() -> None:
     ]
 
 
-def test_a_binding_that_failed_is_told_unless_the_pod_is_gone() -> None:
+def test_a_failed_binding_makes_an_event_unless_the_pod_is_deleted() -> None:
     def failed(code: str) -> BindFailed:
         return BindFailed(pod="default/a-0", uid="uid-a-0", node="n1", code=code, message="no")
 
@@ -163,7 +163,7 @@ def test_a_binding_that_failed_is_told_unless_the_pod_is_gone() -> None:
     assert EventFactory().notices(failed("NotFound"), cluster()) == []
 
 
-def test_what_befalls_a_node_is_told_to_the_node() -> None:
+def test_rejected_bindings_and_foreign_placements_make_events_on_the_node() -> None:
     rejected = BindRejectedByNode(
         pod="default/a-0", uid="uid-a-0", node="n1", reason="OutOfcpu", resources=("cpu",)
     )
@@ -177,7 +177,7 @@ def test_what_befalls_a_node_is_told_to_the_node() -> None:
     assert EventFactory().notices(gone, cluster()) == []
 
 
-def test_a_queue_that_cannot_be_read_is_told() -> None:
+def test_an_invalid_queue_makes_an_event() -> None:
     (told,) = EventFactory().notices(
         ConfigInvalid(subject="Queue//q1", code="InvalidQuantity", message="m"), cluster()
     )
@@ -188,7 +188,7 @@ def test_a_queue_that_cannot_be_read_is_told() -> None:
     )
 
 
-def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name() -> None:
+def test_an_invalid_hypernode_event_is_not_on_the_node_of_the_same_name() -> None:
     shown = cluster()
     shown.others["HyperNode"] = {"/n1": ("uid-h", "digest")}
     event = ConfigInvalid(subject="HyperNode//n1", code="InvalidHyperNode", message="m")
@@ -199,7 +199,7 @@ def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name
     assert told.action == "InvalidHyperNode"
 
 
-def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
+def test_an_invalid_label_makes_an_event_on_its_object() -> None:
     def told(subject: str) -> list[EventNotice]:
         event = ConfigInvalid(subject=subject, code="SeveralProductLabels", message="m")
         return EventFactory().notices(event, cluster())

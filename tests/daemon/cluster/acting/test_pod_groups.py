@@ -216,7 +216,7 @@ async def test_a_phase_brings_the_counts_that_differ_along() -> None:
     assert client.asked[1].document["status"] == {"phase": "Running", "running": 2, "failed": 0}
 
 
-async def test_counts_are_told_alone_and_only_those_that_differ() -> None:
+async def test_a_count_update_patches_only_counts_that_changed() -> None:
     client = Scripted(document(phase="Running", running=2), AFTER)
     assert await teller().update_counts(request_budget(client), COUNTS) == Accepted()
     assert client.asked[1].document["status"] == {"succeeded": 1}

@@ -51,7 +51,7 @@ def teller() -> PodStatusWriter:
     return PodStatusWriter(lambda: AT_NS)
 
 
-async def test_a_pod_is_told_by_a_strategic_merge_that_names_its_uid_k7_7_k13_1_k13_2() -> None:
+async def test_pod_status_is_a_strategic_merge_patch_with_the_uid_k7_7_k13_1_k13_2() -> None:
     client = Scripted(b"{}")
     assert await teller().write(request_budget(client), waiting()) == Accepted()
     asked = client.asked[0]
@@ -121,7 +121,7 @@ async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch)
         (said(ForbiddenError, 403, "Forbidden"), "Forbidden"),
     ],
 )
-async def test_another_pod_of_that_name_is_not_told_k13_1(error: ApiError, code: str) -> None:
+async def test_status_of_a_recreated_pod_is_not_patched_k13_1(error: ApiError, code: str) -> None:
     reply = await teller().write(request_budget(Scripted(error)), waiting())
     assert isinstance(reply, Rejected)
     assert reply.code == code
@@ -165,7 +165,7 @@ async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None
 
 
 @pytest.mark.parametrize("found", [queue(), b'{"metadata":{"uid":"q1","resourceVersion":"41"}}'])
-async def test_a_queue_of_which_nothing_was_told_is_told(found: bytes) -> None:
+async def test_a_queue_without_status_gets_allocated(found: bytes) -> None:
     client = Scripted(found, b"{}")
     assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Accepted()
     assert client.asked[1].document["status"] == {"allocated": ALLOCATED}
@@ -177,7 +177,7 @@ async def test_a_queue_that_says_so_already_is_not_written() -> None:
     assert client.whats == [READ]
 
 
-async def test_another_queue_of_that_name_is_not_told_k13_1() -> None:
+async def test_status_of_a_recreated_queue_is_not_patched_k13_1() -> None:
     client = Scripted(queue(uid="q2"))
     reply = await update_queue_status(request_budget(client, namespace=""), QUEUE)
     assert isinstance(reply, Rejected)

@@ -85,7 +85,7 @@ async def test_a_durable_record_becomes_an_event() -> None:
     assert given.recorder.written == 1
 
 
-async def test_a_series_is_patched_and_made_anew_when_its_event_is_gone_k11_2() -> None:
+async def test_an_event_series_is_patched_and_recreated_when_its_event_is_gone_k11_2() -> None:
     async with running(b"{}", b"{}", GONE, b"{}", b"{}") as given:
         given.recorder.note([notice()] * 4)
     asked = given.client.asked

@@ -40,7 +40,7 @@ class Gate:
         self.seen: list[str] = []
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
-        """401 to whoever is not known, if anyone is."""
+        """Answer 401 to unknown credentials, if any credentials are known."""
         self.seen.append(request.headers.get("Authorization", ""))
         is_good = not self.good or self.seen[-1] in self.good
         return web.json_response({}, status=200 if is_good else 401)

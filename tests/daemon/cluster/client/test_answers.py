@@ -69,7 +69,7 @@ def test_no_words_of_a_message_change_the_kind_of_an_error() -> None:
     assert type(api_error("evict", 429, JSON, body)) is ThrottledError
 
 
-def test_a_disruption_budget_is_told_from_throttling_by_its_cause() -> None:
+def test_a_disruption_budget_differs_from_throttling_by_its_cause() -> None:
     """K9.2: 429 with the cause `DisruptionBudget`; how long to wait stands in the details."""
     causes = [{"reason": "DisruptionBudget", "message": "needs 2, has 2"}]
     details = {"causes": causes, "retryAfterSeconds": 10}

@@ -38,7 +38,7 @@ def test_a_thousand_failures_wait_no_longer_than_the_longest() -> None:
     assert max(backoff.failed(0.0) for _ in range(1000)) == LONGEST_SECONDS
 
 
-def test_what_is_settled_begins_anew() -> None:
+def test_reset_restarts_the_backoff() -> None:
     backoff = Backoff(lambda: 1.0)
     backoff.failed(0.0)
     backoff.reset()

@@ -125,7 +125,7 @@ async def test_many_requests_refused_at_once_renew_the_credentials_once() -> Non
     assert {task.result().authorization for task in tasks} == {"Bearer 2"}
 
 
-async def test_an_expired_token_that_nobody_replaced_is_unauthorized(
+async def test_an_expired_token_that_was_not_rotated_is_unauthorized(
     tmp_path: Path, authority: Authority
 ) -> None:
     """K3.9: one retry with what the file says, then the caller is told."""
@@ -162,7 +162,7 @@ async def test_a_token_file_that_is_away_for_a_moment_leaves_the_old_token(
 async def test_a_ca_that_rotates_is_trusted_without_a_restart(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """K15.1: the CA bundle can rotate: its file is watched, and the TLS context is made anew."""
+    """K15.1: the CA bundle can rotate: its file is watched, and the TLS context is rebuilt."""
     account, successor = Account(tmp_path, authority), Authority()
     async with (
         served(account.answer, successor.server_context("127.0.0.1")) as url,

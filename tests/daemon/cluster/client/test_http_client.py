@@ -82,7 +82,7 @@ def test_a_call_goes_where_its_resource_is(
     assert call_path(call, name, namespace) == path
 
 
-async def test_a_request_says_who_we_are_and_what_it_carries(tmp_path: Path) -> None:
+async def test_a_request_has_user_agent_and_content_type(tmp_path: Path) -> None:
     """A request names its sender in `User-Agent`, and a patch its content type."""
     script = Script(web.json_response({"ok": True}))
     async with talking(script.answer, tmp_path) as client:
@@ -124,7 +124,7 @@ async def test_a_safe_read_is_made_again_until_it_is_answered(tmp_path: Path) ->
     assert len(script.asked) == 6
 
 
-async def test_a_request_is_made_once_unless_told_otherwise(tmp_path: Path) -> None:
+async def test_a_request_is_sent_once_by_default(tmp_path: Path) -> None:
     """K12.2: a write is not retried blindly; a PUT that aiohttp would send again is not either."""
     script = Script((500, "InternalError"))
     async with talking(script.answer, tmp_path) as client:
@@ -145,7 +145,7 @@ async def test_what_is_answered_for_good_is_not_asked_again(
 
 
 async def test_a_disruption_budget_is_not_waited_for(tmp_path: Path) -> None:
-    """K9.2: when to ask a budget again is the decision of whoever evicts."""
+    """K9.2: the caller of the eviction decides when to retry."""
     causes = {"details": {"causes": [{"reason": "DisruptionBudget"}]}}
     script = Script(web.json_response({"kind": "Status", **causes}, status=429))
     async with talking(script.answer, tmp_path) as client:
@@ -257,7 +257,7 @@ async def test_a_warning_is_logged_once_for_each_text(tmp_path: Path) -> None:
     ]
 
 
-async def test_each_request_is_told_to_whoever_observes(tmp_path: Path) -> None:
+async def test_the_observer_gets_each_try_of_a_request(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
 
     def observe(what: str, status: int, seconds: float) -> None:

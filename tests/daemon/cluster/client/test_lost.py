@@ -54,7 +54,7 @@ async def test_nothing_was_asked_of_a_server_that_is_not_there(tmp_path: Path) -
                 await bind(client)
 
 
-async def test_a_name_that_nobody_knows_is_unreachable(tmp_path: Path) -> None:
+async def test_an_unknown_host_name_is_unreachable(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", "https://api.invalid:6443")
     async with connected(path) as client:
         with pytest.raises(UnreachableError, match=r"https://api\.invalid:6443"):
@@ -113,7 +113,7 @@ async def test_an_error_whose_body_is_cut_is_still_that_error(tmp_path: Path) ->
 
 
 async def test_a_get_on_a_connection_that_died_is_not_sent_twice_unseen(tmp_path: Path) -> None:
-    """K3.11: aiohttp itself would send it again, and nobody would have counted it."""
+    """K3.11: aiohttp itself would send it again, outside the request budget."""
     count = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -157,9 +157,7 @@ async def test_a_watch_gives_chunks_and_ends_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_cut", [False, True], ids=["closed", "reset"])
-async def test_a_watch_that_is_cut_is_told_from_one_that_ended(
-    tmp_path: Path, is_cut: bool
-) -> None:
+async def test_a_truncated_watch_differs_from_one_that_ended(tmp_path: Path, is_cut: bool) -> None:
     """K3.6: only a clean end is one."""
     answer = OK + b'Transfer-Encoding: chunked\r\n\r\n8\r\n{"half":\r\n'
     async with (
@@ -230,7 +228,7 @@ async def test_an_answer_that_does_not_end_is_not_read_for_ever(
             await client.request(LIST["Pod"])
 
 
-async def test_a_request_that_nobody_answers_is_told_to_whoever_observes(tmp_path: Path) -> None:
+async def test_the_observer_gets_a_request_without_an_answer(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
     async with (
         wire(b"") as url,

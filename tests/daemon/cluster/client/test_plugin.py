@@ -79,7 +79,7 @@ async def test_a_plug_in_is_run_again_when_its_token_is_refused(
     assert gate.seen == ["Bearer run-1", "Bearer run-2"]
 
 
-async def test_a_plug_in_is_told_the_cluster_only_if_it_wants_to_know(tmp_path: Path) -> None:
+async def test_provide_cluster_info_passes_the_cluster_to_the_exec_plugin(tmp_path: Path) -> None:
     told: list[object] = []
     for wanted in (False, True):
         user = exec_user(tmp_path, provideClusterInfo=wanted)

@@ -71,7 +71,7 @@ async def test_a_watch_ends_when_its_time_is_over() -> None:
     assert [msgspec.json.decode(line)["type"] for line in lines] == ["ADDED", "BOOKMARK"]
 
 
-async def test_what_is_due_happens_while_nobody_asks() -> None:
+async def test_scheduled_steps_run_without_a_request() -> None:
     text = NODE + "steps: [{at: 50ms, apply: [{kind: Pod, metadata: {name: late}}]}]\n"
     async with served(text=text) as (server, client):
         query = {"watch": "1", "resourceVersion": str(server.api.versions.revision)}
@@ -104,7 +104,7 @@ async def test_a_server_that_goes_down_breaks_watches_and_comes_back_with_everyt
             assert answer.status == 200
 
 
-async def test_a_server_that_starts_anew_is_another_cluster() -> None:
+async def test_a_restarted_server_is_another_cluster() -> None:
     """K1.1, K3.7: its uids are new, and a revision of the one before is too old."""
     async with served() as (server, client):
         first = await made(client, "a")

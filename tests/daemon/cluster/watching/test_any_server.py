@@ -117,7 +117,7 @@ class Trouble:
         self.api.compact()
 
     def again(self, resource: Resource, which: str) -> None:
-        """The loop begins anew from what is durable."""
+        """Restart the loop from its durable state."""
         self.daemon.again(dict(self.daemon.seen.progress))
 
     def bookmark(self, resource: Resource, which: str) -> None:

@@ -22,7 +22,7 @@ from tests.daemon.cluster.watching.virtual import virtual
 WITH_QUEUES = (NODES, PRIORITY_CLASSES, QUEUES, PODS)
 
 
-def test_version_and_discovery_are_told_first_and_asked_for_once() -> None:
+def test_version_and_discovery_are_reported_first_and_requested_once() -> None:
     """K19: at start read /version and API discovery once, log them as an event."""
 
     async def story() -> None:
@@ -114,7 +114,7 @@ def test_a_kind_that_is_not_served_is_absent_until_it_is() -> None:
     virtual(story())
 
 
-def test_a_kind_that_is_no_longer_served_is_told_of_as_such() -> None:
+def test_a_kind_that_is_no_longer_served_is_reported_as_absent() -> None:
     """A served kind whose CRD is deleted answers 404, and its objects are gone."""
 
     async def story() -> None:

@@ -227,7 +227,7 @@ async def test_lists_are_streamed_where_the_server_can(server: Served) -> None:
 
 
 class ReadersOnly:
-    """Faults that befall lists and watches, and nothing that makes somebody wait for minutes."""
+    """Faults of lists and watches, without those that cause a delay of minutes."""
 
     def __init__(self, seed: int) -> None:
         kinds = tuple({*LIST, *WATCH} - {FaultKind.STALL})

@@ -129,7 +129,7 @@ def test_a_server_that_was_set_back_is_noticed_before_it_is_watched_again() -> N
 
 
 @pytest.mark.parametrize("status_code", [500, 502, 429, 400])
-def test_an_outage_is_told_once_and_ends_by_itself(status_code: int) -> None:
+def test_an_outage_is_reported_once_and_recovers(status_code: int) -> None:
     """Every close is reported; a try that fails for the same cause as before is not a close."""
 
     async def story() -> None:

@@ -69,7 +69,7 @@ def test_a_revision_that_the_server_has_not_reached_is_a_gap() -> None:
     virtual(story())
 
 
-def test_an_expired_revision_is_never_told_of_as_resumed() -> None:
+def test_an_expired_revision_is_not_reported_as_resumed() -> None:
     """K3.7: both shapes of 410 lead to a list."""
 
     async def story() -> None:
@@ -92,7 +92,7 @@ def test_an_expired_revision_is_never_told_of_as_resumed() -> None:
     virtual(story())
 
 
-def test_a_watch_that_ends_before_it_says_anything_is_not_told_of_as_resumed() -> None:
+def test_a_watch_that_ends_before_its_first_event_is_not_reported_as_resumed() -> None:
     async def story() -> None:
         api = Api()
         api.spoil = lambda what, query: b"" if what.startswith("watch") else None

@@ -89,7 +89,7 @@ def test_events_of_all_kinds_come_in_arrival_order() -> None:
     virtual(story())
 
 
-def test_a_reader_who_does_not_read_stops_the_watches_from_reading() -> None:
+def test_watches_stop_reading_when_the_consumer_does_not_read() -> None:
     """Memory is bounded: what the loop does not take in is left with the server."""
 
     async def story() -> None:
