@@ -51,7 +51,7 @@ class Waited(Struct):
     seconds: float = 0.0
 
 
-class Course(Struct):
+class LoadResult(Struct):
     """What came of a load."""
 
     longest: float = 0.0
@@ -410,9 +410,9 @@ def begun(load: Load, part: int = 1) -> Engine:
     return engine
 
 
-def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
+def run(load: Load, part: int = 1, canaries: int = CANARIES) -> LoadResult:
     """Hold cycles until nothing is left to decide or the time is up."""
-    engine, job_status = begun(load, part), Course(waited=[])
+    engine, job_status = begun(load, part), LoadResult(waited=[])
     now_ns = 2 * SECOND
     open_canaries: dict[str, Waited] = {}
     come = 0
@@ -459,7 +459,7 @@ async def measure(scale: Scale) -> list[Figure]:
     return [figure for load in LOADS for figure in figures_of(load, run(load, part))]
 
 
-def figures_of(load: Load, job_status: Course) -> Iterator[Figure]:
+def figures_of(load: Load, job_status: LoadResult) -> Iterator[Figure]:
     """The figures of one load."""
     rest = "to rest" if job_status.is_at_rest else "until left"
     values = (

@@ -36,7 +36,7 @@ until: 1h
 """
 
 
-class Told(Struct):
+class RunResult(Struct):
     """What came of one run."""
 
     records: int
@@ -55,18 +55,18 @@ async def measure(scale: Scale) -> list[Figure]:
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, "the spot-gpu workload failed"
-    told = msgspec.json.decode(output, type=Told)
+    result = msgspec.json.decode(output, type=RunResult)
     detail: dict[str, float] = {
-        "records": told.records,
-        "evicted": told.evicted,
-        "cycles": told.cycles,
+        "records": result.records,
+        "evicted": result.evicted,
+        "cycles": result.cycles,
     }
     name = f"spot-gpu, an hour of {scale.spot_percent} %"
     figures = (
-        ("pods bound, simulated on SQLite with views", told.bound / told.seconds, "pods/s"),
-        ("pods bound, decided again", told.bound / told.replay_seconds, "pods/s"),
-        ("records decided again", told.records / told.replay_seconds, "records/s"),
-        ("memory, peak", told.peak_mib, "MiB"),
+        ("pods bound, simulated on SQLite with views", result.bound / result.seconds, "pods/s"),
+        ("pods bound, decided again", result.bound / result.replay_seconds, "pods/s"),
+        ("records decided again", result.records / result.replay_seconds, "records/s"),
+        ("memory, peak", result.peak_mib, "MiB"),
     )
     return [
         Figure(benchmark="spot", name=f"{name}: {what}", value=value, unit=unit, detail=detail)
@@ -81,7 +81,7 @@ def scenario_of(percent: int) -> Scenario:
     return with_workload(scenario, generate_workload(scenario.workload))
 
 
-async def run(percent: int) -> Told:
+async def run(percent: int) -> RunResult:
     """Simulate, then decide again."""
     scenario = scenario_of(percent)
     with folder() as place:
@@ -100,7 +100,7 @@ async def run(percent: int) -> Told:
                 evicted += len(event.evictions) if isinstance(event, EvictionDecided) else 0
         replay_seconds = perf_counter() - began
         await log.close()
-    return Told(
+    return RunResult(
         records=done.head.position,
         bound=bound,
         evicted=evicted,
@@ -114,8 +114,8 @@ async def run(percent: int) -> Told:
 def main() -> None:
     """Run it, and say what came of it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    told = asyncio.run(run(int(sys.argv[1])))
-    sys.stdout.buffer.write(msgspec.json.encode(told))
+    result = asyncio.run(run(int(sys.argv[1])))
+    sys.stdout.buffer.write(msgspec.json.encode(result))
 
 
 if __name__ == "__main__":

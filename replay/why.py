@@ -26,7 +26,7 @@ from replay.why_state import (
     queue_standing,
 )
 from replay.why_subject import candidates
-from replay.why_trail import Recent, Told, Trail, is_repeated
+from replay.why_trail import LoggedEvent, Recent, Trail, is_repeated
 from replay.why_waiting import waiting
 from scheduling.explain import Choice, choice
 from scheduling.session import Session
@@ -68,7 +68,7 @@ class Inquiry:
         if not self._moment.includes(record.position, record.recorded_at_ns, self._start_ns):
             return False
         self._at_ns = record.recorded_at_ns
-        told = Told(record, event_of(record), content, self._start_ns)
+        told = LoggedEvent(record, event_of(record), content, self._start_ns)
         cluster = self.state.cluster
         is_known = is_repeated(told, cluster)
         concerned = [one for one in self._trails if one.concerns(told, cluster)]

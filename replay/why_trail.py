@@ -46,7 +46,7 @@ _WITH_UID: Final = (
 )
 
 
-class Told:
+class LoggedEvent:
     """A record with its event and content, and the time at which the log began."""
 
     __slots__ = ("content", "event", "record", "start_ns")
@@ -78,15 +78,15 @@ class Recent:
     """The records since the cycle before the last: the causes of present decisions are among them."""
 
     def __init__(self) -> None:
-        self._generations: tuple[dict[int, Told], dict[int, Told]] = ({}, {})
+        self._generations: tuple[dict[int, LoggedEvent], dict[int, LoggedEvent]] = ({}, {})
 
-    def note(self, told: Told) -> None:
+    def note(self, told: LoggedEvent) -> None:
         """Keep a record until the cycle after the next."""
         if isinstance(told.event, CycleOpened):
             self._generations = ({}, self._generations[0])
         self._generations[0][told.record.position] = told
 
-    def find(self, position: int) -> Told | None:
+    def find(self, position: int) -> LoggedEvent | None:
         """Return a kept record."""
         return self._generations[0].get(position) or self._generations[1].get(position)
 
@@ -121,7 +121,7 @@ class Trail:
         """The kept steps, oldest first."""
         return sorted((*self._first, *self._last), key=lambda step: step.position)
 
-    def concerns(self, told: Told, cluster: Cluster) -> bool:
+    def concerns(self, told: LoggedEvent, cluster: Cluster) -> bool:
         """Return True if the record is about the subject, according to State at this moment."""
         if told.record.subject == self._subject:
             return True
@@ -137,12 +137,12 @@ class Trail:
             case _:
                 return getattr(told.event, "queue", "") == self.key
 
-    def is_host(self, told: Told, cluster: Cluster) -> bool:
+    def is_host(self, told: LoggedEvent, cluster: Cluster) -> bool:
         """Return True if the record is about a pod on the subject, a node."""
         node = cluster.nodes.nodes.get(self.key) if self.kind == "Node" else None
         return node is not None and _uid(told.event) in node.pods
 
-    def add(self, told: Told, recent: Recent, *, status: str) -> None:
+    def add(self, told: LoggedEvent, recent: Recent, *, status: str) -> None:
         """Add a record, and before it the record that caused it; equal records of a batch are one step."""
         record = told.record
         batch, alike = self._alike
@@ -178,7 +178,7 @@ class Trail:
             del self._positions[self._last.popleft().position]
             self.left_out += 1
 
-    def _concerns_pod(self, told: Told, cluster: Cluster) -> bool:
+    def _concerns_pod(self, told: LoggedEvent, cluster: Cluster) -> bool:
         placements = _placements(told.event)
         if any(one.pod == self.key for one in placements):
             return True
@@ -198,7 +198,7 @@ class Trail:
         return event.with_pods(ours) if ours else event
 
 
-def is_repeated(told: Told, cluster: Cluster) -> bool:
+def is_repeated(told: LoggedEvent, cluster: Cluster) -> bool:
     """Return True if an observation shows an object unchanged."""
     record = told.record
     if not isinstance(told.event, ObjectObserved):

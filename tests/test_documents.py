@@ -19,7 +19,7 @@ from scheduling.unschedulable import fit_text
 from simulator.openb import POLICY
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT, short, tracked
-from tests.daemon.cli.given import documents, muster
+from tests.daemon.cli.builders import documents, muster
 from tests.scheduling.test_closing import Member, given
 
 DEMO = "scenario: the demo, made small\nworkload: {name: openb, scale: 0.15}\nuntil: 120s\n"

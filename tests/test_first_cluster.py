@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.checkout import ROOT
-from tests.daemon.cli.given import muster
+from tests.daemon.cli.builders import muster
 from tests.test_documents import commands
 
 PAGE = "docs/first-cluster.md"

@@ -10,7 +10,7 @@ from events.record import GENESIS
 from projections.audit import RollingAudit
 from projections.state import State
 from tests.checkout import ROOT, short, tracked
-from tests.scheduling.given import Told, node, pod
+from tests.scheduling.builders import EngineHarness, node, pod
 
 MILLISECOND = 1_000_000
 
@@ -47,32 +47,32 @@ def test_audits_take_a_hundredth_of_the_time(takes_ns: int, turn_ns: int) -> Non
 
 def test_a_turn_counts_each_thing_once() -> None:
     """Also where the clock stands still, and where there is time for more."""
-    told = Told()
+    harness = EngineHarness()
     for name in ("n1", "n2"):
-        told.show_all("Node", node(name))
-    told.show_all("Pod", pod("p"))
-    told.show_the_rest()
-    told.cycle()
+        harness.show_all("Node", node(name))
+    harness.show_all("Pod", pod("p"))
+    harness.show_the_rest()
+    harness.cycle()
     now_ns = 0
-    audits = audits_of(told.engine, lambda: now_ns)
+    audits = audits_of(harness.engine, lambda: now_ns)
     counts: list[int] = []
     for _ in range(3):
         now_ns += 1_000 * MILLISECOND
         before = audits.count
         audits.turn()
         counts.append(audits.count - before)
-    cluster = told.state.cluster
+    cluster = harness.state.cluster
     things = len(cluster.pods) + len(cluster.queues) + len(cluster.groups)
     things += len(cluster.indexes.all)
     assert counts[1:] == [things + len(cluster.nodes.nodes)] * 2
 
 
 def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
-    told = Told()
-    told.show_all("Node", node("n1"))
-    told.show_all("Pod", pod("p"))
-    told.show_the_rest()
-    told.cycle()
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"))
+    harness.show_all("Pod", pod("p"))
+    harness.show_the_rest()
+    harness.cycle()
     now_ns = 0
 
     def elapsed_ns() -> int:
@@ -80,7 +80,7 @@ def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
         now_ns += MILLISECOND
         return now_ns
 
-    audits = audits_of(told.engine, elapsed_ns)
+    audits = audits_of(harness.engine, elapsed_ns)
 
     def many_turns() -> None:
         nonlocal now_ns
@@ -88,7 +88,7 @@ def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
             now_ns += 1_000 * MILLISECOND
             audits.turn()
 
-    told.state.cluster.nodes.nodes["n1"].occupied["cpu"] += 1
+    harness.state.cluster.nodes.nodes["n1"].occupied["cpu"] += 1
     with pytest.raises(AssertionError, match=r"does not add up at position \d+: node n1 occupied"):
         many_turns()
 

@@ -16,7 +16,7 @@ from daemon.settings import Settings, Supervision
 from daemon.stderr import Teller
 from events.errors import LogUnavailableError, SettingsError
 from projections.batch import Batch
-from tests.daemon.log.given import batch, pod
+from tests.daemon.log.builders import batch, pod
 
 
 class Ticks:

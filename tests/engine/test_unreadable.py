@@ -41,50 +41,50 @@ from projections.observed_kind import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
-from tests.scheduling.given import Told, gone, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 ATTACK: JsonObject = {"annotations": {"attack": "yes"}}
 NUL, LONG = "a\x00b", "n" * 9_000
 
 
-def begun(on_error: OnError = ignore) -> Told:
+def begun(on_error: OnError = ignore) -> EngineHarness:
     """A daemon with two nodes, to which everything has been shown."""
-    told = Told(on_error=on_error)
-    told.show_all("Node", node("n1"), node("n2"))
+    harness = EngineHarness(on_error=on_error)
+    harness.show_all("Node", node("n1"), node("n2"))
     for kind in ("HyperNode", "Namespace", "PodDisruptionBudget", "ReplicaSet"):
-        told.show_all(kind)
-    told.show_the_rest()
-    return told
+        harness.show_all(kind)
+    harness.show_the_rest()
+    return harness
 
 
-def assert_serves(told: Told, name: str) -> None:
+def assert_serves(harness: EngineHarness, name: str) -> None:
     """A pod of others is bound in the next cycle."""
-    told.see(ObjectSeen(pod(name)))
-    told.cycle()
-    found = told.state.cluster.pods[f"uid-{name}"]
+    harness.see(ObjectSeen(pod(name)))
+    harness.cycle()
+    found = harness.state.cluster.pods[f"uid-{name}"]
     assert found.node
 
 
-def faults(told: Told) -> list[tuple[str, str]]:
+def faults(harness: EngineHarness) -> list[tuple[str, str]]:
     """Subject and code of each fault of an object recorded since this was last asked."""
-    records, told.records = told.records, []
+    records, harness.records = harness.records, []
     events = [event_of(one) for one in records]
     invalid = [one for one in events if isinstance(one, ConfigInvalid)]
     return [(one.subject, one.code) for one in invalid if one.code != "InvalidQueue"]
 
 
-def assert_replays(told: Told) -> None:
+def assert_replays(harness: EngineHarness) -> None:
     """The records are decided again as they were, and a snapshot is State."""
     replay = Replay()
     contents: dict[str, bytes] = {}
-    for batch in told.batches:
+    for batch in harness.batches:
         contents.update((one.digest, one.content) for one in batch.objects)
         for record in batch.records:
             content = contents.get(record.object) if record.object else None
             assert replay.take(record, content) is None
     assert replay.finish() is None
-    restored = snapshot.restore(snapshot.take(told.state))
-    assert snapshot.take(restored) == snapshot.take(told.state)
+    restored = snapshot.restore(snapshot.take(harness.state))
+    assert snapshot.take(restored) == snapshot.take(harness.state)
 
 
 READERS: dict[str, tuple[str, Callable[[JsonObject], bytes]]] = {
@@ -133,22 +133,22 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
     if hasattr(ingest, reader):
         monkeypatch.setattr(ingest, reader, raising)
     errors: list[InternalError] = []
-    told = begun(errors.append)
+    harness = begun(errors.append)
     shown = make(ATTACK)
-    told.see(ObjectSeen(shown))
-    assert_serves(told, "canary")
-    [(subject, code)] = faults(told)
+    harness.see(ObjectSeen(shown))
+    assert_serves(harness, "canary")
+    [(subject, code)] = faults(harness)
     assert (subject.partition("/")[0], code) == (kind, UNREADABLE)
     assert {one.activity for one in errors} == {"read"}
-    assert_replays(told)
-    told.see(ObjectSeen(make({})))
-    assert_serves(told, "second")
-    assert subject not in told.state.cluster.config_errors.current
-    told.see(ObjectSeen(shown))
-    told.see(gone(shown))
-    assert_serves(told, "third")
-    assert subject not in told.state.cluster.config_errors.current
-    assert_replays(told)
+    assert_replays(harness)
+    harness.see(ObjectSeen(make({})))
+    assert_serves(harness, "second")
+    assert subject not in harness.state.cluster.config_errors.current
+    harness.see(ObjectSeen(shown))
+    harness.see(gone(shown))
+    assert_serves(harness, "third")
+    assert subject not in harness.state.cluster.config_errors.current
+    assert_replays(harness)
 
 
 def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
@@ -160,16 +160,16 @@ def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
         return read_facts(content, parts)
 
     monkeypatch.setattr(apply_observation, "read_facts", raising)
-    told = begun()
-    told.see(ObjectSeen(pod("p", on="n1", phase="Running")))
+    harness = begun()
+    harness.see(ObjectSeen(pod("p", on="n1", phase="Running")))
     shown = pod("p", on="n1", phase="Running", metadata=ATTACK)
-    told.see(ObjectSeen(shown))
-    assert_serves(told, "canary")
-    assert told.state.cluster.pods["uid-p"].node == "n1"
-    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
-    assert_replays(told)
-    told.see(gone(shown))
-    assert "uid-p" not in told.state.cluster.pods
+    harness.see(ObjectSeen(shown))
+    assert_serves(harness, "canary")
+    assert harness.state.cluster.pods["uid-p"].node == "n1"
+    assert harness.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+    assert_replays(harness)
+    harness.see(gone(shown))
+    assert "uid-p" not in harness.state.cluster.pods
 
 
 def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,12 +179,12 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
         return queue_facts(obj)
 
     monkeypatch.setattr(volcano_queue, "queue_facts", raising)
-    told = begun()
-    told.see(ObjectSeen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
+    harness = begun()
+    harness.see(ObjectSeen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
     named: JsonObject = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}
-    told.see(ObjectSeen(pod("inside", metadata=named)))
-    assert_serves(told, "outside")
-    assert told.state.cluster.pods["uid-inside"].node == ""
+    harness.see(ObjectSeen(pod("inside", metadata=named)))
+    assert_serves(harness, "outside")
+    assert harness.state.cluster.pods["uid-inside"].node == ""
 
 
 @pytest.mark.parametrize(
@@ -205,33 +205,33 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
 def test_what_is_no_object_is_recorded_and_counts_as_absent(
     shown: bytes, reason: str, is_kept: bool, message: type[ObjectSeen | DeletionSeen]
 ) -> None:
-    told = begun()
-    told.records = []
-    told.see(message(shown))
-    [record] = told.records
+    harness = begun()
+    harness.records = []
+    harness.see(message(shown))
+    [record] = harness.records
     event = event_of(record)
     assert isinstance(event, ObjectUnreadable)
     assert reason in event.reason
     assert (event.shown_digest, event.size_bytes) == (sha256(shown).hexdigest(), len(shown))
     assert (record.object is not None) is is_kept
-    assert not told.state.cluster.pods
-    assert_serves(told, "canary")
-    assert_replays(told)
+    assert not harness.state.cluster.pods
+    assert_serves(harness, "canary")
+    assert_replays(harness)
 
 
 def test_what_is_nested_too_deep_is_left_out_and_the_rest_is_used() -> None:
-    told = begun()
+    harness = begun()
     group = raw("PodGroup", "g", spec={"minMember": 1, "more": 0})
     deep = group.replace(b'"more":0', b'"more":' + b'{"a":' * 3_000 + b"1" + b"}" * 3_000)
-    told.see(ObjectSeen(deep))
+    harness.see(ObjectSeen(deep))
     metadata: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
-    told.see(ObjectSeen(pod("g-0", metadata=metadata)))
-    assert_serves(told, "canary")
-    assert faults(told) == [("PodGroup/default/g", LEFT_OUT)]
-    assert told.state.cluster.pods["uid-g-0"].node
-    [content] = [o.content for b in told.batches for o in b.objects if CUT.encode() in o.content]
+    harness.see(ObjectSeen(pod("g-0", metadata=metadata)))
+    assert_serves(harness, "canary")
+    assert faults(harness) == [("PodGroup/default/g", LEFT_OUT)]
+    assert harness.state.cluster.pods["uid-g-0"].node
+    [content] = [o.content for b in harness.batches for o in b.objects if CUT.encode() in o.content]
     assert len(content) < 1_000
-    assert_replays(told)
+    assert_replays(harness)
 
 
 NAMED: dict[str, Callable[[str], JsonObject]] = {
@@ -248,62 +248,62 @@ NAMED: dict[str, Callable[[str], JsonObject]] = {
 @pytest.mark.parametrize("text", [NUL, LONG, "a\x1b[2Jb", "\u00e9" * 600], ids=["nul", "long", "escape", "wide"])  # fmt: skip
 @pytest.mark.parametrize("what", NAMED)
 def test_a_pod_with_a_text_that_is_no_name_is_refused_with_the_reason(what: str, text: str) -> None:
-    told = begun()
-    told.see(ObjectSeen(pod("attack", metadata=NAMED[what](text))))
-    assert_serves(told, "canary")
-    events = [event_of(one) for one in told.records]
+    harness = begun()
+    harness.see(ObjectSeen(pod("attack", metadata=NAMED[what](text))))
+    assert_serves(harness, "canary")
+    events = [event_of(one) for one in harness.records]
     [refused] = [one for one in events if isinstance(one, PodGroupUnschedulable)]
     assert refused.pod_group == "default/podgroup-uid-attack"
     assert "control characters" in refused.message or "longer than" in refused.message
     assert len(refused.message) < 400
     assert "\x00" not in refused.message
-    assert_replays(told)
+    assert_replays(harness)
 
 
 def test_a_pod_with_too_many_tolerations_is_refused_and_still_takes_room_where_it_runs() -> None:
-    told = begun()
+    harness = begun()
     many: JsonObject = {"tolerations": [{"key": f"k{n}"} for n in range(ITEMS_MAX + 1)]}
-    told.see(ObjectSeen(pod("waits", spec=many)))
+    harness.see(ObjectSeen(pod("waits", spec=many)))
     elsewhere: JsonObject = {**many, "schedulerName": "other"}
-    told.see(ObjectSeen(pod("runs", on="n1", phase="Running", spec=elsewhere)))
-    assert_serves(told, "canary")
-    assert told.state.cluster.pods["uid-waits"].node == ""
-    assert "length <= 1000" in told.state.cluster.pods["uid-waits"].pod_class.unsupported
-    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+    harness.see(ObjectSeen(pod("runs", on="n1", phase="Running", spec=elsewhere)))
+    assert_serves(harness, "canary")
+    assert harness.state.cluster.pods["uid-waits"].node == ""
+    assert "length <= 1000" in harness.state.cluster.pods["uid-waits"].pod_class.unsupported
+    assert harness.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
 
 
 def test_a_pod_of_very_many_resources_costs_the_node_table_few_columns() -> None:
-    told = begun()
+    harness = begun()
     requests: JsonObject = {"cpu": "1", **{f"example.com/r{n}": "1" for n in range(5_000)}}
     spec: JsonObject = {"containers": [{"resources": {"requests": requests}}]}
-    told.see(
+    harness.see(
         ObjectSeen(pod("attack", on="n1", phase="Running", spec={**spec, "schedulerName": "x"}))
     )
-    assert_serves(told, "canary")
-    assert len(told.state.cluster.nodes.free) < 10
-    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+    assert_serves(harness, "canary")
+    assert len(harness.state.cluster.nodes.free) < 10
+    assert harness.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
 
 
 def test_amounts_saturate_whatever_is_written() -> None:
-    told = begun()
+    harness = begun()
     huge = "9" * 5_000
-    told.see(
+    harness.see(
         ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": huge, "memory": huge}}))
     )
     spec: JsonObject = {"minMember": 1, "minResources": {"cpu": huge}}
-    told.see(ObjectSeen(raw("PodGroup", "g", spec=spec)))
+    harness.see(ObjectSeen(raw("PodGroup", "g", spec=spec)))
     number = msgspec.json.decode(raw("PodGroup", "h", spec={"minMember": 1, "minResources": {}}))
     text = msgspec.json.encode(number).replace(b'"minResources":{}', b'"minResources":{"cpu":%b}' % huge.encode())  # fmt: skip
-    told.see(ObjectSeen(text))
-    assert_serves(told, "canary")
-    queue = told.state.cluster.queues["default"].facts
+    harness.see(ObjectSeen(text))
+    assert_serves(harness, "canary")
+    queue = harness.state.cluster.queues["default"].facts
     assert queue is not None
     assert (queue.capability["cpu"], queue.faults) == (1 << 45, ())
     for name in ("g", "h"):
-        facts = told.state.cluster.groups[f"default/{name}"].facts
+        facts = harness.state.cluster.groups[f"default/{name}"].facts
         assert facts is not None
         assert facts.min_resources == {"cpu": 1 << 45}
-    assert_replays(told)
+    assert_replays(harness)
 
 
 @pytest.mark.parametrize(("name", "problem"), [("a/b", "has a slash"), ("a ", "ends with a blank")])
@@ -311,13 +311,13 @@ def test_amounts_saturate_whatever_is_written() -> None:
 def test_a_name_that_no_object_has_is_refused_with_the_reason(
     what: str, name: str, problem: str
 ) -> None:
-    told = begun()
-    told.see(ObjectSeen(pod("attack", metadata=NAMED[what](name))))
-    assert_serves(told, "canary")
-    events = [event_of(one) for one in told.records]
+    harness = begun()
+    harness.see(ObjectSeen(pod("attack", metadata=NAMED[what](name))))
+    assert_serves(harness, "canary")
+    events = [event_of(one) for one in harness.records]
     [refused] = [one for one in events if isinstance(one, PodGroupUnschedulable)]
     assert problem in refused.message
-    assert_replays(told)
+    assert_replays(harness)
 
 
 def test_texts_of_an_answer_can_stand_in_any_log() -> None:
@@ -337,32 +337,34 @@ TOLERATIONS: JsonObject = {
 
 
 def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served() -> None:
-    told = begun()
-    told.engine.updates_status = True
-    told.see(ObjectSeen(pod("long", spec=TOLERATIONS)))
-    told.cycle()
-    refused = [one for one in map(event_of, told.records) if isinstance(one, PodGroupUnschedulable)]
+    harness = begun()
+    harness.engine.updates_status = True
+    harness.see(ObjectSeen(pod("long", spec=TOLERATIONS)))
+    harness.cycle()
+    refused = [
+        one for one in map(event_of, harness.records) if isinstance(one, PodGroupUnschedulable)
+    ]
     assert [one.message for one in refused] == ["spec.tolerations is longer than 262144 bytes"]
-    assert faults(told) == [("Pod/default/long", LONG_FIELD)]
-    assert max(len(one.content) for batch in told.batches for one in batch.objects) < 1_000
-    assert_serves(told, "canary")
-    assert_replays(told)
+    assert faults(harness) == [("Pod/default/long", LONG_FIELD)]
+    assert max(len(one.content) for batch in harness.batches for one in batch.objects) < 1_000
+    assert_serves(harness, "canary")
+    assert_replays(harness)
 
 
 def test_a_pod_with_an_overlong_field_gets_no_status_patch() -> None:
-    told = begun()
-    told.engine.updates_status = True
-    told.see(ObjectSeen(pod("long", spec=TOLERATIONS)), ObjectSeen(pod("big", cards=99)))
-    told.cycle()
-    asked = [one.name for one in told.engine.requests() if isinstance(one, PodConditionRequest)]
+    harness = begun()
+    harness.engine.updates_status = True
+    harness.see(ObjectSeen(pod("long", spec=TOLERATIONS)), ObjectSeen(pod("big", cards=99)))
+    harness.cycle()
+    asked = [one.name for one in harness.engine.requests() if isinstance(one, PodConditionRequest)]
     assert asked == ["big"]
 
 
 def test_a_pod_with_a_long_field_takes_its_request_of_the_node_that_it_is_on() -> None:
-    told = begun()
+    harness = begun()
     requests: JsonObject = {"resources": {"requests": {"cpu": "4"}}}
     spec: JsonObject = {**TOLERATIONS, "containers": [requests]}
-    told.see(ObjectSeen(pod("long", on="n1", spec=spec)), ObjectSeen(pod("next")))
-    told.cycle()
-    assert told.state.cluster.pods["uid-next"].node == "n2"
-    assert_replays(told)
+    harness.see(ObjectSeen(pod("long", on="n1", spec=spec)), ObjectSeen(pod("next")))
+    harness.cycle()
+    assert harness.state.cluster.pods["uid-next"].node == "n2"
+    assert_replays(harness)

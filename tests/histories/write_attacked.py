@@ -23,7 +23,7 @@ from events.messages import ObjectSeen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
 from projections.batch import Batch
-from tests.scheduling.given import Told, node, pod, raw
+from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 DIGITS = "9" * 5_000
 BRACKETS = "[" * 100_000
@@ -76,16 +76,16 @@ DURABLE: dict[str, list[bytes]] = {
 }
 
 
-def begun() -> Told:
+def begun() -> EngineHarness:
     """A daemon that has bound a pod."""
-    told = Told()
-    told.show_all("Node", node("n1"), node("n2"))
-    told.show_all("Queue", raw("Queue", "default", spec={}))
-    told.show_all("Pod", pod("before"))
-    told.show_the_rest()
-    told.show_all("HyperNode")
-    told.cycle()
-    return told
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"), node("n2"))
+    harness.show_all("Queue", raw("Queue", "default", spec={}))
+    harness.show_all("Pod", pod("before"))
+    harness.show_the_rest()
+    harness.show_all("HyperNode")
+    harness.cycle()
+    return harness
 
 
 def forged(before: Head, objects: list[tuple[str, str, str, StoredObject]]) -> Batch:
@@ -114,28 +114,28 @@ def entered(raw_object: bytes) -> tuple[str, str, str, StoredObject]:
     return found.kind, found.subject, found.uid, found.stored
 
 
-async def write(path: Path, attack: Callable[[Told], None]) -> None:
+async def write(path: Path, attack: Callable[[EngineHarness], None]) -> None:
     """One log: what came before the attack, and what was durable of it."""
-    told, log = begun(), MemoryLog()
-    attack(told)
+    harness, log = begun(), MemoryLog()
+    attack(harness)
     await log.take_over("history")
-    for batch in told.batches:
+    for batch in harness.batches:
         assert batch.before == log.head
         await log.append(batch)
     await export(log, path, notes={"release": "0.1", "attack": path.stem})
 
 
-def forging(objects: list[tuple[str, str, str, StoredObject]]) -> Callable[[Told], None]:
+def forging(objects: list[tuple[str, str, str, StoredObject]]) -> Callable[[EngineHarness], None]:
     """The attack as a record that was never folded."""
-    return lambda told: told.batches.append(forged(told.engine.head, objects))
+    return lambda harness: harness.batches.append(forged(harness.engine.head, objects))
 
 
-def showing(objects: list[bytes]) -> Callable[[Told], None]:
+def showing(objects: list[bytes]) -> Callable[[EngineHarness], None]:
     """The attack as the release met it."""
 
-    def show(told: Told) -> None:
-        told.see(*map(ObjectSeen, objects))
-        told.cycle()
+    def show(harness: EngineHarness) -> None:
+        harness.see(*map(ObjectSeen, objects))
+        harness.cycle()
 
     return show
 

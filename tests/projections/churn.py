@@ -11,7 +11,7 @@ from benchmarks.driving import begin
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen
 from projections.kind_table import REQUIRED
 from tests.projections.test_freed_classes import unlike
-from tests.scheduling.given import SECOND, node
+from tests.scheduling.builders import SECOND, node
 
 AT_ONCE = 20
 """Pods in one batch."""

@@ -14,8 +14,8 @@ from projections.state import State
 from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
-from tests.scheduling.given import Told, node, pod, raw
-from tests.scheduling.topology.given import hyper_node
+from tests.scheduling.builders import EngineHarness, node, pod, raw
+from tests.scheduling.topology.builders import hyper_node
 
 ATTRIBUTES: Final = {
     *((index.name, one) for index in Cluster().indexes.all for one in index.COMPARED),
@@ -30,13 +30,13 @@ FILES: Final = sorted(HERE.rglob("*.yaml"))
 def full() -> State:
     """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
     capacity = {"name": "capacity", "enableHierarchy": True}
-    told = Told(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
-    told.show_all("Node", node("n1"), node("n2"))
-    told.show_all(
+    harness = EngineHarness(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
+    harness.show_all("Node", node("n1"), node("n2"))
+    harness.show_all(
         "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
     )
     owner = {"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
-    told.show_all(
+    harness.show_all(
         "PodGroup",
         raw("PodGroup", "g", metadata={"ownerReferences": [owner]}, spec={"minMember": 1}),
         raw("PodGroup", "h", spec={"minMember": 1, "queue": "eng"}),
@@ -44,29 +44,29 @@ def full() -> State:
     )
     names_group = {"annotations": {"scheduling.k8s.io/group-name": "h"}}
     in_queue = {"annotations": {"scheduling.volcano.sh/queue-name": "dev"}}
-    told.show_all(
+    harness.show_all(
         "Pod",
         pod("a", metadata={**in_queue, "labels": {"app": "x"}}),
         pod("other", metadata=names_group, spec={"schedulerName": "volcano"}),
     )
-    told.show_the_rest()
-    told.see(
+    harness.show_the_rest()
+    harness.see(
         ObjectSeen(pod("k-0", metadata={"annotations": {"scheduling.k8s.io/group-name": "k"}}))
     )
     job = raw("Job", "j", apiVersion="batch.volcano.sh/v1alpha1", spec={"schedulerName": "volcano"})
     selector = {"matchLabels": {"app": "x"}}
-    told.see(
+    harness.see(
         ObjectSeen(raw("PodDisruptionBudget", "b", metadata=DEFAULT, spec={"selector": selector}))
     )
-    told.cycle()
-    told.see(
+    harness.cycle()
+    harness.see(
         ObjectSeen(job),
         DeletionSeen(job),
         ObjectSeen(hyper_node("s1", 1, "n1", children=("s2",))),
         ObjectSeen(hyper_node("s2", 2, "n2", children=("s1",))),
         ObjectSeen(hyper_node("s3", 3, children=("s1",))),
     )
-    return told.state
+    return harness.state
 
 
 DEFAULT: Final = {"namespace": "default"}

@@ -19,7 +19,7 @@ from projections.apply_outcome import EVICTION_BACKOFF_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
 from projections.state import State
-from tests.scheduling.given import Told, node, pod
+from tests.scheduling.builders import EngineHarness, node, pod
 
 DECIDED = EvictionDecided(
     pod_group="default/podgroup-uid-a",
@@ -57,14 +57,14 @@ def take_in(state: State, *events: Event, shown: bytes | None = None) -> None:
 @pytest.fixture
 def state() -> State:
     """A pod runs on the only node."""
-    told = Told()
-    told.show_all("Node", node("n1", cpu=4))
-    told.show_all("Pod", pod("a"))
-    told.show_the_rest()
-    told.cycle()
-    told.see(ObjectSeen(pod("a", on="n1", phase="Running")))
-    take_in(told.state)
-    return told.state
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1", cpu=4))
+    harness.show_all("Pod", pod("a"))
+    harness.show_the_rest()
+    harness.cycle()
+    harness.see(ObjectSeen(pod("a", on="n1", phase="Running")))
+    take_in(harness.state)
+    return harness.state
 
 
 def test_what_is_evicted_is_leaving_before_it_is_gone(state: State) -> None:

@@ -16,7 +16,7 @@ from projections.pod_class import PodClass
 from projections.snapshot import restore, take
 from tests.checkout import ROOT
 from tests.properties.witness import same
-from tests.scheduling.given import Told, node, pod
+from tests.scheduling.builders import EngineHarness, node, pod
 
 GROWTH_MAX = 1.2
 """How much more memory may be used once what was created is deleted than before."""
@@ -31,88 +31,88 @@ def unlike(turn: int, number: int, tolerations: int = 3) -> bytes:
     return pod(f"p{number}", f"u-{turn}-{number}", spec=spec)
 
 
-def begun() -> Told:
+def begun() -> EngineHarness:
     """A step with nodes."""
-    told = Told()
-    told.show_all("Node", node("n0"), node("n1"))
-    told.show_the_rest()
-    return told
+    harness = EngineHarness()
+    harness.show_all("Node", node("n0"), node("n1"))
+    harness.show_the_rest()
+    return harness
 
 
-def one_turn(told: Told, turn: int, count: int, tolerations: int = 3) -> Iterator[None]:
+def one_turn(harness: EngineHarness, turn: int, count: int, tolerations: int = 3) -> Iterator[None]:
     """Pods come, are refused, and (once this is asked for more) go."""
     shown = [unlike(turn, number, tolerations) for number in range(count)]
-    told.see(*map(ObjectSeen, shown))
-    told.cycle()
+    harness.see(*map(ObjectSeen, shown))
+    harness.cycle()
     yield
-    told.see(*map(DeletionSeen, shown))
-    told.cycle()
-    told.records.clear()
-    told.batches.clear()
+    harness.see(*map(DeletionSeen, shown))
+    harness.cycle()
+    harness.records.clear()
+    harness.batches.clear()
 
 
 def test_a_class_goes_with_its_last_pod_and_its_index_is_not_used_again() -> None:
-    told = begun()
-    classes = told.state.cluster.inter_pod_affinity.classes
-    told.see(ObjectSeen(unlike(0, 0)), ObjectSeen(unlike(0, 1)))
-    told.cycle()
+    harness = begun()
+    classes = harness.state.cluster.inter_pod_affinity.classes
+    harness.see(ObjectSeen(unlike(0, 0)), ObjectSeen(unlike(0, 1)))
+    harness.cycle()
     twin = unlike(0, 0).replace(b'"p0"', b'"p9"').replace(b'"u-0-0"', b'"u-9"')
-    told.see(ObjectSeen(twin))
+    harness.see(ObjectSeen(twin))
     assert list(classes.by_index) == [0, 1]
-    told.see(DeletionSeen(unlike(0, 0)), DeletionSeen(unlike(0, 1)))
+    harness.see(DeletionSeen(unlike(0, 0)), DeletionSeen(unlike(0, 1)))
     assert list(classes.by_index) == [0]
-    told.see(DeletionSeen(twin), ObjectSeen(unlike(0, 0)))
+    harness.see(DeletionSeen(twin), ObjectSeen(unlike(0, 0)))
     assert list(classes.by_index) == [2]
-    assert list(told.state.cluster.charges) == [2]
+    assert list(harness.state.cluster.charges) == [2]
 
 
 def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
-    told, again = begun(), begun()
+    harness, again = begun(), begun()
     for turn in range(3):
-        for _ in one_turn(told, turn, 5):
+        for _ in one_turn(harness, turn, 5):
             pass
     keeps = unlike(9, 9)
-    told.see(ObjectSeen(keeps))
-    again.engine = Engine(restore(take(told.state)), told.engine.head)
-    for one in (told, again):
+    harness.see(ObjectSeen(keeps))
+    again.engine = Engine(restore(take(harness.state)), harness.engine.head)
+    for one in (harness, again):
         one.show_all("Pod", keeps, unlike(10, 0))
         assert list(one.state.cluster.inter_pod_affinity.classes.by_index) == [15, 16]
-    same(told.state, again.state)
+    same(harness.state, again.state)
 
 
 def test_a_group_does_not_remember_the_classes_of_pods_that_are_gone() -> None:
-    told = begun()
+    harness = begun()
     grouped = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     keeps = pod("keeps", metadata=grouped, spec={"nodeSelector": {"no": "where"}})
-    told.see(ObjectSeen(keeps))
+    harness.see(ObjectSeen(keeps))
     for number in range(5):
         one = pod(f"p{number}", metadata=grouped, spec={"nodeSelector": {"no": f"{number}"}})
-        told.see(ObjectSeen(one))
-        told.cycle()
-        told.see(DeletionSeen(one))
-    group = told.state.cluster.groups["default/g"]
+        harness.see(ObjectSeen(one))
+        harness.cycle()
+        harness.see(DeletionSeen(one))
+    group = harness.state.cluster.groups["default/g"]
     assert [*group.classes] == [*group.live_classes] == [0]
 
 
 def test_nothing_of_pods_that_are_gone_is_kept_for_deciding() -> None:
-    told = begun()
+    harness = begun()
     for turn in range(4):
-        for _ in one_turn(told, turn, 30):
-            assert len(told.state.cluster.inter_pod_affinity.classes.by_index) == 30
+        for _ in one_turn(harness, turn, 30):
+            assert len(harness.state.cluster.inter_pod_affinity.classes.by_index) == 30
     gc.collect()
     there = [one for one in gc.get_objects() if isinstance(one, PodClass) and one.tolerations]
     assert len(there) == 0
-    assert told.state.cluster.charges == {}
+    assert harness.state.cluster.charges == {}
 
 
 def test_memory_returns_to_where_it_was() -> None:
-    told = begun()
+    harness = begun()
     tracemalloc.start()
     try:
         used: list[int] = []
         full = 0
         for turn in range(6):
-            for _ in one_turn(told, turn, 10, 900):
+            for _ in one_turn(harness, turn, 10, 900):
                 full = tracemalloc.get_traced_memory()[0]
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])
@@ -150,9 +150,9 @@ def test_a_cache_of_text_is_bounded_in_bytes_and_forgets_what_is_not_asked() -> 
 def test_the_memory_of_a_process_returns(tolerations: int) -> None:
     """240 pods that are like no other, created and deleted, 12 times over, in a process of its own."""
     command = [sys.executable, "-m", "tests.projections.churn", "12", "240", str(tolerations)]
-    told = subprocess.run(  # noqa: S603  # our own interpreter
+    harness = subprocess.run(  # noqa: S603  # our own interpreter
         command, cwd=ROOT, check=True, capture_output=True, text=True
     )
-    after = [int(line) for line in told.stdout.split()]
+    after = [int(line) for line in harness.stdout.split()]
     sys.stdout.write(f"{tolerations} tolerations, resident MiB, before and after turns: {after}\n")
     assert after[-1] <= GROWTH_MAX * after[1]

@@ -13,7 +13,7 @@ from projections.kind_table import KINDS
 from projections.objects import Metadata, read
 from projections.observed_kind import INVALID, ObservedKind
 from replay.log_replay import Replay
-from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 
 class _Spec(Struct):
@@ -45,14 +45,14 @@ TEAM_LIMIT = ObservedKind(
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+def harness(monkeypatch: pytest.MonkeyPatch) -> EngineHarness:
     """A daemon whose table of kinds has one more."""
     monkeypatch.setitem(KINDS, "TeamLimit", TEAM_LIMIT)
-    told = Told()
-    told.show_all("Node", node("n1"))
-    told.show_all("TeamLimit")
-    told.show_the_rest()
-    return told
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"))
+    harness.show_all("TeamLimit")
+    harness.show_the_rest()
+    return harness
 
 
 def limit(pods: Json) -> bytes:
@@ -60,39 +60,43 @@ def limit(pods: Json) -> bytes:
     return raw("TeamLimit", "a", spec={"pods": pods})
 
 
-def facts(told: Told) -> object:
+def facts(harness: EngineHarness) -> object:
     """The facts of the kind, in State and in the State of its snapshot."""
-    of_kind = told.state.cluster.object_facts.get("TeamLimit", {})
-    restored = snapshot.restore(snapshot.take(told.state))
+    of_kind = harness.state.cluster.object_facts.get("TeamLimit", {})
+    restored = snapshot.restore(snapshot.take(harness.state))
     assert restored.cluster.object_facts.get("TeamLimit", {}) == of_kind
-    assert snapshot.take(restored) == snapshot.take(told.state)
+    assert snapshot.take(restored) == snapshot.take(harness.state)
     return of_kind
 
 
-def test_facts_are_kept_updated_and_dropped_with_their_object(told: Told) -> None:
-    told.see(ObjectSeen(limit(3)))
-    assert facts(told) == {"/a": TeamLimitFacts(3)}
-    fork = told.state.fork()
-    told.see(ObjectSeen(limit(4)))
-    assert facts(told) == {"/a": TeamLimitFacts(4)}
+def test_facts_are_kept_updated_and_dropped_with_their_object(harness: EngineHarness) -> None:
+    harness.see(ObjectSeen(limit(3)))
+    assert facts(harness) == {"/a": TeamLimitFacts(3)}
+    fork = harness.state.fork()
+    harness.see(ObjectSeen(limit(4)))
+    assert facts(harness) == {"/a": TeamLimitFacts(4)}
     assert fork.cluster.object_facts["TeamLimit"] == {"/a": TeamLimitFacts(3)}
-    told.see(gone(limit(4)))
-    assert facts(told) == {}
+    harness.see(gone(limit(4)))
+    assert facts(harness) == {}
 
 
-def test_an_object_without_readable_facts_counts_as_absent_and_is_named(told: Told) -> None:
-    told.see(ObjectSeen(limit(3)))
-    told.see(ObjectSeen(limit("many")))
-    assert facts(told) == {}
-    told.cycle()
-    invalid = [one for record in told.records if isinstance(one := event_of(record), ConfigInvalid)]
+def test_an_object_without_readable_facts_counts_as_absent_and_is_named(
+    harness: EngineHarness,
+) -> None:
+    harness.see(ObjectSeen(limit(3)))
+    harness.see(ObjectSeen(limit("many")))
+    assert facts(harness) == {}
+    harness.cycle()
+    invalid = [
+        one for record in harness.records if isinstance(one := event_of(record), ConfigInvalid)
+    ]
     assert [(one.subject, one.code) for one in invalid] == [("TeamLimit//a", INVALID)]
     replay = Replay()
     contents: dict[str, bytes] = {}
-    for batch in told.batches:
+    for batch in harness.batches:
         contents.update((one.digest, one.content) for one in batch.objects)
         for record in batch.records:
             content = contents.get(record.object) if record.object else None
             assert replay.take(record, content) is None
     assert replay.finish() is None
-    assert replay.state.cluster.object_facts == told.state.cluster.object_facts
+    assert replay.state.cluster.object_facts == harness.state.cluster.object_facts

@@ -5,7 +5,7 @@ from projections.objects import PodObject, read
 from projections.pod_class import ClassKey, PodClass, parse_class
 from projections.pod_terms import HostPort
 from projections.pods import pod_facts
-from tests.scheduling.given import raw
+from tests.scheduling.builders import raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

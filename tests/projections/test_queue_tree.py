@@ -8,7 +8,7 @@ from events.normalize import JsonObject
 from projections.queue_tree import rebuild_queue_tree
 from projections.queues import LEVELS_MAX
 from tests.projections.test_queue_facts import facts_with
-from tests.scheduling.given import Told, gone, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 NAMES = ("root", "a", "b", "c", "d", "e")
 
@@ -26,9 +26,9 @@ def queue(name: str, parent: str = "", guarantee: int = 0) -> bytes:
     return raw("Queue", name, spec=spec, status={"state": "Open"})
 
 
-def places(told: Told) -> object:
+def places(harness: EngineHarness) -> object:
     """Where each queue stands, and what stands below it."""
-    cluster = told.state.cluster
+    cluster = harness.state.cluster
     return {
         name: (
             one.parent and one.parent.name,
@@ -50,37 +50,37 @@ changes = st.tuples(
 def test_places_after_any_changes_are_those_that_are_found_from_the_beginning(
     steps: list[tuple[str, str, int]],
 ) -> None:
-    told = Told(policy=POLICY)
-    told.see(ObjectSeen(node("n1", cpu=32)))
+    harness = EngineHarness(policy=POLICY)
+    harness.see(ObjectSeen(node("n1", cpu=32)))
     queue_name = "scheduling.volcano.sh/queue-name"
     for index, name in enumerate(NAMES[1:]):
         meta = {"annotations": {queue_name: name}}
-        told.see(ObjectSeen(pod(f"p{index}", on="n1", phase="Running", metadata=meta)))
+        harness.see(ObjectSeen(pod(f"p{index}", on="n1", phase="Running", metadata=meta)))
     for name, parent, guarantee in steps:
         shown = queue(name, "" if parent == "gone" else parent, guarantee)
-        told.see(gone(shown) if parent == "gone" else ObjectSeen(shown))
-        kept = places(told)
-        rebuild_queue_tree(told.state.cluster)
-        assert kept == places(told)
+        harness.see(gone(shown) if parent == "gone" else ObjectSeen(shown))
+        kept = places(harness)
+        rebuild_queue_tree(harness.state.cluster)
+        assert kept == places(harness)
 
 
 def test_a_queue_too_deep_takes_no_pods_and_says_why() -> None:
-    told = Told(policy=POLICY)
+    harness = EngineHarness(policy=POLICY)
     chain = [queue(f"q{i}", f"q{i - 1}" if i else "") for i in range(LEVELS_MAX + 2)]
-    told.show_all("Queue", *reversed(chain))
+    harness.show_all("Queue", *reversed(chain))
     deepest = f"q{LEVELS_MAX + 1}"
     meta = {"annotations": {"scheduling.volcano.sh/queue-name": deepest}}
-    told.show_all("Pod", pod("p", metadata=meta))
-    told.show_all("Node", node("n1", cpu=32))
-    told.show_the_rest()
-    told.cycle()
-    queues = told.state.cluster.queues
+    harness.show_all("Pod", pod("p", metadata=meta))
+    harness.show_all("Node", node("n1", cpu=32))
+    harness.show_the_rest()
+    harness.cycle()
+    queues = harness.state.cluster.queues
     assert not queues[f"q{LEVELS_MAX - 1}"].misplaced
     assert (
         queues[f"q{LEVELS_MAX}"].misplaced == f"it is more than {LEVELS_MAX} levels below the root"
     )
     assert queues[deepest].misplaced
-    [group] = told.state.cluster.groups.values()
+    [group] = harness.state.cluster.groups.values()
     assert group.refusals["allocate"].code == "QueueMisplaced"
 
 

@@ -15,7 +15,7 @@ from events.messages import ObjectSeen
 from events.record import Record
 from projections import snapshot
 from replay.log_replay import Replay
-from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
 GROUP: Final = "scheduling.k8s.io/group-name"
@@ -68,17 +68,17 @@ def pod(
 
 def cluster(
     budget: int, actions: str, pods: list[bytes], *, gangs: tuple[tuple[str, int], ...] = ()
-) -> Told:
+) -> EngineHarness:
     """A cluster of nodes in which pods wait and some that run are held by a disruption budget."""
-    told = Told(policy=policy(budget, actions))
-    told.show_all("Node", *[node(f"n{index:02}", cpu=CPU) for index in range(NODES)])
+    harness = EngineHarness(policy=policy(budget, actions))
+    harness.show_all("Node", *[node(f"n{index:02}", cpu=CPU) for index in range(NODES)])
     queues = [
         raw("Queue", "a", spec={"deserved": {"cpu": "1000"}}, status={"state": "Open"}),
         raw("Queue", "b", spec={"deserved": {"cpu": "1"}}, status={"state": "Open"}),
     ]
-    told.show_all("Queue", *queues)
-    told.show_all("PriorityClass", raw("PriorityClass", "high", value=100))
-    told.show_all(
+    harness.show_all("Queue", *queues)
+    harness.show_all("PriorityClass", raw("PriorityClass", "high", value=100))
+    harness.show_all(
         "PodGroup",
         *[
             raw(
@@ -91,7 +91,7 @@ def cluster(
         ],
     )
     held = {"maxUnavailable": 0, "selector": {"matchLabels": {"held": "true"}}}
-    told.show_all(
+    harness.show_all(
         "PodDisruptionBudget",
         raw(
             "PodDisruptionBudget",
@@ -101,9 +101,9 @@ def cluster(
             status={"disruptionsAllowed": 0},
         ),
     )
-    told.show_all("Pod", *pods)
-    told.show_the_rest()
-    return told
+    harness.show_all("Pod", *pods)
+    harness.show_the_rest()
+    return harness
 
 
 def full(queue: str, free: tuple[int, ...]) -> list[bytes]:
@@ -125,12 +125,12 @@ def actions_of(action: str) -> str:
     return f"enqueue, allocate, {action}"
 
 
-def to_rest(told: Told, most: int = 200) -> list[int]:
+def to_rest(harness: EngineHarness, most: int = 200) -> list[int]:
     """Hold cycles until none is due: the units of each."""
     units: list[int] = []
-    while told.engine.is_due(told.now_ns):
-        told.cycle(0)
-        units.append(told.engine.decider.session.work.done)
+    while harness.engine.is_due(harness.now_ns):
+        harness.cycle(0)
+        units.append(harness.engine.decider.session.work.done)
         assert len(units) < most, "it does not come to rest"
     return units
 
@@ -138,16 +138,16 @@ def to_rest(told: Told, most: int = 200) -> list[int]:
 Found = TypeVar("Found")
 
 
-def of_kind(told: Told, kind: type[Found]) -> list[Found]:
+def of_kind(harness: EngineHarness, kind: type[Found]) -> list[Found]:
     """The events of a kind so far."""
-    return [one for one in map(event_of, told.records) if isinstance(one, kind)]
+    return [one for one in map(event_of, harness.records) if isinstance(one, kind)]
 
 
-def search(told: Told, cycles: int) -> None:
+def search(harness: EngineHarness, cycles: int) -> None:
     """Hold cycles until a search was cut short so often."""
-    while len(of_kind(told, SearchDeferred)) < cycles:
-        assert told.engine.is_due(told.now_ns)
-        told.cycle(0)
+    while len(of_kind(harness, SearchDeferred)) < cycles:
+        assert harness.engine.is_due(harness.now_ns)
+        harness.cycle(0)
 
 
 STEP: Final = 1_000
@@ -160,13 +160,13 @@ GANG_EVICTING: Final = ("gangpreempt", "gangreclaim")
 @pytest.mark.parametrize("action", SEARCHING)
 def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action: str) -> None:
     pods = [*full(victims_of(action), ()), pod("high", 3_000, priority=100)]
-    told = cluster(NARROW, actions_of(action), pods)
-    units = to_rest(told)
+    harness = cluster(NARROW, actions_of(action), pods)
+    units = to_rest(harness)
     assert max(units) <= 1_000 * NARROW + STEP
-    searched = of_kind(told, SearchDeferred)
+    searched = of_kind(harness, SearchDeferred)
     assert len(searched) > 2
     # The refusal comes when all nodes were looked at, and counts them all.
-    [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
+    [refusal] = [one for one in of_kind(harness, PodGroupUnschedulable) if one.action == action]
     assert (
         f"{NODES} node(s) would not have enough room after evicting all allowed victims"
         in refusal.message
@@ -176,11 +176,11 @@ def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action:
 @pytest.mark.parametrize("action", GANG_EVICTING)
 def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) -> None:
     pods = [*full(victims_of(action), ()), pod("high", 3_000, priority=100)]
-    told = cluster(NARROW, actions_of(action), pods)
-    units = to_rest(told)
+    harness = cluster(NARROW, actions_of(action), pods)
+    units = to_rest(harness)
     assert max(units) <= 1_000 * NARROW + 2 * STEP
-    assert len(of_kind(told, SearchDeferred)) > 2
-    [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
+    assert len(of_kind(harness, SearchDeferred)) > 2
+    [refusal] = [one for one in of_kind(harness, PodGroupUnschedulable) if one.action == action]
     assert (
         "part(s) of the cluster would not have enough room after evicting all allowed victims"
         in refusal.message
@@ -191,9 +191,9 @@ def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) ->
 @pytest.mark.parametrize("last", [0, 11, NODES - 1])
 def test_a_node_that_can_be_freed_is_found_wherever_it_is(action: str, last: int) -> None:
     pods = [*full(victims_of(action), (last,)), pod("high", 3_000, priority=100)]
-    told = cluster(NARROW, actions_of(action), pods)
-    to_rest(told)
-    [eviction] = of_kind(told, EvictionDecided)
+    harness = cluster(NARROW, actions_of(action), pods)
+    to_rest(harness)
+    [eviction] = of_kind(harness, EvictionDecided)
     assert {one.node for one in eviction.evictions} == {f"n{last:02}"}
 
 
@@ -201,9 +201,9 @@ def test_a_node_that_can_be_freed_is_found_wherever_it_is(action: str, last: int
 def test_a_gang_is_made_room_for_on_nodes_that_different_cycles_find(action: str) -> None:
     gang = [pod(f"g{index}", 5_000 + index, group="gang", priority=100) for index in range(3)]
     pods = [*full(victims_of(action), (3, 12, NODES - 1)), *gang]
-    told = cluster(NARROW, actions_of(action), pods, gangs=(("gang", 3),))
-    units = to_rest(told)
-    evicted = {pod.node for one in of_kind(told, EvictionDecided) for pod in one.evictions}
+    harness = cluster(NARROW, actions_of(action), pods, gangs=(("gang", 3),))
+    units = to_rest(harness)
+    evicted = {pod.node for one in of_kind(harness, EvictionDecided) for pod in one.evictions}
     assert evicted == {"n03", "n12", f"n{NODES - 1}"}
     assert max(units) <= 1_000 * NARROW + len(gang) * STEP
 
@@ -211,46 +211,46 @@ def test_a_gang_is_made_room_for_on_nodes_that_different_cycles_find(action: str
 def test_nothing_is_evicted_for_a_gang_of_which_one_pod_finds_no_node() -> None:
     gang = [pod(f"g{index}", 5_000 + index, group="gang", priority=100) for index in range(3)]
     pods = [*full("a", (3, NODES - 1)), *gang]
-    told = cluster(NARROW, actions_of("preempt"), pods, gangs=(("gang", 3),))
-    to_rest(told)
-    assert not of_kind(told, EvictionDecided)
-    assert [one.code for one in of_kind(told, PodGroupUnschedulable) if one.action == "preempt"]
+    harness = cluster(NARROW, actions_of("preempt"), pods, gangs=(("gang", 3),))
+    to_rest(harness)
+    assert not of_kind(harness, EvictionDecided)
+    assert [one.code for one in of_kind(harness, PodGroupUnschedulable) if one.action == "preempt"]
 
 
 @pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
 def test_a_node_that_was_looked_at_in_vain_and_changes_is_looked_at_again(action: str) -> None:
     victims = victims_of(action)
     pods = [*full(victims, ()), pod("high", 3_000, priority=100)]
-    told = cluster(NARROW, actions_of(action), pods)
-    search(told, cycles=2)
-    told.see(gone(pods[0]), ObjectSeen(pod("new", 4_000, victims, on="n00")))
-    to_rest(told)
-    [eviction] = of_kind(told, EvictionDecided)
+    harness = cluster(NARROW, actions_of(action), pods)
+    search(harness, cycles=2)
+    harness.see(gone(pods[0]), ObjectSeen(pod("new", 4_000, victims, on="n00")))
+    to_rest(harness)
+    [eviction] = of_kind(harness, EvictionDecided)
     assert [one.pod for one in eviction.evictions] == ["default/new"]
-    assert any(one.is_outdated for one in of_kind(told, SearchDeferred))
+    assert any(one.is_outdated for one in of_kind(harness, SearchDeferred))
 
 
 def test_a_search_begins_again_where_the_group_asks_for_something_else() -> None:
     gang = [pod(f"g{index}", 5_000, group="gang", priority=100) for index in range(2)]
-    told = cluster(NARROW, actions_of("preempt"), [*full("a", ()), *gang], gangs=(("gang", 2),))
-    search(told, cycles=2)
-    before = of_kind(told, SearchDeferred)[-1]
-    told.see(gone(gang[1]), ObjectSeen(pod("g2", 6_000, group="gang", priority=100)))
-    told.cycle(0)
-    after = of_kind(told, SearchDeferred)[-1]
+    harness = cluster(NARROW, actions_of("preempt"), [*full("a", ()), *gang], gangs=(("gang", 2),))
+    search(harness, cycles=2)
+    before = of_kind(harness, SearchDeferred)[-1]
+    harness.see(gone(gang[1]), ObjectSeen(pod("g2", 6_000, group="gang", priority=100)))
+    harness.cycle(0)
+    after = of_kind(harness, SearchDeferred)[-1]
     assert after.wanted != before.wanted
     assert after.nodes < before.nodes
-    to_rest(told)
+    to_rest(harness)
 
 
 def test_a_search_ends_with_its_group() -> None:
     high = pod("high", 3_000, priority=100)
-    told = cluster(NARROW, actions_of("preempt"), [*full("a", ()), high])
-    search(told, cycles=2)
-    assert not told.state.deferred_work.is_empty
-    told.see(gone(high))
-    to_rest(told)
-    assert told.state.deferred_work.is_empty
+    harness = cluster(NARROW, actions_of("preempt"), [*full("a", ()), high])
+    search(harness, cycles=2)
+    assert not harness.state.deferred_work.is_empty
+    harness.see(gone(high))
+    to_rest(harness)
+    assert harness.state.deferred_work.is_empty
 
 
 running = st.sets(st.integers(0, NODES - 1), max_size=4).map(lambda one: tuple(sorted(one)))
@@ -274,13 +274,13 @@ def described(action: str, free: tuple[int, ...], pods: list[tuple[int, int]]) -
 def test_at_rest_a_search_without_a_bound_would_find_no_more(
     action: str, free: tuple[int, ...], pods: list[tuple[int, int]]
 ) -> None:
-    told = cluster(NARROW, actions_of(action), described(action, free, pods))
-    to_rest(told)
-    found = len(of_kind(told, EvictionDecided))
-    told.change_policy(policy(WIDE, actions_of(action)))
-    assert told.engine.is_due(told.now_ns)
-    to_rest(told)
-    assert len(of_kind(told, EvictionDecided)) == found
+    harness = cluster(NARROW, actions_of(action), described(action, free, pods))
+    to_rest(harness)
+    found = len(of_kind(harness, EvictionDecided))
+    harness.change_policy(policy(WIDE, actions_of(action)))
+    assert harness.engine.is_due(harness.now_ns)
+    to_rest(harness)
+    assert len(of_kind(harness, EvictionDecided)) == found
 
 
 ALL: Final = "preempt, reclaim, gangpreempt, gangreclaim"
@@ -291,17 +291,17 @@ ALL: Final = "preempt, reclaim, gangpreempt, gangreclaim"
 def test_a_replay_and_a_daemon_started_from_a_snapshot_search_the_same(
     free: tuple[int, ...], pods: list[tuple[int, int]]
 ) -> None:
-    told = cluster(NARROW, actions_of(ALL), described("preempt", free, pods))
-    while told.engine.is_due(told.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.engine.head)
-        before = len(told.records)
-        told.cycle(0)
-        batch = restored.cycle(told.now_ns)
+    harness = cluster(NARROW, actions_of(ALL), described("preempt", free, pods))
+    while harness.engine.is_due(harness.now_ns):
+        restored = Engine(snapshot.restore(snapshot.take(harness.state)), harness.engine.head)
+        before = len(harness.records)
+        harness.cycle(0)
+        batch = restored.cycle(harness.now_ns)
         assert batch is not None
-        assert _said(batch.records) == _said(told.records[before:])
+        assert _said(batch.records) == _said(harness.records[before:])
     replay = Replay()
-    contents = {one.digest: one.content for batch in told.batches for one in batch.objects}
-    for record in told.records:
+    contents = {one.digest: one.content for batch in harness.batches for one in batch.objects}
+    for record in harness.records:
         content = contents.get(record.object) if record.object else None
         assert replay.take(record, content) is None
     assert replay.finish() is None

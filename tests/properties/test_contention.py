@@ -13,7 +13,7 @@ from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.normalize import JsonObject
 from events.record import Record
 from projections.snapshot import restore, take
-from tests.properties.game import Game
+from tests.properties.cluster_sim import ClusterSim
 
 PLUGINS = '{"name":"conformance"},{"name":"drf"},{"name":"predicates"}'
 FIRST = (
@@ -91,24 +91,24 @@ def test_evictions_end_and_are_not_in_vain(
     places: str,
     waves: list[list[tuple[JsonObject, list[tuple[int, int]]]]],
 ) -> None:
-    game = Game(policy)
+    sim = ClusterSim(policy)
     for name, value in (("mid", 5), ("high", 9)):
-        game.api.put("PriorityClass", name, {"value": value})
+        sim.api.put("PriorityClass", name, {"value": value})
     for index, cpu in enumerate(cores):
         status: JsonObject = {"allocatable": {"cpu": str(cpu), "memory": "4Gi", "pods": places}}
-        game.api.put("Node", f"n{index}", {"status": status})
+        sim.api.put("Node", f"n{index}", {"status": status})
     for name, (cpu, memory) in zip(("qa", "qb"), deserved, strict=True):
         entitled: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"} if cpu else {}
-        game.api.put("Queue", name, {"spec": {"deserved": entitled}})
+        sim.api.put("Queue", name, {"spec": {"deserved": entitled}})
     if held is not None:
         selector: JsonObject = {"matchLabels": {"first": "yes"}}
-        game.api.put(
+        sim.api.put(
             "PodDisruptionBudget", "b", {"spec": {"selector": selector, "minAvailable": held}}
         )
     for number, wave in enumerate(waves):
         for index, (body, sizes) in enumerate(wave):
             group = f"g{number}{index}"
-            game.api.put("PodGroup", group, body)
+            sim.api.put("PodGroup", group, body)
             for pod, (cpu, memory) in enumerate(sizes):
                 requests: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"}
                 spec: JsonObject = {
@@ -119,18 +119,18 @@ def test_evictions_end_and_are_not_in_vain(
                     "annotations": {"scheduling.k8s.io/group-name": group},
                     "labels": {"first": "yes" if index == 0 else "no"},
                 }
-                game.api.put(
+                sim.api.put(
                     "Pod", f"{group}-{pod}", {"spec": spec, "status": {"phase": "Pending"}}, meta
                 )
-        game.play()
-    _judge(game)
+        sim.play()
+    _judge(sim)
 
 
-def _judge(game: Game) -> None:
+def _judge(sim: ClusterSim) -> None:
     """Assert that each eviction has a preemptor that reserves the room and is bound there."""
     waiting: dict[str, int] = {}
     owed: dict[str, int] = {}
-    for record, event in decided(game.witness.log):
+    for record, event in decided(sim.witness.log):
         if isinstance(event, EvictionDecided):
             waiting[event.in_favour_of] = owed[event.in_favour_of] = record.position
             if event.pod_group != event.in_favour_of:
@@ -141,8 +141,8 @@ def _judge(game: Game) -> None:
             owed.pop(event.pod_group, None)
         elif isinstance(event, PipelineWithdrawn):
             assert event.pod_group not in owed, f"{record.position}: room that others left is lost"
-    kept = take(game.engine.state)
+    kept = take(sim.engine.state)
     assert take(restore(kept)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
-    for key, group in game.engine.state.cluster.groups.items():
+    for key, group in sim.engine.state.cluster.groups.items():
         assert not group.nominations, f"{key} waits for {group.nominations}"

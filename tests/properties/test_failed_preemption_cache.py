@@ -32,7 +32,7 @@ arrivals = st.tuples(
 turns = st.lists(st.tuples(st.lists(arrivals, max_size=5), st.integers(0, 3)), max_size=12)
 
 
-class Town:
+class PreemptionSim:
     """A small cluster that does what it is asked, and the pods that live in it."""
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class Town:
 
 
 def _head(history: list[Step]) -> Head:
-    town = Town()
+    sim = PreemptionSim()
     for came, ending in history:
-        town.live(came, ending)
-    town.engine.state.validate()
-    return town.engine.head
+        sim.live(came, ending)
+    sim.engine.state.validate()
+    return sim.engine.head
 
 
 @given(turns)
@@ -133,19 +133,19 @@ def test_a_node_is_tried_again_when_its_pods_have_arrived() -> None:
     first, either = MODELS[:1], MODELS[:2]
     there: list[Arrival] = [(0, 1, first, 0, 1), (0, 8, first, 0, 1)]
     more: list[Arrival] = [(0, 1, first, 0, 1)] * 3 + [(0, 1, either, 0, 3), (0, 4, first, 0, 3)]
-    town = Town()
+    sim = PreemptionSim()
     for came in (there, more, []):
-        town.live(came, 0)
-    assert "pod-0006-0" not in town.living, "it made room for the pod that found none"
+        sim.live(came, 0)
+    assert "pod-0006-0" not in sim.living, "it made room for the pod that found none"
 
 
 def test_a_node_is_tried_again_when_a_group_there_has_more_elsewhere() -> None:
-    town, mine, other = Town(), MODELS[:1], MODELS[1:2]
+    sim, mine, other = PreemptionSim(), MODELS[:1], MODELS[1:2]
     first, small, second = (
         PodShape(name=f"gang-{index}", cards=cards, models=models, group="gang")
         for index, (cards, models) in enumerate(((8, mine), (1, other), (8, other)))
     )
     whole = [PodShape(name=f"whole-{index}", cards=8, models=mine) for index in range(2)]
-    assert town.show(first, small, whole[0], groups=["gang"]) == []
-    assert town.show(whole[1]) == [], "nobody would have as much left as it asks for"
-    assert town.show(second) + town.show() == ["gang-0"], "the gang has so much elsewhere"
+    assert sim.show(first, small, whole[0], groups=["gang"]) == []
+    assert sim.show(whole[1]) == [], "nobody would have as much left as it asks for"
+    assert sim.show(second) + sim.show() == ["gang-0"], "the gang has so much elsewhere"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from events.normalize import JsonObject
-from tests.properties.game import Game
+from tests.properties.cluster_sim import ClusterSim
 
 QUOTAS = ("capacity", "capacity-card", "proportion", "overcommit")
 
@@ -49,9 +49,9 @@ def policy(quota: str) -> bytes:
     ).encode()
 
 
-def _submit(game: Game, name: str, gang: Gang) -> None:
+def _submit(sim: ClusterSim, name: str, gang: Gang) -> None:
     spec: JsonObject = {"minMember": gang.count, "minResources": {"cpu": str(gang.least)}}
-    game.api.put("PodGroup", name, {"spec": spec})
+    sim.api.put("PodGroup", name, {"spec": spec})
     for index in range(gang.count):
         requests: JsonObject = {"cpu": str(gang.cpu)}
         wants: JsonObject = {"nodeSelector": {"zone": gang.zone}} if gang.zone else {}
@@ -61,7 +61,7 @@ def _submit(game: Game, name: str, gang: Gang) -> None:
             **wants,
         }
         meta: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": name}}
-        game.api.put("Pod", f"{name}-{index}", {"spec": body, "status": {"phase": "Pending"}}, meta)
+        sim.api.put("Pod", f"{name}-{index}", {"spec": body, "status": {"phase": "Pending"}}, meta)
 
 
 @settings(
@@ -82,24 +82,24 @@ def _submit(game: Game, name: str, gang: Gang) -> None:
 def test_nobody_who_fits_waits_behind_those_without_hope(
     quota: str, there: list[Node], most: int, waves: list[list[Gang]]
 ) -> None:
-    game = Game(policy(quota))
+    sim = ClusterSim(policy(quota))
     for index, node in enumerate(there):
         status: JsonObject = {"allocatable": {"cpu": str(node.cpu), "memory": "4Gi", "pods": "110"}}
         spec: JsonObject = {"unschedulable": node.is_closed}
         meta: JsonObject = {"labels": {"zone": node.zone}}
-        game.api.put("Node", f"n{index}", {"spec": spec, "status": status}, meta)
+        sim.api.put("Node", f"n{index}", {"spec": spec, "status": status}, meta)
     capability: JsonObject = {} if quota == "overcommit" else {"cpu": str(most)}
-    game.api.put("Queue", "default", {"spec": {"capability": capability}})
+    sim.api.put("Queue", "default", {"spec": {"capability": capability}})
     every: dict[str, Gang] = {}
     for number, wave in enumerate(waves):
         for index, gang in enumerate(wave):
             every[f"g{number}{index}"] = gang
-            _submit(game, f"g{number}{index}", gang)
-        game.play()
-    groups = game.engine.state.cluster.groups
+            _submit(sim, f"g{number}{index}", gang)
+        sim.play()
+    groups = sim.engine.state.cluster.groups
     runs = {name for name in every if groups[f"default/{name}"].phase == "Running"}
     waits = [gang for name, gang in every.items() if name not in runs and _could_ever(gang, there)]
-    free = _free(game, there)
+    free = _free(sim, there)
     used = sum(every[name].least for name in runs)
     for gang in waits:
         kept = sum(one.least for one in waits) - gang.least
@@ -121,6 +121,6 @@ def _holds(gang: Gang, room: list[tuple[int, Node]]) -> int:
     )
 
 
-def _free(game: Game, there: list[Node]) -> list[tuple[int, Node]]:
-    known = game.engine.state.cluster.nodes.nodes
+def _free(sim: ClusterSim, there: list[Node]) -> list[tuple[int, Node]]:
+    known = sim.engine.state.cluster.nodes.nodes
     return [(known[f"n{index}"].free["cpu"] // 1000, one) for index, one in enumerate(there)]

@@ -14,7 +14,15 @@ from projections.state import State
 from simulator.manifest_fields import section
 from tests.properties import shapes
 from tests.properties.api import KINDS, Api
-from tests.properties.town import Day, House, Town, houses, lives, policies, quotas
+from tests.properties.card_cluster_sim import (
+    CardClusterSim,
+    Day,
+    NodeShape,
+    lives,
+    node_shapes,
+    policies,
+    quotas,
+)
 
 COUNT = 8
 
@@ -102,9 +110,9 @@ def mixed(shown: list[WatchMessage], seed: int) -> list[WatchMessage]:
     return [waiting[kind].pop(0) for kind in kinds]
 
 
-def decided(town: Town) -> list[tuple[str, bytes]]:
+def decided(card_sim: CardClusterSim) -> list[tuple[str, bytes]]:
     """All that was ever decided."""
-    records = [record for record, _ in town.game.witness.log]
+    records = [record for record, _ in card_sim.sim.witness.log]
     return [(one.kind, one.body) for one in records if "_decided" in one.kind]
 
 
@@ -113,20 +121,20 @@ def decided(town: Town) -> list[tuple[str, bytes]]:
 )
 @given(
     policy=policies,
-    there=st.lists(houses, min_size=1, max_size=3),
+    there=st.lists(node_shapes, min_size=1, max_size=3),
     quota=st.tuples(quotas, quotas),
     days=lives(),
     seed=st.integers(0, 1 << 16),
 )
 def test_the_order_within_a_batch_decides_nothing_for_as_long_as_a_cluster_lives(
     policy: bytes,
-    there: list[House],
+    there: list[NodeShape],
     quota: tuple[dict[str, int], dict[str, int]],
     days: list[Day],
     seed: int,
 ) -> None:
-    one, other = Town(policy, there, quota), Town(policy, there, quota)
-    other.game.arrange = lambda shown: mixed(shown, seed)
+    one, other = CardClusterSim(policy, there, quota), CardClusterSim(policy, there, quota)
+    other.sim.arrange = lambda shown: mixed(shown, seed)
     for day in days:
         one.live(day)
         other.live(day)

@@ -17,7 +17,7 @@ from events.record import Record
 from events.union import Event
 from projections import snapshot
 from replay.log_replay import Replay
-from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
 WIDE: Final = 1_000_000
@@ -51,30 +51,30 @@ def pod(
 
 def cluster(
     budget: int, pods: list[bytes], cpu: int = 64, actions: str = "enqueue, allocate, backfill"
-) -> Told:
+) -> EngineHarness:
     """A cluster of two nodes in which pods wait."""
-    told = Told(policy=policy(budget, actions))
-    told.show_all("Node", node("n1", cpu=cpu), node("n2", cpu=cpu))
+    harness = EngineHarness(policy=policy(budget, actions))
+    harness.show_all("Node", node("n1", cpu=cpu), node("n2", cpu=cpu))
     queues = [raw("Queue", name, spec={}, status={"state": "Open"}) for name in ("a", "b", "c")]
-    told.show_all("Queue", *queues)
-    told.show_all("Pod", *pods)
-    told.show_the_rest()
-    return told
+    harness.show_all("Queue", *queues)
+    harness.show_all("Pod", *pods)
+    harness.show_the_rest()
+    return harness
 
 
-def to_rest(told: Told, most: int = 400) -> int:
+def to_rest(harness: EngineHarness, most: int = 400) -> int:
     """Hold cycles until none is due. How many that took."""
     for count in range(most):
-        if not told.engine.is_due(told.now_ns):
+        if not harness.engine.is_due(harness.now_ns):
             return count
-        told.cycle(0)
+        harness.cycle(0)
     raise AssertionError("it does not come to rest")
 
 
-def rest_of(told: Told) -> object:
+def rest_of(harness: EngineHarness) -> object:
     """The present placements, and the reasons of the unschedulable groups."""
-    groups = told.state.cluster.groups
-    placed = sorted(pod.key for pod in told.state.cluster.pods.values() if pod.node)
+    groups = harness.state.cluster.groups
+    placed = sorted(pod.key for pod in harness.state.cluster.pods.values() if pod.node)
     refused = {
         key: {name: one.code for name, one in sorted(group.refusals.items())}
         for key, group in sorted(groups.items())
@@ -82,9 +82,9 @@ def rest_of(told: Told) -> object:
     return placed, refused
 
 
-def events(told: Told) -> list[Event]:
+def events(harness: EngineHarness) -> list[Event]:
     """What happened so far."""
-    return [event_of(one) for one in told.records]
+    return [event_of(one) for one in harness.records]
 
 
 waiting = st.lists(
@@ -125,15 +125,15 @@ def test_a_narrow_budget_comes_to_the_same_rest(
 def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
     described: list[tuple[int, str, str, int]], cpu: int
 ) -> None:
-    told = cluster(NARROW, _pods(described), cpu, ALL)
-    while told.engine.is_due(told.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.engine.head)
-        before = len(told.records)
-        told.cycle(0)
-        batch = restored.cycle(told.now_ns)
+    harness = cluster(NARROW, _pods(described), cpu, ALL)
+    while harness.engine.is_due(harness.now_ns):
+        restored = Engine(snapshot.restore(snapshot.take(harness.state)), harness.engine.head)
+        before = len(harness.records)
+        harness.cycle(0)
+        batch = restored.cycle(harness.now_ns)
         assert batch is not None
-        assert _said(batch.records) == _said(told.records[before:])
-    assert any(isinstance(event, WorkDeferred) for event in events(told)) or len(described) < 4
+        assert _said(batch.records) == _said(harness.records[before:])
+    assert any(isinstance(event, WorkDeferred) for event in events(harness)) or len(described) < 4
 
 
 def _said(records: list[Record]) -> list[tuple[int, str, bytes]]:
@@ -142,23 +142,23 @@ def _said(records: list[Record]) -> list[tuple[int, str, bytes]]:
 
 def test_changes_that_come_while_work_is_deferred_are_not_forgotten() -> None:
     pods = [pod(f"p{index}", 30_000 + index) for index in range(12)]
-    told = cluster(NARROW, [*pods, pod("large", 64_000)], cpu=1)
-    to_rest(told)
-    told.see(ObjectSeen(node("n1", cpu=32)))
+    harness = cluster(NARROW, [*pods, pod("large", 64_000)], cpu=1)
+    to_rest(harness)
+    harness.see(ObjectSeen(node("n1", cpu=32)))
     for _ in range(3):
-        told.cycle(0)
-    assert told.state.deferred_work.batches
-    told.see(ObjectSeen(node("n2", cpu=64)), gone(pods[0]))
-    to_rest(told)
-    placed = {one.key: one.node for one in told.state.cluster.pods.values() if one.node}
+        harness.cycle(0)
+    assert harness.state.deferred_work.batches
+    harness.see(ObjectSeen(node("n2", cpu=64)), gone(pods[0]))
+    to_rest(harness)
+    placed = {one.key: one.node for one in harness.state.cluster.pods.values() if one.node}
     assert placed == {"default/p4": "n1", "default/large": "n2"}
-    assert not told.state.deferred_work.batches
+    assert not harness.state.deferred_work.batches
 
 
-def looked_at(told: Told, key: str) -> int:
+def looked_at(harness: EngineHarness, key: str) -> int:
     """How many cycles it took until a decision was made on a group."""
     cycles = 0
-    for event in events(told):
+    for event in events(harness):
         cycles += isinstance(event, WorkDeferred)
         if isinstance(
             event, GangBindDecided | PodGroupUnschedulable
@@ -171,14 +171,14 @@ def looked_at(told: Told, key: str) -> int:
 def test_a_tenant_with_many_unlike_pods_does_not_keep_others_waiting(place: str) -> None:
     crowd = [pod(f"crowd-{index}", 100 + index, "a", "crowd") for index in range(200)]
     small = pod("small", 10, "b" if place == "queue" else "a", "small")
-    told = cluster(20, [*crowd, small])
-    told.cycle()
-    told.cycle(0)
-    bound = [one.key for one in told.state.cluster.pods.values() if one.node]
+    harness = cluster(20, [*crowd, small])
+    harness.cycle()
+    harness.cycle(0)
+    bound = [one.key for one in harness.state.cluster.pods.values() if one.node]
     assert "small/small" in bound
     assert len(bound) < len(crowd)
-    to_rest(told)
-    assert all(one.node for one in told.state.cluster.pods.values())
+    to_rest(harness)
+    assert all(one.node for one in harness.state.cluster.pods.values())
 
 
 def test_a_gang_larger_than_the_budget_is_placed_whole_in_one_cycle() -> None:
@@ -190,31 +190,31 @@ def test_a_gang_larger_than_the_budget_is_placed_whole_in_one_cycle() -> None:
         msgspec.json.encode({**one, "metadata": {**one["metadata"], "annotations": annotation}})
         for one in (msgspec.json.decode(pod(f"g{index}", 1000)) for index in range(40))
     ]
-    told = cluster(NARROW, pods)
-    told.show_all("PodGroup", group)
+    harness = cluster(NARROW, pods)
+    harness.show_all("PodGroup", group)
     crowd = [ObjectSeen(pod(f"p{index}", 100 + index, "b")) for index in range(20)]
-    told.see(*crowd)
-    to_rest(told)
-    binds = [one for one in events(told) if isinstance(one, GangBindDecided)]
+    harness.see(*crowd)
+    to_rest(harness)
+    binds = [one for one in events(harness) if isinstance(one, GangBindDecided)]
     assert 40 in [len(one.placements) for one in binds]
-    assert all(one.node for one in told.state.cluster.pods.values())
+    assert all(one.node for one in harness.state.cluster.pods.values())
 
 
 def test_a_cycle_within_its_budget_defers_nothing() -> None:
-    told = cluster(800, [pod(f"p{index}", 100 + index) for index in range(20)])
-    told.cycle()
-    assert not any(isinstance(event, WorkDeferred) for event in events(told))
-    assert not told.engine.is_due(told.now_ns)
+    harness = cluster(800, [pod(f"p{index}", 100 + index) for index in range(20)])
+    harness.cycle()
+    assert not any(isinstance(event, WorkDeferred) for event in events(harness))
+    assert not harness.engine.is_due(harness.now_ns)
 
 
 def test_records_replay_to_the_same_decisions() -> None:
-    told = cluster(
+    harness = cluster(
         NARROW, [pod(f"p{index}", 20_000 + index, "abc"[index % 3]) for index in range(9)]
     )
-    to_rest(told)
+    to_rest(harness)
     replay = Replay()
-    contents = {one.digest: one.content for batch in told.batches for one in batch.objects}
-    for record in told.records:
+    contents = {one.digest: one.content for batch in harness.batches for one in batch.objects}
+    for record in harness.records:
         content = contents.get(record.object) if record.object else None
         assert replay.take(record, content) is None
     assert replay.finish() is None
@@ -230,27 +230,27 @@ def test_every_waiting_group_is_looked_at_however_much_else_happens(
     described: list[tuple[int, str, str, int]], stream: list[str], actions: str
 ) -> None:
     """No pod fits; in each cycle a node changes, which makes all due again, and a pod comes that is no more urgent."""
-    told = cluster(NARROW, _pods(described), 0, actions)
-    unseen = {one.key for one in told.state.cluster.pods.values()}
+    harness = cluster(NARROW, _pods(described), 0, actions)
+    unseen = {one.key for one in harness.state.cluster.pods.values()}
     bound = 3 * len(described) + 3
     for turn in range(bound):
-        told.cycle(0)
-        unseen -= _looked_at(told)
+        harness.cycle(0)
+        unseen -= _looked_at(harness)
         if not unseen:
             return
         place = {"queue": ("c", "default"), "namespace": ("a", "new")}
         queue, namespace = place.get(stream[turn % len(stream)], described[0][1:3])
-        told.see(
+        harness.see(
             ObjectSeen(node("n1", cpu=0, labels={"turn": str(turn)})),
             ObjectSeen(pod(f"younger-{turn}", 500 + turn, queue, namespace)),
         )
     raise AssertionError(f"{sorted(unseen)} not looked at in {bound} cycles")
 
 
-def _looked_at(told: Told) -> set[str]:
+def _looked_at(harness: EngineHarness) -> set[str]:
     """Pods whose groups an action other than `enqueue` decided on or looked at so far."""
     found: set[str] = set()
-    for event in events(told):
+    for event in events(harness):
         if isinstance(event, GangBindDecided) or (
             isinstance(event, PodGroupUnschedulable) and event.action != "enqueue"
         ):
@@ -258,4 +258,4 @@ def _looked_at(told: Told) -> set[str]:
         elif isinstance(event, WorkDeferred):
             for one in event.actions:
                 found.update(one.looked if one.action != "enqueue" else ())
-    return {one.key for one in told.state.cluster.pods.values() if one.group_key in found}
+    return {one.key for one in harness.state.cluster.pods.values() if one.group_key in found}

@@ -45,7 +45,7 @@ from events.watch import (
     WatchProgressed,
 )
 from replay.narrate import narrate, sentences
-from tests.given import recorded
+from tests.builders import recorded
 
 GOLDEN = Path(__file__).parent / "goldens" / "a_gang_waits_for_a_queue.txt"
 

@@ -16,7 +16,7 @@ from replay.why_answer import Answer, Waiting
 from replay.why_subject import candidates
 from replay.why_text import lines_of
 from scheduling.explain import Limit, Scored
-from tests.given import recorded
+from tests.builders import recorded
 
 NODES = """\
 cluster:

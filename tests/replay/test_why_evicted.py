@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from replay.why_text import lines_of
-from tests.given import recorded
+from tests.builders import recorded
 from tests.replay.test_why import ask
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

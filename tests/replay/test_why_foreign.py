@@ -3,7 +3,7 @@
 from projections.state import State
 from replay.queue_answer import FOREIGN, queue_answer
 from replay.why import Inquiry
-from tests.given import recorded
+from tests.builders import recorded
 
 CLUSTER = """\
 cluster:

@@ -5,29 +5,29 @@ from replay.why_state import node_standing
 from replay.why_text import waiting_lines
 from replay.why_waiting import waiting
 from scheduling.session import Session
-from tests.scheduling.given import Told, node, pod
+from tests.scheduling.builders import EngineHarness, node, pod
 
 
-def turned_away() -> Told:
+def turned_away() -> EngineHarness:
     """A pod was bound to the only node, whose kubelet turned it away; another waits since."""
-    told = Told()
-    told.show_all("Node", node("n1"))
-    told.show_all("Pod", pod("a"))
-    told.show_the_rest()
-    told.cycle()
-    told.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
-    told.see(ObjectSeen(pod("b")))
-    told.cycle()
-    return told
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"))
+    harness.show_all("Pod", pod("a"))
+    harness.show_the_rest()
+    harness.cycle()
+    harness.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
+    harness.see(ObjectSeen(pod("b")))
+    harness.cycle()
+    return harness
 
 
 def test_why_reports_until_when_a_node_withholds_resources() -> None:
-    told = turned_away()
-    group = told.state.cluster.groups[told.state.cluster.pods["uid-b"].group_key]
-    answer = waiting(Session(told.state), group)
+    harness = turned_away()
+    group = harness.state.cluster.groups[harness.state.cluster.pods["uid-b"].group_key]
+    answer = waiting(Session(harness.state), group)
     assert answer is not None
     (line,) = [one for one in waiting_lines(answer) if one.startswith("  n1: ")]
-    until = told.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
+    until = harness.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
     assert line.endswith(
         f"its kubelet turned pods away, so nothing is given away there of cpu until {until}.000s"
     )
@@ -36,10 +36,10 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
 
 
 def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None:
-    told = turned_away()
-    standing = node_standing(told.state, told.state.cluster.nodes.nodes["n1"])
+    harness = turned_away()
+    standing = node_standing(harness.state, harness.state.cluster.nodes.nodes["n1"])
     assert "of cpu until " in standing.facts["quarantine"]
     assert ["of cpu until " in one for one in standing.lists["kept out"]] == [True]
-    told.cycle(60)
-    standing = node_standing(told.state, told.state.cluster.nodes.nodes["n1"])
+    harness.cycle(60)
+    standing = node_standing(harness.state, harness.state.cluster.nodes.nodes["n1"])
     assert "quarantine" not in standing.facts

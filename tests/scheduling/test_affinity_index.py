@@ -23,7 +23,7 @@ from projections.snapshot import restore, take
 from scheduling.pod_topology import index
 from scheduling.work_budget import TOPOLOGY_PER_POD
 from tests.properties.test_bounded_search import of_kind
-from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -129,8 +129,8 @@ def test_the_index_finds_what_comparing_with_each_term_finds(
     assert seen.is_weighed == any(one.weight for one in selecting)
     # What is left of the labels tells as much to every term as all of them.
     for one in held:
-        told = one.term.matches(seen.namespace, dict(seen.labels), labels_of)
-        assert told == (one in selecting)
+        harness = one.term.matches(seen.namespace, dict(seen.labels), labels_of)
+        assert harness == (one in selecting)
     found = terms.selecting(seen, labels_of, {"host": 1})
     for keys, is_weighing in ((found.barring, False), (found.weighing, True)):
         asked = [one for one in selecting if bool(one.weight) == is_weighing]
@@ -182,47 +182,47 @@ def apart_from(app: str) -> dict[str, object]:
     return {"podAntiAffinity": {REQUIRED: [term]}}
 
 
-def zone() -> Told:
+def zone() -> EngineHarness:
     """Two nodes of one zone."""
-    told = Told(policy=PLAIN)
-    told.show_all(
+    harness = EngineHarness(policy=PLAIN)
+    harness.show_all(
         "Node", *(node(name, labels={"zone": "z", "name": name}) for name in ("n1", "n2"))
     )
-    return told
+    return harness
 
 
 def test_a_pod_that_anti_affinity_kept_away_is_placed_once_the_pod_with_the_term_is_deleted() -> (
     None
 ):
-    told = zone()
+    harness = zone()
     holder = pod("holder", on="n1", affinity=apart_from("waits"))
     # It may use only n2, where nothing changes when the pod on n1 goes.
-    told.show_all("Pod", holder, pod("waits", nodeSelector={"name": "n2"}))
-    told.show_the_rest()
-    told.cycle()
-    assert not of_kind(told, GangBindDecided)
-    told.see(gone(holder))
-    told.cycle()
-    assert len(of_kind(told, GangBindDecided)) == 1
+    harness.show_all("Pod", holder, pod("waits", nodeSelector={"name": "n2"}))
+    harness.show_the_rest()
+    harness.cycle()
+    assert not of_kind(harness, GangBindDecided)
+    harness.see(gone(holder))
+    harness.cycle()
+    assert len(of_kind(harness, GangBindDecided)) == 1
 
 
 def test_a_snapshot_between_a_new_term_and_the_next_cycle_goes_on_like_the_state_it_was_taken_of() -> (
     None
 ):
-    told = zone()
-    told.show_all("Pod", pod("waits", nodeSelector={"name": "n2"}))
-    told.show_the_rest()
-    told.see(ObjectSeen(pod("holder", on="n1", affinity=apart_from("waits"))))
-    assert told.state.cluster.inter_pod_affinity.outdated
-    again = restore(take(told.state))
+    harness = zone()
+    harness.show_all("Pod", pod("waits", nodeSelector={"name": "n2"}))
+    harness.show_the_rest()
+    harness.see(ObjectSeen(pod("holder", on="n1", affinity=apart_from("waits"))))
+    assert harness.state.cluster.inter_pod_affinity.outdated
+    again = restore(take(harness.state))
     again.validate()
-    assert take(again) == take(told.state)
+    assert take(again) == take(harness.state)
     other = zone()
-    other.engine = Engine(again, told.engine.head)
-    other.now_ns = told.now_ns
-    for one in (told, other):
+    other.engine = Engine(again, harness.engine.head)
+    other.now_ns = harness.now_ns
+    for one in (harness, other):
         one.cycle()
-    assert take(other.state) == take(told.state)
+    assert take(other.state) == take(harness.state)
 
 
 @pytest.mark.parametrize("kept", [1, 1_000])

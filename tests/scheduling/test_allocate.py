@@ -5,7 +5,7 @@ import pytest
 from events.codec import event_of
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
-from tests.given import recorded
+from tests.builders import recorded
 
 WITHOUT_ENQUEUE = """\
 policy:

@@ -18,7 +18,7 @@ from events.messages import (
     Request,
 )
 from events.normalize import JsonObject
-from tests.scheduling.given import Told, gone, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
 LEAVES = {**GROUPED, "deletionTimestamp": "1970-01-01T00:01:00Z"}
@@ -45,30 +45,32 @@ def member(name: str, one: Member, cards: int = 0) -> bytes:
     return pod(name, phase=one.phase, on=on, cards=cards, metadata=metadata)
 
 
-def given(phase: str, *members: Member, least: int = 2, room: int = 4, cards: int = 0) -> Told:
+def given(
+    phase: str, *members: Member, least: int = 2, room: int = 4, cards: int = 0
+) -> EngineHarness:
     """A gang, and a node."""
-    told = Told(updates_status=True)
-    told.show_all("Node", node("n1", cpu=room))
-    told.show_all("PodGroup", group(phase, least))
-    told.show_all("Pod", *(member(f"p-{at}", one, cards) for at, one in enumerate(members)))
-    told.show_the_rest()
-    return told
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=room))
+    harness.show_all("PodGroup", group(phase, least))
+    harness.show_all("Pod", *(member(f"p-{at}", one, cards) for at, one in enumerate(members)))
+    harness.show_the_rest()
+    return harness
 
 
-def asked(told: Told, kind: type[Request]) -> list[Request]:
+def asked(harness: EngineHarness, kind: type[Request]) -> list[Request]:
     """What is to be asked, of one kind."""
-    return [one for one in told.engine.requests() if isinstance(one, kind)]
+    return [one for one in harness.engine.requests() if isinstance(one, kind)]
 
 
-def answer(told: Told, request: Request, reply: Reply) -> None:
+def answer(harness: EngineHarness, request: Request, reply: Reply) -> None:
     """The API server answers."""
-    told.engine.report([Answer(request, reply)], told.now_ns)
-    told.state.validate()
+    harness.engine.report([Answer(request, reply)], harness.now_ns)
+    harness.state.validate()
 
 
-def condition(told: Told) -> tuple[str, str, str]:
+def condition(harness: EngineHarness) -> tuple[str, str, str]:
     """Type, reason and message of what the group is to say."""
-    [request] = asked(told, PodGroupConditionRequest)
+    [request] = asked(harness, PodGroupConditionRequest)
     assert isinstance(request, PodGroupConditionRequest)
     return request.type, request.reason, request.message
 
@@ -94,97 +96,99 @@ def test_a_phase_follows_from_the_pods_as_the_examples_say(
     before: str, members: list[Member], after: str
 ) -> None:
     """The table and the examples of volcano A.2."""
-    told = given(before, *members)
-    assert told.state.cluster.groups["default/g"].phase == after
+    harness = given(before, *members)
+    assert harness.state.cluster.groups["default/g"].phase == after
 
 
 def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None:
     """Volcano A.2: {Running, Pending} with the condition Unschedulable."""
-    told = given("Running", RUNS, WAITS, room=1)
-    told.cycle()
-    [request] = asked(told, PodGroupPhaseRequest)
+    harness = given("Running", RUNS, WAITS, room=1)
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
     assert isinstance(request, PodGroupPhaseRequest)
     assert (request.phase, request.running) == ("Unknown", 1)
-    assert condition(told)[0] == "Unschedulable"
+    assert condition(harness)[0] == "Unschedulable"
 
 
 def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted_again() -> None:
-    told = given("Running", RUNS, RUNS)
-    told.see(gone(member("p-0", RUNS)))
-    here = told.state.cluster.groups["default/g"]
+    harness = given("Running", RUNS, RUNS)
+    harness.see(gone(member("p-0", RUNS)))
+    here = harness.state.cluster.groups["default/g"]
     assert here.phase == "Unknown"
-    told.see(ObjectSeen(member("p-2", WAITS)))
+    harness.see(ObjectSeen(member("p-2", WAITS)))
     assert here.phase == "Pending"
-    told.cycle()
+    harness.cycle()
     assert (here.phase, here.is_ready) == ("Inqueue", True)
 
 
 def test_each_pod_group_phase_is_requested_once() -> None:
-    told = given("Pending", WAITS, WAITS)
-    told.cycle()
-    [request] = asked(told, PodGroupPhaseRequest)
+    harness = given("Pending", WAITS, WAITS)
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
     assert isinstance(request, PodGroupPhaseRequest)
     assert request.phase == "Inqueue"
-    assert asked(told, PodGroupPhaseRequest) == [request], "it is asked again until it is answered"
-    answer(told, request, Accepted())
-    assert asked(told, PodGroupPhaseRequest) == []
-    told.kinds()
-    told.see(ObjectSeen(group("Inqueue")))
-    assert [one.cause for one in told.records] == [request.decision]
-    told.cycle()
-    assert told.kinds() == ["object_observed PodGroup/default/g"]
-    told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
-    [request] = asked(told, PodGroupPhaseRequest)
+    assert asked(harness, PodGroupPhaseRequest) == [request], (
+        "it is asked again until it is answered"
+    )
+    answer(harness, request, Accepted())
+    assert asked(harness, PodGroupPhaseRequest) == []
+    harness.kinds()
+    harness.see(ObjectSeen(group("Inqueue")))
+    assert [one.cause for one in harness.records] == [request.decision]
+    harness.cycle()
+    assert harness.kinds() == ["object_observed PodGroup/default/g"]
+    harness.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
+    [request] = asked(harness, PodGroupPhaseRequest)
     assert isinstance(request, PodGroupPhaseRequest)
     assert (request.phase, request.running) == ("Running", 2)
 
 
 def test_a_pod_group_with_its_phase_gets_running_and_succeeded_counts() -> None:
-    told = given("Running", RUNS, RUNS)
-    [request] = asked(told, PodGroupCountsRequest)
+    harness = given("Running", RUNS, RUNS)
+    [request] = asked(harness, PodGroupCountsRequest)
     assert isinstance(request, PodGroupCountsRequest)
     assert (request.running, request.succeeded, request.failed) == (2, 0, 0)
-    assert asked(told, PodGroupPhaseRequest) == []
-    answer(told, request, Accepted())
-    assert asked(told, PodGroupCountsRequest) == []
-    told.see(ObjectSeen(group("Running", running=2)))
-    assert asked(told, PodGroupCountsRequest) == []
-    told.see(ObjectSeen(member("p-0", ENDED)))
-    [request] = asked(told, PodGroupCountsRequest)
+    assert asked(harness, PodGroupPhaseRequest) == []
+    answer(harness, request, Accepted())
+    assert asked(harness, PodGroupCountsRequest) == []
+    harness.see(ObjectSeen(group("Running", running=2)))
+    assert asked(harness, PodGroupCountsRequest) == []
+    harness.see(ObjectSeen(member("p-0", ENDED)))
+    [request] = asked(harness, PodGroupCountsRequest)
     assert isinstance(request, PodGroupCountsRequest)
     assert (request.running, request.succeeded) == (1, 1)
 
 
 def test_a_rejected_phase_is_not_requested_again_but_the_next_one_is() -> None:
-    told = given("Pending", WAITS, WAITS)
-    told.cycle()
-    [request] = asked(told, PodGroupPhaseRequest)
-    answer(told, request, OutcomeUnknown("no answer"))
-    assert asked(told, PodGroupPhaseRequest) == [request], "the outcome of the update is unknown"
-    answer(told, request, Rejected("Invalid", "no"))
-    assert asked(told, PodGroupPhaseRequest) == []
-    told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
-    assert len(asked(told, PodGroupPhaseRequest)) == 1
+    harness = given("Pending", WAITS, WAITS)
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
+    answer(harness, request, OutcomeUnknown("no answer"))
+    assert asked(harness, PodGroupPhaseRequest) == [request], "the outcome of the update is unknown"
+    answer(harness, request, Rejected("Invalid", "no"))
+    assert asked(harness, PodGroupPhaseRequest) == []
+    harness.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
+    assert len(asked(harness, PodGroupPhaseRequest)) == 1
 
 
 def test_a_phase_written_by_another_controller_is_not_overwritten() -> None:
-    told = given("Running", RUNS, RUNS)
-    told.see(ObjectSeen(group("Running", running=2)))
-    [*counts] = asked(told, PodGroupCountsRequest)
+    harness = given("Running", RUNS, RUNS)
+    harness.see(ObjectSeen(group("Running", running=2)))
+    [*counts] = asked(harness, PodGroupCountsRequest)
     assert counts == []
-    told.see(ObjectSeen(group("Running", running=2)))
-    told.see(ObjectSeen(member("p-0", ENDED)))
-    [request] = asked(told, PodGroupCountsRequest)
-    answer(told, request, Accepted())
-    told.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
-    assert asked(told, PodGroupPhaseRequest) == []
+    harness.see(ObjectSeen(group("Running", running=2)))
+    harness.see(ObjectSeen(member("p-0", ENDED)))
+    [request] = asked(harness, PodGroupCountsRequest)
+    answer(harness, request, Accepted())
+    harness.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
+    assert asked(harness, PodGroupPhaseRequest) == []
 
 
 def test_a_gang_without_room_says_how_many_are_missing_in_the_words_of_volcano() -> None:
     """The message of B.14: three pods, of which two would find a node."""
-    told = given("Pending", WAITS, WAITS, WAITS, least=3, room=2, cards=1)
-    told.cycle()
-    assert condition(told) == (
+    harness = given("Pending", WAITS, WAITS, WAITS, least=3, room=2, cards=1)
+    harness.cycle()
+    assert condition(harness) == (
         "Unschedulable",
         "NotEnoughResources",
         "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable;"
@@ -195,10 +199,10 @@ def test_a_gang_without_room_says_how_many_are_missing_in_the_words_of_volcano()
 
 def test_pods_of_a_gang_say_which_of_them_has_no_node() -> None:
     """#3976: also a pod that could go is Unschedulable, and says that it could."""
-    told = given("Pending", WAITS, WAITS, WAITS, least=3, room=2)
-    told.cycle()
+    harness = given("Pending", WAITS, WAITS, WAITS, least=3, room=2)
+    harness.cycle()
     texts = {}
-    for request in asked(told, PodConditionRequest):
+    for request in asked(harness, PodConditionRequest):
         assert isinstance(request, PodConditionRequest)
         assert request.reason == "Unschedulable"
         texts[request.name] = request.message
@@ -210,9 +214,9 @@ def test_pods_of_a_gang_say_which_of_them_has_no_node() -> None:
 
 
 def test_a_single_pod_without_room_says_so_on_its_group_in_the_same_words() -> None:
-    told = given("Pending", WAITS, least=1, room=0)
-    told.cycle()
-    assert condition(told)[2] == (
+    harness = given("Pending", WAITS, least=1, room=0)
+    harness.cycle()
+    assert condition(harness)[2] == (
         "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 1 minAvailable;"
         " Pending: 1 Unschedulable. Origin reason is p-0: 0/1 nodes are unavailable:"
         " 1 Insufficient cpu."
@@ -220,56 +224,56 @@ def test_a_single_pod_without_room_says_so_on_its_group_in_the_same_words() -> N
 
 
 def test_a_gang_with_too_few_pods_says_that_tasks_are_missing() -> None:
-    told = given("Pending", WAITS)
-    told.cycle()
-    assert condition(told)[:2] == ("Unschedulable", "NotEnoughTasks")
+    harness = given("Pending", WAITS)
+    harness.cycle()
+    assert condition(harness)[:2] == ("Unschedulable", "NotEnoughTasks")
 
 
 def test_a_whole_gang_is_scheduled_and_stays_so_when_a_pod_beyond_it_waits() -> None:
     """#4971: an elastic group that runs is not reported as not ready."""
-    told = given("Running", RUNS, RUNS, WAITS, room=2)
-    told.cycle()
-    assert condition(told) == READY
-    [request] = asked(told, PodGroupConditionRequest)
-    answer(told, request, Accepted())
-    assert asked(told, PodGroupConditionRequest) == []
-    [waits] = asked(told, PodConditionRequest)
+    harness = given("Running", RUNS, RUNS, WAITS, room=2)
+    harness.cycle()
+    assert condition(harness) == READY
+    [request] = asked(harness, PodGroupConditionRequest)
+    answer(harness, request, Accepted())
+    assert asked(harness, PodGroupConditionRequest) == []
+    [waits] = asked(harness, PodConditionRequest)
     assert isinstance(waits, PodConditionRequest)
     assert waits.name == "p-2"
 
 
 def test_a_pod_group_with_the_scheduled_condition_gets_no_request() -> None:
-    told = Told(updates_status=True)
+    harness = EngineHarness(updates_status=True)
     said: JsonObject = {"type": "Scheduled", "status": "True", "reason": READY[1]}
-    told.show_all("PodGroup", group("Running", conditions=[said]))
-    told.show_all("Pod", member("p-0", RUNS), member("p-1", RUNS))
-    told.show_the_rest()
-    assert asked(told, PodGroupConditionRequest) == []
+    harness.show_all("PodGroup", group("Running", conditions=[said]))
+    harness.show_all("Pod", member("p-0", RUNS), member("p-1", RUNS))
+    harness.show_the_rest()
+    assert asked(harness, PodGroupConditionRequest) == []
 
 
 def test_a_gang_that_loses_a_pod_for_which_there_is_no_room_is_unschedulable_again() -> None:
-    told = given("Running", RUNS, RUNS, room=2)
-    [request] = asked(told, PodGroupConditionRequest)
-    answer(told, request, Accepted())
-    told.see(
+    harness = given("Running", RUNS, RUNS, room=2)
+    [request] = asked(harness, PodGroupConditionRequest)
+    answer(harness, request, Accepted())
+    harness.see(
         gone(member("p-0", RUNS)), ObjectSeen(node("n1", cpu=1)), ObjectSeen(member("p-2", WAITS))
     )
-    told.cycle()
-    assert condition(told)[0] == "Unschedulable"
+    harness.cycle()
+    assert condition(harness)[0] == "Unschedulable"
 
 
 def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers() -> None:
     """The words of the Event stay on the object when the Event has expired."""
-    told = Told(updates_status=True)
-    told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "NVIDIA-H200"}))
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "NVIDIA-H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}}
-    told.show_all("Queue", raw("Queue", "cr-queue1", metadata=quota, spec={}))
+    harness.show_all("Queue", raw("Queue", "cr-queue1", metadata=quota, spec={}))
     wants = {"annotations": {"volcano.sh/card.request": '{"NVIDIA-H200": 5}'}}
     spec = {"minMember": 5, "queue": "cr-queue1", "minResources": {"cpu": "1"}}
-    told.show_all("PodGroup", raw("PodGroup", "g", metadata=wants, spec=spec))
-    told.show_the_rest()
-    told.cycle()
-    assert condition(told) == (
+    harness.show_all("PodGroup", raw("PodGroup", "g", metadata=wants, spec=spec))
+    harness.show_the_rest()
+    harness.cycle()
+    assert condition(harness) == (
         "Unschedulable",
         "NotEnoughResources",
         "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>,"
@@ -278,35 +282,37 @@ def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers
 
 
 def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
-    told = Told(updates_status=True)
-    told.show_all("Node", node("n1", cpu=1))
-    told.show_all("PodGroup", group("Inqueue", 1))
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=1))
+    harness.show_all("PodGroup", group("Inqueue", 1))
     other = raw("PodGroup", "other", spec={"minMember": 1}, status={"phase": "Running"})
-    told.see(ObjectSeen(other))
+    harness.see(ObjectSeen(other))
     leaving = {
         "annotations": {"scheduling.k8s.io/group-name": "other"},
         "deletionTimestamp": "1970-01-01T00:01:00Z",
     }
-    told.show_all("Pod", pod("o", phase="Running", on="n1", metadata=leaving), member("p-0", WAITS))
-    told.show_the_rest()
-    told.cycle()
-    [request] = asked(told, PodConditionRequest)
+    harness.show_all(
+        "Pod", pod("o", phase="Running", on="n1", metadata=leaving), member("p-0", WAITS)
+    )
+    harness.show_the_rest()
+    harness.cycle()
+    [request] = asked(harness, PodConditionRequest)
     assert isinstance(request, PodConditionRequest)
     assert request.message == "nominated for node n1, where pods are terminating"
     assert request.nominated_node == "", "nobody was evicted for it"
-    assert condition(told)[0] == "Unschedulable"
+    assert condition(harness)[0] == "Unschedulable"
 
 
 def test_queue_allocated_has_resources_and_card_models() -> None:
-    told = Told(updates_status=True)
-    told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "H200"}))
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"H200": 3}'}}
-    told.show_all("Queue", raw("Queue", "default", metadata=quota, spec={}))
+    harness.show_all("Queue", raw("Queue", "default", metadata=quota, spec={}))
     named = {"annotations": {"volcano.sh/card.name": "H200"}}
-    told.show_all("Pod", pod("a", cards=2, metadata=named))
-    told.show_the_rest()
-    told.cycle()
-    [request] = asked(told, QueueStatusRequest)
+    harness.show_all("Pod", pod("a", cards=2, metadata=named))
+    harness.show_the_rest()
+    harness.cycle()
+    [request] = asked(harness, QueueStatusRequest)
     assert isinstance(request, QueueStatusRequest)
     assert request.allocated == {
         "H200": "2", "cpu": "1", "example.com/card": "2", "memory": "0", "pods": "1"
@@ -315,23 +321,23 @@ def test_queue_allocated_has_resources_and_card_models() -> None:
 
 def test_a_gang_below_its_minimum_with_no_pod_that_waits_says_unschedulable() -> None:
     """B.14: skipped only where as many are scheduled as the gang needs."""
-    told = given("Running", RUNS, RUNS, RUNS, least=3)
-    assert condition(told) == READY
-    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
-    told.see(gone(member("p-0", RUNS)))
+    harness = given("Running", RUNS, RUNS, RUNS, least=3)
+    assert condition(harness) == READY
+    answer(harness, asked(harness, PodGroupConditionRequest)[0], Accepted())
+    harness.see(gone(member("p-0", RUNS)))
     text = "1/2 tasks in gang unschedulable: pod group is not ready, 2 Running, 3 minAvailable."
-    assert condition(told) == ("Unschedulable", "NotEnoughResources", text)
-    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
-    assert asked(told, PodGroupConditionRequest) == [], "it is updated once"
-    told.see(gone(member("p-1", RUNS)))
+    assert condition(harness) == ("Unschedulable", "NotEnoughResources", text)
+    answer(harness, asked(harness, PodGroupConditionRequest)[0], Accepted())
+    assert asked(harness, PodGroupConditionRequest) == [], "it is updated once"
+    harness.see(gone(member("p-1", RUNS)))
     text = "2/1 tasks in gang unschedulable: pod group is not ready, 1 Running, 3 minAvailable."
-    assert condition(told)[2] == text
-    told.see(ObjectSeen(member("p-3", RUNS)), ObjectSeen(member("p-4", RUNS)))
-    assert condition(told) == READY
+    assert condition(harness)[2] == text
+    harness.see(ObjectSeen(member("p-3", RUNS)), ObjectSeen(member("p-4", RUNS)))
+    assert condition(harness) == READY
 
 
 def test_a_gang_that_a_leaving_pod_still_completes_is_not_broken() -> None:
-    told = given("Running", RUNS, RUNS)
-    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
-    told.see(ObjectSeen(member("p-0", LEAVING)))
-    assert asked(told, PodGroupConditionRequest) == []
+    harness = given("Running", RUNS, RUNS)
+    answer(harness, asked(harness, PodGroupConditionRequest)[0], Accepted())
+    harness.see(ObjectSeen(member("p-0", LEAVING)))
+    assert asked(harness, PodGroupConditionRequest) == []

@@ -22,7 +22,7 @@ from projections.device_family import (
 from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from tests.checkout import ROOT
-from tests.scheduling.given import Told, gone, raw
+from tests.scheduling.builders import EngineHarness, gone, raw
 
 SLOT = "example.com/slot"
 LABEL = "example.com/slots"
@@ -125,122 +125,122 @@ def pod(
     )
 
 
-def begun(*nodes: bytes, policy: dict[str, object] | None = None) -> Told:
+def begun(*nodes: bytes, policy: dict[str, object] | None = None) -> EngineHarness:
     """A cluster with these nodes and without pods."""
-    told = Told(policy=policy)
-    told.show_all("Node", *nodes)
-    told.show_all("Pod")
-    told.show_the_rest()
-    told.cycle()
-    return told
+    harness = EngineHarness(policy=policy)
+    harness.show_all("Node", *nodes)
+    harness.show_all("Pod")
+    harness.show_the_rest()
+    harness.cycle()
+    return harness
 
 
-def given(told: Told) -> dict[str, tuple[str, ...]]:
+def given(harness: EngineHarness) -> dict[str, tuple[str, ...]]:
     """Name of each pod to its node and devices."""
-    pods = told.state.cluster.pods.values()
+    pods = harness.state.cluster.pods.values()
     return {one.facts.name: (one.node, *one.devices) for one in pods if one.node}
 
 
 def test_a_family_chooses_the_node_and_the_decision_names_the_devices() -> None:
-    told = begun(node("n1", "a-b-c-d"), node("n2", "x-y"))
-    told.show_all("Pod", pod("p", 2), pod("without", 0))
-    told.cycle()
-    assert given(told) == {"p": ("n2", "x", "y"), "without": ("n2",)}
-    binds = [one for one in map(event_of, told.records) if isinstance(one, GangBindDecided)]
+    harness = begun(node("n1", "a-b-c-d"), node("n2", "x-y"))
+    harness.show_all("Pod", pod("p", 2), pod("without", 0))
+    harness.cycle()
+    assert given(harness) == {"p": ("n2", "x", "y"), "without": ("n2",)}
+    binds = [one for one in map(event_of, harness.records) if isinstance(one, GangBindDecided)]
     found = {one.pod: one.devices for event in binds for one in event.placements}
     assert found == {"default/p": ("x", "y"), "default/without": ()}
 
 
 def test_pods_of_one_gang_get_different_devices_and_none_is_given_twice() -> None:
-    told = begun(node("n1", "a-b-c-d-e"))
-    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
-    told.show_all("Pod", *(pod(f"p{index}", 2, group="g") for index in range(2)), pod("q", 1))
-    told.cycle()
-    told.cycle()
-    names = [device for _, *devices in given(told).values() for device in devices]
+    harness = begun(node("n1", "a-b-c-d-e"))
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    harness.show_all("Pod", *(pod(f"p{index}", 2, group="g") for index in range(2)), pod("q", 1))
+    harness.cycle()
+    harness.cycle()
+    names = [device for _, *devices in given(harness).values() for device in devices]
     assert sorted(names) == ["a", "b", "c", "d", "e"]
 
 
 def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_serve_the_pod() -> (
     None
 ):
-    told = begun(node("n1", "a-b-c"))
-    told.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
-    told.cycle()
-    assert given(told) == {"left": ("n1", "a"), "mid": ("n1", "b"), "right": ("n1", "c")}
-    told.see(gone(pod("left", 1)), gone(pod("right", 1)))
-    told.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("pair", 2))
-    told.cycle()
-    assert "pair" not in given(told)
-    [group] = [one for one in told.state.cluster.groups.values() if one.pending]
+    harness = begun(node("n1", "a-b-c"))
+    harness.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    harness.cycle()
+    assert given(harness) == {"left": ("n1", "a"), "mid": ("n1", "b"), "right": ("n1", "c")}
+    harness.see(gone(pod("left", 1)), gone(pod("right", 1)))
+    harness.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("pair", 2))
+    harness.cycle()
+    assert "pair" not in given(harness)
+    [group] = [one for one in harness.state.cluster.groups.values() if one.pending]
     refusal = group.refusals["allocate"]
     assert (refusal.message, refusal.limit, refusal.never_fits) == (
         "0/1 nodes are unavailable: 1 node(s) had no 2 slots in a row.",
         "devices",
         False,
     )
-    told.see(gone(pod("mid", 1)))
-    told.cycle()
-    assert given(told) == {"pair": ("n1", "a", "b")}
+    harness.see(gone(pod("mid", 1)))
+    harness.cycle()
+    assert given(harness) == {"pair": ("n1", "a", "b")}
 
 
 def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
-    told = begun(node("n1", "a-b"))
-    told.show_all("Pod", pod("p", 1))
-    told.cycle()
-    told.show_all("Pod", pod("p", 1, on="n1", phase="Running"))
-    assert given(told) == {"p": ("n1", "a")}
-    payload = snapshot.take(told.state)
+    harness = begun(node("n1", "a-b"))
+    harness.show_all("Pod", pod("p", 1))
+    harness.cycle()
+    harness.show_all("Pod", pod("p", 1, on="n1", phase="Running"))
+    assert given(harness) == {"p": ("n1", "a")}
+    payload = snapshot.take(harness.state)
     restored = snapshot.restore(payload)
     assert restored.cluster.pods["uid-p"].devices == ("a",)
     assert snapshot.take(restored) == payload
     restored.validate()
-    told.show_all("Pod", pod("p", 1, on="n1", phase="Running"), pod("q", 1))
-    told.cycle()
-    assert given(told) == {"p": ("n1", "a"), "q": ("n1", "b")}
-    told.show_all("Pod", pod("p", 1, on="n1", phase="Succeeded"), pod("r", 1))
-    told.cycle()
-    assert given(told)["r"] == ("n1", "a")
+    harness.show_all("Pod", pod("p", 1, on="n1", phase="Running"), pod("q", 1))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b")}
+    harness.show_all("Pod", pod("p", 1, on="n1", phase="Succeeded"), pod("r", 1))
+    harness.cycle()
+    assert given(harness)["r"] == ("n1", "a")
 
 
 def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> None:
     named = [{"name": one} for one in ("priority", "conformance", "predicates")]
-    told = begun(
+    harness = begun(
         node("n1", "a-b"),
         policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
     )
-    told.show_all("Pod", pod("low", 1), pod("other", 1))
-    told.cycle()
+    harness.show_all("Pod", pod("low", 1), pod("other", 1))
+    harness.cycle()
     running = [pod(one, 1, on="n1", phase="Running") for one in ("low", "other")]
-    told.show_all("Pod", *running, pod("high", 2, priority=10))
-    told.cycle()
-    promised = [one for one in map(event_of, told.records) if isinstance(one, PipelineDecided)]
+    harness.show_all("Pod", *running, pod("high", 2, priority=10))
+    harness.cycle()
+    promised = [one for one in map(event_of, harness.records) if isinstance(one, PipelineDecided)]
     assert [one.devices for event in promised for one in event.placements] == [()]
-    told.see(*(gone(one) for one in running))
-    told.cycle()
-    assert given(told) == {"high": ("n1", "a", "b")}
+    harness.see(*(gone(one) for one in running))
+    harness.cycle()
+    assert given(harness) == {"high": ("n1", "a", "b")}
 
 
 def test_a_pod_is_evicted_whose_device_is_in_the_way() -> None:
     named = [{"name": one} for one in ("priority", "conformance", "predicates")]
-    told = begun(
+    harness = begun(
         node("n1", "a-b-c"),
         policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
     )
-    told.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
-    told.cycle()
-    told.see(gone(pod("left", 1)), gone(pod("right", 1)))
-    told.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("high", 2, priority=10))
-    told.cycle()
-    events = [one for one in map(event_of, told.records) if isinstance(one, EvictionDecided)]
+    harness.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    harness.cycle()
+    harness.see(gone(pod("left", 1)), gone(pod("right", 1)))
+    harness.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("high", 2, priority=10))
+    harness.cycle()
+    events = [one for one in map(event_of, harness.records) if isinstance(one, EvictionDecided)]
     assert [one.pod for event in events for one in event.evictions] == ["default/mid"]
 
 
 def test_devices_are_omitted_from_records_of_families_that_name_none() -> None:
-    told = begun(node("n1", "a-b"))
-    told.show_all("Pod", pod("without", 0))
-    told.cycle()
-    [event] = [one for one in map(event_of, told.records) if isinstance(one, GangBindDecided)]
+    harness = begun(node("n1", "a-b"))
+    harness.show_all("Pod", pod("without", 0))
+    harness.cycle()
+    [event] = [one for one in map(event_of, harness.records) if isinstance(one, GangBindDecided)]
     assert b"devices" not in msgspec.json.encode(event.placements)
 
 

@@ -7,7 +7,7 @@ from events.decisions.gang_bind import GangBindDecided
 from projections.state import State
 from scheduling.explain import Choice, choice
 from scheduling.node_ranking import NodeRankings
-from tests.given import recorded
+from tests.builders import recorded
 
 MIXED = """\
 cluster:

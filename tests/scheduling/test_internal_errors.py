@@ -35,7 +35,7 @@ from scheduling.quota import queue_order
 from scheduling.requeue import is_cycle_due
 from scheduling.victims import preempt_reclaim
 from tests.properties.witness import same
-from tests.scheduling.given import SECOND, Told, node, pod, raw
+from tests.scheduling.builders import SECOND, EngineHarness, node, pod, raw
 
 BAD, GOOD = "default/bad", "default/podgroup-uid-good"
 MINUTES = RETRY_NS // SECOND
@@ -52,7 +52,7 @@ def pod_group(name: str = "bad", least: int = 2, **spec: object) -> bytes:
     return raw("PodGroup", name, spec={"minMember": least, **spec})
 
 
-class Broken(Told):
+class Broken(EngineHarness):
     """A step whose errors are kept, and a replay that follows it record by record."""
 
     def __init__(self, policy: dict[str, object] | None = None) -> None:
@@ -121,12 +121,12 @@ def raising(monkeypatch: pytest.MonkeyPatch, module: object, name: str, key: str
 
 def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), pod("good"), groups=(pod_group(),))
-    assert sorted(told.said()) == [(BAD, INTERNAL_ERROR), (GOOD, "bound")]
-    [error] = told.errors
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), pod("good"), groups=(pod_group(),))
+    assert sorted(harness.said()) == [(BAD, INTERNAL_ERROR), (GOOD, "bound")]
+    [error] = harness.errors
     assert (error.subject, error.activity) == (f"PodGroup/{BAD}", "allocate")
-    refusal = told.state.cluster.groups[BAD].refusals["allocate"]
+    refusal = harness.state.cluster.groups[BAD].refusals["allocate"]
     assert refusal.message == (
         "internal error of muster in allocate: KeyError in scheduling.actions.allocate._place"
     )
@@ -143,10 +143,10 @@ def test_what_was_tried_is_given_back_when_the_trial_raises(
             raise ZeroDivisionError
 
     monkeypatch.setattr(NodeOverlay, "place", bug)
-    told = Broken()
+    harness = Broken()
     pods = [grouped("b0"), grouped("b1"), grouped("b2"), *(pod(f"good{n}") for n in range(9))]
-    told.begin(*pods, groups=(pod_group(least=3),))
-    said = told.said()
+    harness.begin(*pods, groups=(pod_group(least=3),))
+    said = harness.said()
     assert (BAD, INTERNAL_ERROR) in said
     assert [code for _, code in said].count("bound") == 9
 
@@ -160,15 +160,15 @@ def test_a_best_effort_trial_that_raises_is_given_back(monkeypatch: pytest.Monke
         raise ZeroDivisionError
 
     monkeypatch.setattr(backfill, "best_effort_scopes", bug)
-    told = Broken()
+    harness = Broken()
     free: JsonObject = {"containers": [{"name": "main"}]}
-    told.begin(
+    harness.begin(
         grouped("b0", containers=[{"name": "main"}]),
         pod("g", spec=free),
         groups=(pod_group(least=1),),
     )
-    told.state.validate()
-    assert (BAD, INTERNAL_ERROR) in told.said()
+    harness.state.validate()
+    assert (BAD, INTERNAL_ERROR) in harness.said()
 
 
 @pytest.mark.parametrize("action", ["enqueue", "preempt"])
@@ -183,77 +183,77 @@ def test_every_action_holds_an_error_to_its_group(
         raising(monkeypatch, enqueue, "precheck")
     else:
         raising(monkeypatch, preempt_reclaim, "precheck")
-    told = Broken(policy)
-    told.begin(
+    harness = Broken(policy)
+    harness.begin(
         *(grouped(f"b{n}") for n in range(9)), pod("good"), groups=(pod_group(least=9),), nodes=2
     )
-    said = told.said()
+    said = harness.said()
     assert (GOOD, "bound") in said
     assert (BAD, INTERNAL_ERROR) in said
-    told.cycle()
-    assert told.said() == []
+    harness.cycle()
+    assert harness.said() == []
     # What is refused by `preempt` alone is still tried by `allocate`.
-    told.see(ObjectSeen(node("n8", cpu=9)))
-    told.cycle()
-    assert (BAD, "bound") in told.said() or action == "enqueue"
+    harness.see(ObjectSeen(node("n8", cpu=9)))
+    harness.cycle()
+    assert (BAD, "bound") in harness.said() or action == "enqueue"
 
 
 def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    assert told.said() == [(BAD, INTERNAL_ERROR)]
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    assert harness.said() == [(BAD, INTERNAL_ERROR)]
     tried_after = []
     for _ in range(7):
-        since = told.state.now_ns
-        told.cycle(seconds=1)
-        assert told.said() == []
-        deadline = told.state.next_deadline_ns
+        since = harness.state.now_ns
+        harness.cycle(seconds=1)
+        assert harness.said() == []
+        deadline = harness.state.next_deadline_ns
         assert deadline is not None
-        assert not is_cycle_due(told.state, deadline - 1)
-        told.cycle(seconds=(deadline - told.now_ns) // SECOND)
-        assert told.said() == [(BAD, INTERNAL_ERROR)]
-        tried_after.append(told.state.now_ns - since)
+        assert not is_cycle_due(harness.state, deadline - 1)
+        harness.cycle(seconds=(deadline - harness.now_ns) // SECOND)
+        assert harness.said() == [(BAD, INTERNAL_ERROR)]
+        tried_after.append(harness.state.now_ns - since)
     most = RETRY_MAX_NS
     assert tried_after == [min(most, RETRY_NS << number) for number in range(7)]
     monkeypatch.undo()
-    told.cycle(seconds=most // SECOND)
-    assert told.said() == [(BAD, "bound")]
-    assert told.state.cluster.internal_errors.groups == {}
+    harness.cycle(seconds=most // SECOND)
+    assert harness.said() == [(BAD, "bound")]
+    assert harness.state.cluster.internal_errors.groups == {}
 
 
 @pytest.mark.parametrize("change", ["pod", "group", "policy"])
 def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    told.said()
-    told.see(ObjectSeen(node("n9")))
-    told.cycle()
-    assert told.said() == []
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    harness.said()
+    harness.see(ObjectSeen(node("n9")))
+    harness.cycle()
+    assert harness.said() == []
     if change == "pod":
-        told.see(ObjectSeen(grouped("b2")))
+        harness.see(ObjectSeen(grouped("b2")))
     elif change == "group":
-        told.see(ObjectSeen(pod_group(least=1)))
+        harness.see(ObjectSeen(pod_group(least=1)))
     else:
         policy = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
         changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
-        told.keep(told.engine.change_policy(changed, told.now_ns))
-    told.cycle()
-    assert told.said() == [(BAD, INTERNAL_ERROR)]
-    assert told.state.cluster.internal_errors.groups[BAD]["allocate"].count == 2
+        harness.keep(harness.engine.change_policy(changed, harness.now_ns))
+    harness.cycle()
+    assert harness.said() == [(BAD, INTERNAL_ERROR)]
+    assert harness.state.cluster.internal_errors.groups[BAD]["allocate"].count == 2
 
 
 def test_a_restart_from_a_snapshot_waits_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    state = restore(take(told.state))
-    assert state.cluster.internal_errors.groups == told.state.cluster.internal_errors.groups
-    assert state.next_deadline_ns == told.state.next_deadline_ns
-    assert not is_cycle_due(state, told.now_ns + SECOND)
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    state = restore(take(harness.state))
+    assert state.cluster.internal_errors.groups == harness.state.cluster.internal_errors.groups
+    assert state.next_deadline_ns == harness.state.next_deadline_ns
+    assert not is_cycle_due(state, harness.now_ns + SECOND)
     state.validate()
 
 
@@ -261,11 +261,11 @@ def test_a_release_in_which_it_is_mended_reports_another_decision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     monkeypatch.undo()
     replay = Replay()
-    found = [replay.take(one, told.contents.get(one.object or "")) for one in told.records]
+    found = [replay.take(one, harness.contents.get(one.object or "")) for one in harness.records]
     parted = [one for one in found if one is not None]
     assert [one.what for one in parted[:1]] == ["another decision"]
 
@@ -277,9 +277,9 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
         raise IndexError
 
     monkeypatch.setattr(queue_order, "quota_of", bug)
-    told = Broken()
-    told.begin(pod("good"), pod("other"))
-    said = told.said()
+    harness = Broken()
+    harness.begin(pod("good"), pod("other"))
+    said = harness.said()
     assert [code for _, code in said].count("bound") == 2
     assert [(key, text) for key, text in said if key == "allocate"] == [
         (
@@ -287,9 +287,9 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
             "internal error of muster in allocate: IndexError in scheduling.quota.queue_order.__init__",
         )
     ]
-    told.see(ObjectSeen(pod("third")))
-    told.cycle()
-    assert told.said() == [("default/podgroup-uid-third", "bound")]
+    harness.see(ObjectSeen(pod("third")))
+    harness.cycle()
+    assert harness.said() == [("default/podgroup-uid-third", "bound")]
 
 
 def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
@@ -300,46 +300,46 @@ def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
 
     with monkeypatch.context() as patch:
         patch.setattr(allocate, "iterate_queues", bug)
-        told = Broken()
+        harness = Broken()
         free: JsonObject = {"containers": [{"name": "main"}]}
-        told.begin(pod("good"), pod("free", spec=free))
-        said = told.said()
+        harness.begin(pod("good"), pod("free", spec=free))
+        said = harness.said()
         assert said[0][0] == "allocate"
         assert said[1:] == [("default/podgroup-uid-free", "bound")]
-        told.cycle()
-        assert told.said() == []
-    deadline = told.state.next_deadline_ns
+        harness.cycle()
+        assert harness.said() == []
+    deadline = harness.state.next_deadline_ns
     assert deadline is not None
-    told.cycle(seconds=(deadline - told.now_ns) // SECOND)
-    assert told.said() == [(GOOD, "bound")]
+    harness.cycle(seconds=(deadline - harness.now_ns) // SECOND)
+    assert harness.said() == [(GOOD, "bound")]
 
 
 def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raising(monkeypatch, requeue, "_happened")
-    told = Broken()
-    told.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
-    assert told.said() == [(BAD, "NotEnoughResources")]
+    harness = Broken()
+    harness.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
+    assert harness.said() == [(BAD, "NotEnoughResources")]
 
     def bug(*_args: object) -> object:
         raise IndexError
 
     monkeypatch.setattr(requeue, "_has_room_on_freed_nodes", bug)
-    told.see(ObjectSeen(node("n8", cpu=9)))
-    told.cycle()
-    assert told.said() == [(BAD, "bound")]
+    harness.see(ObjectSeen(node("n8", cpu=9)))
+    harness.cycle()
+    assert harness.said() == [(BAD, "bound")]
 
 
 def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Broken()
+    harness = Broken()
 
     def bug(*_args: object) -> object:
         raise AssertionError("kept 1, counted 2")
 
     monkeypatch.setattr(State, "apply", bug)
     with pytest.raises(AssertionError, match="counted 2"):
-        told.begin(pod("good"))
+        harness.begin(pod("good"))
 
 
 def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,18 +355,18 @@ def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(NodeOverlay, "place", bug)
     monkeypatch.setattr(NodeOverlay, "__exit__", leave_a_rest)
-    told = Broken()
+    harness = Broken()
     with pytest.raises(AssertionError, match="occupied"):
-        told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+        harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
 
 
 def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raising(monkeypatch, allocate, "place_gang")
-    told = Broken()
-    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    answer = waiting(told.engine.decider.session, told.state.cluster.groups[BAD])
+    harness = Broken()
+    harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    answer = waiting(harness.engine.decider.session, harness.state.cluster.groups[BAD])
     assert answer is not None
     assert answer.code == INTERNAL_ERROR
     assert "tried again when the group changes, or 5m" in answer.hurdles[-1].text
@@ -375,9 +375,9 @@ def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
 def test_what_to_ask_of_others_is_asked_when_one_object_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = Broken()
-    told.engine.updates_status = True
-    told.begin(
+    harness = Broken()
+    harness.engine.updates_status = True
+    harness.begin(
         *(grouped(f"b{n}") for n in range(9)),
         *(grouped(f"o{n}", "other") for n in range(9)),
         groups=(pod_group(least=9), pod_group("other", least=9)),
@@ -385,12 +385,12 @@ def test_what_to_ask_of_others_is_asked_when_one_object_raises(
     )
 
     def subjects() -> set[str]:
-        return {one.name for one in told.engine.requests()}
+        return {one.name for one in harness.engine.requests()}
 
     with monkeypatch.context() as patch:
         raising(patch, pending_requests, "condition_updates")
         assert "other" in subjects()
-    assert [one.subject for one in told.errors] == [f"PodGroup/{BAD}"]
+    assert [one.subject for one in harness.errors] == [f"PodGroup/{BAD}"]
     with monkeypatch.context() as patch:
         raising(patch, pending_requests, "_phase")
         assert "other" in subjects()
@@ -399,9 +399,9 @@ def test_what_to_ask_of_others_is_asked_when_one_object_raises(
 def test_the_answers_of_others_are_recorded_when_one_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = Broken()
-    told.begin(pod("good"), pod("bad"))
-    asked = [one for one in told.engine.requests() if one.name in ("good", "bad")]
+    harness = Broken()
+    harness.begin(pod("good"), pod("bad"))
+    asked = [one for one in harness.engine.requests() if one.name in ("good", "bad")]
     real = outcomes.outcome_of
 
     def bug(answer: Answer) -> object:
@@ -410,17 +410,19 @@ def test_the_answers_of_others_are_recorded_when_one_raises(
         return real(answer)
 
     monkeypatch.setattr("engine.engine.outcome_of", bug)
-    told.records = []
-    told.keep(told.engine.report([Answer(one, Accepted(), 1, 1) for one in asked], told.now_ns))
-    assert told.kinds() == ["pod_bound Pod/default/good"]
-    assert [one.activity for one in told.errors] == ["report"]
+    harness.records = []
+    harness.keep(
+        harness.engine.report([Answer(one, Accepted(), 1, 1) for one in asked], harness.now_ns)
+    )
+    assert harness.kinds() == ["pod_bound Pod/default/good"]
+    assert [one.activity for one in harness.errors] == ["report"]
 
 
 def test_the_rows_of_others_are_made_when_one_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[InternalError] = []
-    told = Broken()
-    views = Views(told.state, errors.append)
-    told.begin(grouped("b0"), pod("good"), groups=(pod_group(),))
+    harness = Broken()
+    views = Views(harness.state, errors.append)
+    harness.begin(grouped("b0"), pod("good"), groups=(pod_group(),))
     real = now.group_rows
 
     def bug(cluster: object, key: str) -> object:
@@ -429,9 +431,9 @@ def test_the_rows_of_others_are_made_when_one_raises(monkeypatch: pytest.MonkeyP
         return real(cluster, key)  # type: ignore[arg-type]
 
     monkeypatch.setattr(now, "group_rows", bug)
-    told.state.cluster.changed_rows.groups[BAD] = told.state.cluster.changed_rows.groups[GOOD] = (
-        None
-    )
-    changes = views.rows(told.state.position, 0)
+    harness.state.cluster.changed_rows.groups[BAD] = harness.state.cluster.changed_rows.groups[
+        GOOD
+    ] = None
+    changes = views.rows(harness.state.position, 0)
     assert [row[0] for row in changes["pod_group"].opened] == [GOOD]
     assert [one.subject for one in errors] == [f"pod_group//{BAD}"]

@@ -23,7 +23,7 @@ from projections.state import State
 from scheduling.plugin import NodeFilter, NodeView
 from tests.checkout import ROOT
 from tests.mutations import undetected
-from tests.scheduling.given import Told, node, pod, raw
+from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 
 class TeamPods(Index):
@@ -146,22 +146,22 @@ def of_team(name: str, team: str, **more: str) -> bytes:
     return pod(name, on=on, phase="Running" if on else "Pending", metadata=metadata, spec=spec)
 
 
-def begun(*names: str) -> Told:
+def begun(*names: str) -> EngineHarness:
     """Two nodes, with a gang, single pods and a running pod of two teams, after the first cycles."""
-    told = Told(policy=policy(*names))
-    told.show_all("Node", node("n1"), node("n2"))
-    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
-    told.show_all(
+    harness = EngineHarness(policy=policy(*names))
+    harness.show_all("Node", node("n1"), node("n2"))
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    harness.show_all(
         "Pod",
         of_team("r0", "red", on="n1"),
         *(of_team(f"g{index}", "red", group="g") for index in range(2)),
         *(of_team(f"b{index}", "blue") for index in range(5)),
     )
-    told.show_the_rest()
-    told.cycle()
-    told.cycle()
-    told.state.validate()
-    return told
+    harness.show_the_rest()
+    harness.cycle()
+    harness.cycle()
+    harness.state.validate()
+    return harness
 
 
 def kept(state: State) -> dict[str, dict[str, int]]:
@@ -188,93 +188,93 @@ def test_pods_are_decided_by_the_index_and_by_what_is_tried() -> None:
 
 
 def test_a_victim_does_not_count_for_the_time_after_it_is_gone() -> None:
-    told = Told(policy=policy("few-of-team"))
-    told.show_all("Node", node("n1", cpu=2))
-    told.show_all("Pod", *(of_team(f"r{index}", "red", on="n1") for index in range(2)))
-    told.show_the_rest()
-    told.see(ObjectSeen(of_team("first", "red", priority="10")))
-    told.cycle()
-    assert in_all(told.state) == {"red": 2, "blue": 0}
-    leaving = [one.facts.name for one in told.state.cluster.pods.values() if one.evicted]
+    harness = EngineHarness(policy=policy("few-of-team"))
+    harness.show_all("Node", node("n1", cpu=2))
+    harness.show_all("Pod", *(of_team(f"r{index}", "red", on="n1") for index in range(2)))
+    harness.show_the_rest()
+    harness.see(ObjectSeen(of_team("first", "red", priority="10")))
+    harness.cycle()
+    assert in_all(harness.state) == {"red": 2, "blue": 0}
+    leaving = [one.facts.name for one in harness.state.cluster.pods.values() if one.evicted]
     assert len(leaving) == 1
 
 
 def test_the_index_follows_pods_that_move_change_their_label_or_end() -> None:
-    told = begun("few-of-team")
-    told.see(ObjectSeen(of_team("r0", "blue", on="n1")))
-    assert in_all(told.state) == {"red": 2, "blue": 5}
-    told.see(DeletionSeen(of_team("r0", "blue", on="n1")))
-    assert in_all(told.state) == {"red": 2, "blue": 4}
-    told.cycle()
-    told.see(DeletionSeen(node("n2")))
-    told.cycle()
-    assert in_all(told.state) == {"red": 2, "blue": 4}
+    harness = begun("few-of-team")
+    harness.see(ObjectSeen(of_team("r0", "blue", on="n1")))
+    assert in_all(harness.state) == {"red": 2, "blue": 5}
+    harness.see(DeletionSeen(of_team("r0", "blue", on="n1")))
+    assert in_all(harness.state) == {"red": 2, "blue": 4}
+    harness.cycle()
+    harness.see(DeletionSeen(node("n2")))
+    harness.cycle()
+    assert in_all(harness.state) == {"red": 2, "blue": 4}
 
 
 def test_a_plugin_index_follows_nodes_and_gets_each_record_once() -> None:
-    told = begun("few-of-team")
-    index = told.state.cluster.indexes.of(Zones)
-    before = told.state.position
-    told.see(ObjectSeen(node("n3", labels={"zone": "a"})), ObjectSeen(node("n1")))
-    told.see(ObjectSeen(node("n2", labels={"zone": "a"})))
-    told.state.validate()
+    harness = begun("few-of-team")
+    index = harness.state.cluster.indexes.of(Zones)
+    before = harness.state.position
+    harness.see(ObjectSeen(node("n3", labels={"zone": "a"})), ObjectSeen(node("n1")))
+    harness.see(ObjectSeen(node("n2", labels={"zone": "a"})))
+    harness.state.validate()
     assert index.nodes == {"": 1, "a": 2}
-    told.see(DeletionSeen(node("n2", labels={"zone": "a"})))
-    told.state.validate()
+    harness.see(DeletionSeen(node("n2", labels={"zone": "a"})))
+    harness.state.validate()
     assert index.nodes == {"": 1, "a": 1}
-    assert told.state.cluster.indexes.of(Zones) is index
-    assert index.records[-4:] == list(range(before + 1, told.state.position + 1))
+    assert harness.state.cluster.indexes.of(Zones) is index
+    assert index.records[-4:] == list(range(before + 1, harness.state.position + 1))
 
 
 def test_the_audit_finds_a_wrong_value_in_the_index() -> None:
-    told = begun("few-of-team")
-    missed, tried = undetected(told.state)
+    harness = begun("few-of-team")
+    missed, tried = undetected(harness.state)
     assert not missed
     assert ("pods of teams", "counts") in tried
-    told.state.cluster.indexes.of(TeamPods).counts["n1"]["red"] += 1
+    harness.state.cluster.indexes.of(TeamPods).counts["n1"]["red"] += 1
     with pytest.raises(AssertionError, match=r"pods of teams counts, n1, red: kept \d, counted"):
-        told.state.validate()
+        harness.state.validate()
 
 
 def test_a_fork_has_an_index_of_its_own() -> None:
-    told = begun("few-of-team")
-    fork = told.state.fork()
+    harness = begun("few-of-team")
+    fork = harness.state.fork()
     before = {name: dict(teams) for name, teams in kept(fork).items()}
-    told.see(DeletionSeen(of_team("r0", "red", on="n1")))
-    assert kept(fork) == before != kept(told.state)
+    harness.see(DeletionSeen(of_team("r0", "red", on="n1")))
+    assert kept(fork) == before != kept(harness.state)
 
 
 def test_a_snapshot_does_not_hold_the_index_and_restoring_computes_it() -> None:
-    told = begun("few-of-team")
-    payload = snapshot.take(told.state)
+    harness = begun("few-of-team")
+    payload = snapshot.take(harness.state)
     restored = snapshot.restore(payload)
-    assert kept(restored) == kept(told.state)
+    assert kept(restored) == kept(harness.state)
     assert snapshot.take(restored) == payload
-    told.state.cluster.indexes.of(TeamPods).counts.clear()
-    assert snapshot.take(told.state) == payload
-    told.change_policy(policy())
-    assert not has_index(snapshot.restore(snapshot.take(told.state)))
+    harness.state.cluster.indexes.of(TeamPods).counts.clear()
+    assert snapshot.take(harness.state) == payload
+    harness.change_policy(policy())
+    assert not has_index(snapshot.restore(snapshot.take(harness.state)))
 
 
 def test_the_index_comes_and_goes_with_the_plugin() -> None:
-    told = begun()
-    assert not has_index(told.state)
-    told.change_policy(policy("few-of-team"))
-    assert in_all(told.state) == {"red": 3, "blue": 5}
-    told.change_policy(policy())
-    assert not has_index(told.state)
+    harness = begun()
+    assert not has_index(harness.state)
+    harness.change_policy(policy("few-of-team"))
+    assert in_all(harness.state) == {"red": 3, "blue": 5}
+    harness.change_policy(policy())
+    assert not has_index(harness.state)
     with pytest.raises(KeyError):
-        told.state.cluster.indexes.of(TeamPods)
-    told.see(DeletionSeen(of_team("r0", "red", on="n1")))
-    told.change_policy(policy("few-of-team"))
-    assert in_all(told.state) == {"red": 2, "blue": 5}
+        harness.state.cluster.indexes.of(TeamPods)
+    harness.see(DeletionSeen(of_team("r0", "red", on="n1")))
+    harness.change_policy(policy("few-of-team"))
+    assert in_all(harness.state) == {"red": 2, "blue": 5}
 
 
 def test_a_policy_of_the_same_plugin_repairs_a_wrong_index() -> None:
-    told = begun("few-of-team")
-    told.state.cluster.indexes.of(TeamPods).counts.clear()
-    told.change_policy(policy("few-of-team", actions="allocate"))
-    assert kept(told.state)
+    harness = begun("few-of-team")
+    harness.state.cluster.indexes.of(TeamPods).counts.clear()
+    harness.change_policy(policy("few-of-team", actions="allocate"))
+    assert kept(harness.state)
 
 
 def test_the_example_of_the_manual_is_this_plugin() -> None:

@@ -11,7 +11,7 @@ from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeScore, NodeView
 from tests.checkout import ROOT
-from tests.scheduling.given import Told, node, pod, raw
+from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 TEAM = "team"
 
@@ -66,20 +66,20 @@ def policy(*names: str) -> dict[str, object]:
     return {"actions": "enqueue, allocate, backfill", "tiers": [{"plugins": named}]}
 
 
-def placed(told: Told) -> dict[str, str]:
+def placed(harness: EngineHarness) -> dict[str, str]:
     """Name of each pod to its node, or nothing."""
-    return {one.facts.name: one.node for one in told.state.cluster.pods.values()}
+    return {one.facts.name: one.node for one in harness.state.cluster.pods.values()}
 
 
-def begun(*names: str, nodes: tuple[bytes, ...], pods: tuple[bytes, ...] = ()) -> Told:
+def begun(*names: str, nodes: tuple[bytes, ...], pods: tuple[bytes, ...] = ()) -> EngineHarness:
     """A cluster after its first cycle."""
-    told = Told(policy=policy(*names))
-    told.show_all("Node", *nodes)
-    told.show_all("Pod", *pods)
-    told.show_the_rest()
-    told.cycle()
-    told.state.validate()
-    return told
+    harness = EngineHarness(policy=policy(*names))
+    harness.show_all("Node", *nodes)
+    harness.show_all("Pod", *pods)
+    harness.show_the_rest()
+    harness.cycle()
+    harness.state.validate()
+    return harness
 
 
 def labelled(
@@ -92,48 +92,48 @@ def labelled(
 
 
 def test_pods_that_differ_in_a_label_that_a_plugin_reads_are_decided_apart() -> None:
-    told = begun(
+    harness = begun(
         "one-of-team",
         nodes=(node("n1"), node("n2")),
         pods=(labelled("a1", "a"), labelled("a2", "a"), labelled("a3", "a"), labelled("b1", "b")),
     )
-    found = placed(told)
+    found = placed(harness)
     assert sorted((found["a1"], found["a2"])) == ["n1", "n2"]
     assert (found["a3"], bool(found["b1"])) == ("", True)
 
 
 def test_pods_of_one_gang_see_where_the_others_are_tried() -> None:
-    told = begun("one-of-team", nodes=(node("n1"), node("n2")))
-    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
-    told.show_all("Pod", *(labelled(f"p{index}", "a", group="g") for index in range(2)))
-    told.cycle()
-    told.cycle()
-    assert sorted(placed(told).values()) == ["n1", "n2"]
+    harness = begun("one-of-team", nodes=(node("n1"), node("n2")))
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    harness.show_all("Pod", *(labelled(f"p{index}", "a", group="g") for index in range(2)))
+    harness.cycle()
+    harness.cycle()
+    assert sorted(placed(harness).values()) == ["n1", "n2"]
 
 
 def test_a_pod_that_loses_the_label_makes_room() -> None:
-    told = begun("one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"),))
-    told.show_all("Pod", labelled("a1", "a", on="n1", phase="Running"), labelled("a2", "a"))
-    told.cycle()
-    assert placed(told) == {"a1": "n1", "a2": ""}
-    told.show_all("Pod", labelled("a1", "z", on="n1", phase="Running"), labelled("a2", "a"))
-    told.cycle()
-    assert placed(told) == {"a1": "n1", "a2": "n1"}
+    harness = begun("one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"),))
+    harness.show_all("Pod", labelled("a1", "a", on="n1", phase="Running"), labelled("a2", "a"))
+    harness.cycle()
+    assert placed(harness) == {"a1": "n1", "a2": ""}
+    harness.show_all("Pod", labelled("a1", "z", on="n1", phase="Running"), labelled("a2", "a"))
+    harness.cycle()
+    assert placed(harness) == {"a1": "n1", "a2": "n1"}
 
 
 def test_a_policy_that_names_the_plugin_later_holds_for_pods_that_wait() -> None:
-    told = begun(nodes=(node("n1", cpu=0),), pods=(labelled("a1", "a"), labelled("a2", "a")))
-    assert placed(told) == {"a1": "", "a2": ""}
-    told.change_policy(policy("one-of-team"))
-    told.show_all("Node", node("n1"))
-    told.cycle()
-    told.state.validate()
-    assert sorted(placed(told).values()) == ["", "n1"]
-    told.change_policy(policy())
-    told.cycle()
-    told.state.validate()
-    assert placed(told) == {"a1": "n1", "a2": "n1"}
-    assert not any(one.plugin_labels for one in _classes(told.state))
+    harness = begun(nodes=(node("n1", cpu=0),), pods=(labelled("a1", "a"), labelled("a2", "a")))
+    assert placed(harness) == {"a1": "", "a2": ""}
+    harness.change_policy(policy("one-of-team"))
+    harness.show_all("Node", node("n1"))
+    harness.cycle()
+    harness.state.validate()
+    assert sorted(placed(harness).values()) == ["", "n1"]
+    harness.change_policy(policy())
+    harness.cycle()
+    harness.state.validate()
+    assert placed(harness) == {"a1": "n1", "a2": "n1"}
+    assert not any(one.plugin_labels for one in _classes(harness.state))
 
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
@@ -166,22 +166,24 @@ def _classes(state: State) -> list[PodClass]:
 
 
 def test_a_snapshot_keeps_the_classes_of_labelled_pods() -> None:
-    told = begun(
+    harness = begun(
         "one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"), labelled("a2", "a"))
     )
-    payload = snapshot.take(told.state)
+    payload = snapshot.take(harness.state)
     restored = snapshot.restore(payload)
     restored.validate()
     assert snapshot.take(restored) == payload
 
 
 def test_points_are_kept_within_bounds() -> None:
-    told = begun("marked", nodes=(node("n1"), node("n2", labels={"marked": ""})), pods=(pod("p"),))
-    assert placed(told) == {"p": "n2"}
+    harness = begun(
+        "marked", nodes=(node("n1"), node("n2", labels={"marked": ""})), pods=(pod("p"),)
+    )
+    assert placed(harness) == {"p": "n2"}
 
 
 def test_a_plugin_that_raises_costs_the_group_its_cycle_and_not_the_daemon() -> None:
-    told = begun("broken", nodes=(node("n1"),), pods=(pod("p"),))
-    (group,) = told.state.cluster.groups.values()
+    harness = begun("broken", nodes=(node("n1"),), pods=(pod("p"),))
+    (group,) = harness.state.cluster.groups.values()
     assert group.refusals["allocate"].code == "InternalError"
     assert "LookupError" in group.refusals["allocate"].message

@@ -8,7 +8,7 @@ from projections.state import State
 from scheduling.explain import nearest
 from scheduling.node_ranking import NodeRankings
 from scheduling.pod_topology.spread import logarithm
-from tests.given import recorded
+from tests.builders import recorded
 
 CLUSTER = """\
 cluster:

@@ -6,16 +6,16 @@ from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decisions.eviction import EvictionDecided
 from events.normalize import JsonObject
-from tests.properties.game import SECOND, Game
+from tests.properties.cluster_sim import SECOND, ClusterSim
 
 QUIET = b'{"actions":"allocate","tiers":[{"plugins":[{"name":"priority"},{"name":"predicates"}]}]}'
 EVICTS = QUIET.replace(b'"allocate"', b'"allocate, preempt"')
 
 
-def put(game: Game, name: str, priority_class: str) -> None:
+def put(sim: ClusterSim, name: str, priority_class: str) -> None:
     """A group of one pod with both cores of the node."""
     spec: JsonObject = {"minMember": 1, "queue": "default", "priorityClassName": priority_class}
-    game.api.put("PodGroup", name, {"spec": spec, "status": {"phase": "Inqueue"}})
+    sim.api.put("PodGroup", name, {"spec": spec, "status": {"phase": "Inqueue"}})
     requests: JsonObject = {"cpu": "2"}
     body: JsonObject = {
         "spec": {
@@ -25,39 +25,39 @@ def put(game: Game, name: str, priority_class: str) -> None:
         "status": {"phase": "Pending"},
     }
     meta: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": name}, "labels": {}}
-    game.api.put("Pod", f"{name}-0", body, meta)
+    sim.api.put("Pod", f"{name}-0", body, meta)
 
 
-def rule(game: Game, policy: bytes) -> None:
+def rule(sim: ClusterSim, policy: bytes) -> None:
     """Let other rules hold."""
     started = DaemonStarted(
         holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
     )
     changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
-    game.take(game.engine.start(started, changed, game.engine.head.epoch + 1, game.now_ns))
-    game.engine.begin_listing()
-    game.take(game.engine.observe(game.api.listing(), game.now_ns))
+    sim.take(sim.engine.start(started, changed, sim.engine.head.epoch + 1, sim.now_ns))
+    sim.engine.begin_listing()
+    sim.take(sim.engine.observe(sim.api.listing(), sim.now_ns))
 
 
-def evicted(game: Game) -> list[str]:
+def evicted(sim: ClusterSim) -> list[str]:
     """Return the pod groups for which pods were evicted."""
-    events = [event_of(record) for record, _ in game.witness.log]
+    events = [event_of(record) for record, _ in sim.witness.log]
     return [one.in_favour_of for one in events if isinstance(one, EvictionDecided)]
 
 
 def test_priorities_changed_while_eviction_was_disabled_count_once_enabled() -> None:
-    game = Game(EVICTS)
-    game.api.put("PriorityClass", "high", {"value": 5})
-    game.api.put("PriorityClass", "other", {"value": 5})
-    game.api.put("Node", "n1", {"status": {"allocatable": {"cpu": "2", "pods": "110"}}})
-    put(game, "there", "other")
-    game.play()
-    put(game, "urgent", "high")
-    game.play()
-    assert evicted(game) == []
-    rule(game, QUIET)
-    game.api.put("PriorityClass", "other", {"value": 1})
-    game.play()
-    rule(game, EVICTS)
-    game.play()
-    assert evicted(game) == ["default/urgent"]
+    sim = ClusterSim(EVICTS)
+    sim.api.put("PriorityClass", "high", {"value": 5})
+    sim.api.put("PriorityClass", "other", {"value": 5})
+    sim.api.put("Node", "n1", {"status": {"allocatable": {"cpu": "2", "pods": "110"}}})
+    put(sim, "there", "other")
+    sim.play()
+    put(sim, "urgent", "high")
+    sim.play()
+    assert evicted(sim) == []
+    rule(sim, QUIET)
+    sim.api.put("PriorityClass", "other", {"value": 1})
+    sim.play()
+    rule(sim, EVICTS)
+    sim.play()
+    assert evicted(sim) == ["default/urgent"]

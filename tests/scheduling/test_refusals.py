@@ -3,7 +3,7 @@
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
-from tests.given import recorded
+from tests.builders import recorded
 
 BIG = """\
 cluster:

@@ -9,8 +9,8 @@ import pytest
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_RESOURCES, WakeupEvents
 from scheduling.requeue_index import COLUMNS_MAX, RequestTable, RequeueIndex
-from tests.scheduling.given import Told, node, pod
-from tests.scheduling.topology.given import group, hyper_node, member, see, session_of, two_racks
+from tests.scheduling.builders import EngineHarness, node, pod
+from tests.scheduling.topology.builders import group, hyper_node, member, see, session_of, two_racks
 
 
 def classes(count: int) -> list[EquivalenceGroup]:
@@ -46,38 +46,38 @@ def test_only_so_many_resources_have_a_column() -> None:
     assert within(table) == [COLUMNS_MAX, COLUMNS_MAX + 1], "the others are left to the caller"
 
 
-def waiting() -> tuple[Told, RequeueIndex]:
+def waiting() -> tuple[EngineHarness, RequeueIndex]:
     """A pod that is refused by a node, and its index."""
-    told = Told()
-    told.show_all("Node", node("n1", cpu=1))
-    told.show_all("Pod", pod("big", cards=4))
-    told.show_the_rest()
-    told.cycle()
-    index = told.engine.decider.session.requeue_index
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1", cpu=1))
+    harness.show_all("Pod", pod("big", cards=4))
+    harness.show_the_rest()
+    harness.cycle()
+    index = harness.engine.decider.session.requeue_index
     index.audit()
-    return told, index
+    return harness, index
 
 
 def test_a_class_is_found_by_the_node_that_it_waits_for() -> None:
-    told, index = waiting()
-    told.see()
+    harness, index = waiting()
+    harness.see()
     assert not index.candidates(WakeupEvents(nodes_freed={"n1": 1}))
     assert not index.candidates(WakeupEvents(quota_released={"default": {ALL_RESOURCES: None}}))
-    told.state.cluster.nodes.nodes["n1"].free["example.com/card"] = 4
+    harness.state.cluster.nodes.nodes["n1"].free["example.com/card"] = 4
     assert index.candidates(WakeupEvents(nodes_freed={"n1": 1}))
     assert index.candidates(WakeupEvents(nodes_freed={"n1": 1}), "allocate")
     assert not index.candidates(WakeupEvents(nodes_freed={"n1": 1}), "enqueue")
 
 
 def test_a_gang_with_a_topology_waits_for_hyper_nodes() -> None:
-    told = two_racks(cpu=1)
-    see(told, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
-    see(told, *(member(f"g-{at}", "g") for at in range(3)))
-    told.cycle()
-    index = session_of(told).requeue_index
+    harness = two_racks(cpu=1)
+    see(harness, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
+    see(harness, *(member(f"g-{at}", "g") for at in range(3)))
+    harness.cycle()
+    index = session_of(harness).requeue_index
     assert not index.candidates(WakeupEvents())
     assert index.candidates(WakeupEvents(hyper_nodes_changed_at=7))
-    see(told, hyper_node("a", 1, "a1", "a2", "c"))
+    see(harness, hyper_node("a", 1, "a1", "a2", "c"))
     index.audit()
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import JsonObject
-from tests.scheduling.given import Told, raw
+from tests.scheduling.builders import EngineHarness, raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -215,7 +215,7 @@ class Judged:
     def __init__(self, nodes: Nodes, pods: list[APod]) -> None:
         self.nodes = nodes
         self.pods = pods
-        self.told = Told()
+        self.told = EngineHarness()
         self.told.show_all("Node", *(_node(name, labels) for name, labels in nodes.items()))
         self.told.show_all("Pod", *(pod.shown() for pod in pods))
         self.told.show_the_rest()

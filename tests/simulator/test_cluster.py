@@ -3,7 +3,7 @@
 from events.messages import Accepted, BindRequest, Rejected
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, bind, scenario, seen, simulated
+from tests.simulator.builders import SECOND, bind, scenario, seen, simulated
 
 ONE_NODE = """\
 cluster:

@@ -3,7 +3,7 @@
 from events.normalize import Json
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, admit, bind, seen, simulated
+from tests.simulator.builders import SECOND, admit, bind, seen, simulated
 
 NODE = "cluster:\n  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 64, memory: 1Ti}}}\n"
 TEMPLATE = "template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}"

@@ -8,7 +8,7 @@ from events.errors import UsageError
 from events.messages import BindRequest, PodGroupPhaseRequest, Request
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute_and_record, fingerprint, rebuild_cluster
-from tests.simulator.given import SECOND, scenario
+from tests.simulator.builders import SECOND, scenario
 
 CARDS = 3
 SCENARIO = scenario(

@@ -18,7 +18,7 @@ from simulator.openb_table import count_trace, shipped_table, write_table
 from simulator.openb_trace import TraceText, openb_trace_workload
 from simulator.openb_workload import openb_workload
 from simulator.scenario import Apply, Scenario, WorkloadSource
-from tests.simulator.given import SECOND, scenario
+from tests.simulator.builders import SECOND, scenario
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,32000,1024,0,\nn2,64000,2048,2,P100\n"
 PODS = """\

@@ -10,7 +10,7 @@ from events.normalize import Json, JsonObject
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
-from tests.simulator.given import seen, simulated
+from tests.simulator.builders import seen, simulated
 
 CONTROLLER = "podgroup_controller: true\n"
 REPLICA_SET = """\

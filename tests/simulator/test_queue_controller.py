@@ -3,7 +3,7 @@
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import COMMAND, Manifest
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, simulated
+from tests.simulator.builders import SECOND, simulated
 
 QUEUE = "cluster:\n  - {kind: Queue, metadata: {name: q}}\n"
 GROUP = "  - {kind: PodGroup, metadata: {name: g%d}, spec: {queue: q}}\n"

@@ -20,7 +20,7 @@ from simulator.scenario import (
     WorkloadSource,
     parse_scenario,
 )
-from tests.simulator.given import SECOND, scenario
+from tests.simulator.builders import SECOND, scenario
 
 POD = "{kind: Pod, metadata: {name: a}}"
 

@@ -5,7 +5,7 @@ import pytest
 from simulator.errors import ScenarioError
 from simulator.openb import POLICY
 from simulator.scenario_sources import load_sources, read_policy
-from tests.simulator.given import scenario
+from tests.simulator.builders import scenario
 from tests.simulator.test_openb import NODES, PODS
 
 FILES = {

@@ -26,7 +26,7 @@ from simulator.scenario import Apply, Delete, Fail, Scenario, Step, kind_named
 from simulator.volcano_job_constants import ACTIONS
 from simulator.volcano_job_phases import LIVE, JobStatus, next_phase, phase_after
 from simulator.volcano_job_policies import action_for
-from tests.simulator.given import simulated
+from tests.simulator.builders import simulated
 
 SECOND = 1_000_000_000
 ONE_NODE: Manifest = {

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.errors import ScenarioError
-from tests.simulator.given import scenario
+from tests.simulator.builders import scenario
 
 JOB = """\
 cluster:

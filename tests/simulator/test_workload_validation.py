@@ -8,7 +8,7 @@ from simulator.errors import ScenarioError
 from simulator.manifest import AUTOSCALER
 from simulator.manifest_fields import section
 from simulator.scenario import Patch
-from tests.simulator.given import SECOND, scenario
+from tests.simulator.builders import SECOND, scenario
 
 
 @pytest.mark.parametrize(

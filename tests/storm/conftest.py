@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.storm.victim import MakeVictim, Victim
+from tests.storm.daemon_process import DaemonProcess, MakeDaemon
 
 
 @pytest.fixture
-async def make_victim(tmp_path: Path) -> AsyncIterator[MakeVictim]:
+async def make_daemon(tmp_path: Path) -> AsyncIterator[MakeDaemon]:
     """Makes daemons out of a log and a scenario."""
-    victims: list[Victim] = []
+    victims: list[DaemonProcess] = []
 
-    def make(log: str, scenario: Path) -> Victim:
+    def make(log: str, scenario: Path) -> DaemonProcess:
         folder = tmp_path / f"victim-{len(victims)}"
         folder.mkdir()
         shore = ["--simulate", str(scenario), "--world", str(folder / "world.db")]
-        victims.append(Victim(folder, log, shore))
+        victims.append(DaemonProcess(folder, log, shore))
         return victims[-1]
 
     yield make
-    for victim in victims:
-        await victim.kill()
+    for daemon in victims:
+        await daemon.kill()

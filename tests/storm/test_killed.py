@@ -10,8 +10,8 @@ from daemon.clock import WallClock
 from simulator.journal import rebuild_cluster
 from simulator.scenario import Scenario
 from tests.storm.arrivals import LAST, write_storm
+from tests.storm.daemon_process import DaemonProcess, MakeDaemon, chance
 from tests.storm.judge import Verdict, journal, judge
-from tests.storm.victim import MakeVictim, Victim, chance
 
 SEED = 20
 LEAST_SECONDS, MOST_SECONDS = 0.05, 0.8
@@ -26,7 +26,7 @@ SETTLED_SECONDS = 0.5
 """How long a cluster in which nothing more happens is left alone before the daemon is stopped."""
 
 
-async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> bool:
+async def storm(daemon: DaemonProcess, kills: int, rounds: int, seed: int) -> bool:
     """Kill it at so many moments; in the first part it also dies at each named point, so many times.
 
     False where the arrivals ended before it came to a named point.
@@ -34,36 +34,36 @@ async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> bool:
     deaths = [(point, turn) for turn in range(rounds) for point in POINTS]
     each = max(1, kills // (3 * len(deaths)))
     for index in range(kills):
-        await victim.start()
-        await victim.until_told()
+        await daemon.start()
+        await daemon.until_told()
         span = MOST_SECONDS - LEAST_SECONDS
         await asyncio.sleep(LEAST_SECONDS + span * chance(seed, "kill", index))
-        await victim.kill()
+        await daemon.kill()
         if deaths and index % each == 0:
             point, turn = deaths.pop(0)
-            if not await crash(victim, point, 1 + int(TIMES_MOST * chance(seed, point, turn))):
+            if not await crash(daemon, point, 1 + int(TIMES_MOST * chance(seed, point, turn))):
                 return False
     assert not deaths
     return True
 
 
-async def crash(victim: Victim, point: str, times: int) -> bool:
+async def crash(daemon: DaemonProcess, point: str, times: int) -> bool:
     """Let it die when it comes to a point for the so-manieth time; False where there is too little left to do."""
-    await victim.start(crash_at=f"{point}:{times}")
+    await daemon.start(crash_at=f"{point}:{times}")
     is_over = False
-    while victim.is_alive:
+    while daemon.is_alive:
         if is_over:
-            await victim.kill()
+            await daemon.kill()
             return False
-        is_over = any(call.name == LAST for call in journal(victim.world)[0])
+        is_over = any(call.name == LAST for call in journal(daemon.world)[0])
         await asyncio.sleep(SETTLED_SECONDS)
-    assert await victim.died() == KILLED, victim.told[-2000:]
+    assert await daemon.died() == KILLED, daemon.told[-2000:]
     return True
 
 
 async def killed_in_a_storm(
     folder: Path,
-    make_victim: MakeVictim,
+    make_daemon: MakeDaemon,
     new_log: Callable[[str], Awaitable[str]],
     *,
     seconds: int,
@@ -77,20 +77,22 @@ async def killed_in_a_storm(
     for longer in (seconds, *(seconds * times for times in LONGER)):
         path = folder / f"storm-{longer}.json"
         scenario = write_storm(path, seconds=longer, waves_per_second=waves_per_second)
-        victim = make_victim(await new_log(f"killed_{longer}"), path)
-        if await storm(victim, kills=kills, rounds=rounds, seed=seed):
-            return await weathered(victim, scenario)
+        daemon = make_daemon(await new_log(f"killed_{longer}"), path)
+        if await storm(daemon, kills=kills, rounds=rounds, seed=seed):
+            return await weathered(daemon, scenario)
     raise AssertionError(f"a storm of {longer} s is over before the daemon died")
 
 
-async def weathered(victim: Victim, scenario: Scenario, *, is_running: bool = False) -> Verdict:
+async def weathered(
+    daemon: DaemonProcess, scenario: Scenario, *, is_running: bool = False
+) -> Verdict:
     """Let it live until nothing more happens, stop it in good order, and judge."""
     if not is_running:
-        await victim.start()
-        await victim.until_told()
-    await until_settled(victim.world, scenario)
-    assert await victim.stop() == 0, victim.told[-2000:]
-    return await judge(victim.log, victim.world, scenario)
+        await daemon.start()
+        await daemon.until_told()
+    await until_settled(daemon.world, scenario)
+    assert await daemon.stop() == 0, daemon.told[-2000:]
+    return await judge(daemon.log, daemon.world, scenario)
 
 
 async def until_settled(world_path: Path, scenario: Scenario) -> None:
@@ -108,13 +110,13 @@ async def until_settled(world_path: Path, scenario: Scenario) -> None:
 
 
 async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(
-    tmp_path: Path, make_victim: MakeVictim
+    tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     async def new_log(name: str) -> str:
         return str(tmp_path / f"{name}.db")
 
     verdict = await killed_in_a_storm(
-        *(tmp_path, make_victim, new_log),
+        *(tmp_path, make_daemon, new_log),
         seconds=15,
         waves_per_second=4,
         kills=8,
@@ -127,13 +129,13 @@ async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(
 
 @pytest.mark.soak
 async def test_a_daemon_killed_two_hundred_times_goes_on_where_it_was(
-    tmp_path: Path, make_victim: MakeVictim
+    tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     async def new_log(name: str) -> str:
         return str(tmp_path / f"{name}.db")
 
     verdict = await killed_in_a_storm(
-        *(tmp_path, make_victim, new_log),
+        *(tmp_path, make_daemon, new_log),
         seconds=400,
         waves_per_second=2,
         kills=200,

@@ -8,10 +8,10 @@ import pytest
 
 from daemon.log.opening import open_log
 from tests.storm.arrivals import write_storm
+from tests.storm.daemon_process import MakeDaemon, chance
 from tests.storm.judge import entries_of, replayed
 from tests.storm.test_killed import weathered
 from tests.storm.test_postgres import AWAY, BACK
-from tests.storm.victim import MakeVictim, chance
 
 SEED = 22
 ROOM_BYTES = 512 * 1024
@@ -19,33 +19,33 @@ ROOM_BYTES = 512 * 1024
 
 
 async def test_a_daemon_on_a_full_disk_waits_for_room(
-    tmp_path: Path, make_victim: MakeVictim
+    tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     """A limit on the size of its files stands for the disk: SQLite is told much the same by both."""
     path, log = tmp_path / "storm.json", tmp_path / "log.db"
     scenario = write_storm(path, seconds=9, waves_per_second=4)
-    victim = make_victim(str(log), path)
-    await victim.start()
-    await victim.until_told()
+    daemon = make_daemon(str(log), path)
+    await daemon.start()
+    await daemon.until_told()
     written = tmp_path / "log.db-wal"
     while written.stat().st_size < 2 * ROOM_BYTES:  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.02)
-    limits = resource.prlimit(victim.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, (ROOM_BYTES, limits[1]))
-    await victim.until_told(AWAY)
+    limits = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (ROOM_BYTES, limits[1]))
+    await daemon.until_told(AWAY)
     await asyncio.sleep(3)
-    resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, limits)
-    await victim.until_told(BACK, times=victim.told.count(AWAY))
-    verdict = await weathered(victim, scenario, is_running=True)
+    resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, limits)
+    await daemon.until_told(BACK, times=daemon.told.count(AWAY))
+    verdict = await weathered(daemon, scenario, is_running=True)
     assert verdict.epoch == 1, verdict
 
 
 async def test_a_second_daemon_on_one_file_reports_the_lock_holder(
-    tmp_path: Path, make_victim: MakeVictim
+    tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     path, log = tmp_path / "storm.json", str(tmp_path / "log.db")
     write_storm(path, seconds=1, waves_per_second=1)
-    first, second = make_victim(log, path), make_victim(log, path)
+    first, second = make_daemon(log, path), make_daemon(log, path)
     await first.start()
     await first.until_told()
     await second.start()
@@ -55,33 +55,33 @@ async def test_a_second_daemon_on_one_file_reports_the_lock_holder(
 
 
 async def test_a_daemon_that_is_asked_to_leave_leaves_nothing_open(
-    tmp_path: Path, make_victim: MakeVictim
+    tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     path, url = tmp_path / "storm.json", str(tmp_path / "log.db")
     scenario = write_storm(path, seconds=6, waves_per_second=5)
-    victim = make_victim(url, path)
+    daemon = make_daemon(url, path)
     for index in range(4):
-        await victim.start()
-        await victim.until_told()
+        await daemon.start()
+        await daemon.until_told()
         await asyncio.sleep(chance(SEED, index))
-        assert await victim.stop() == 0, victim.told[-2000:]
-        assert '"daemon stopped"' in victim.told.splitlines()[-1]
+        assert await daemon.stop() == 0, daemon.told[-2000:]
+        assert '"daemon stopped"' in daemon.told.splitlines()[-1]
         log = await open_log(url)
         state = replayed(await entries_of(log))
         await log.close()
         assert not state.commitments
-    verdict = await weathered(victim, scenario)
+    verdict = await weathered(daemon, scenario)
     assert (verdict.starts, verdict.epoch, verdict.again) == (5, 5, 0), verdict
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9])
 async def test_a_daemon_may_be_asked_to_leave_before_it_has_begun(
-    tmp_path: Path, make_victim: MakeVictim, moment: float
+    tmp_path: Path, make_daemon: MakeDaemon, moment: float
 ) -> None:
     path, url = tmp_path / "storm.json", str(tmp_path / "log.db")
     write_storm(path, seconds=1, waves_per_second=1)
-    victim = make_victim(url, path)
-    await victim.start()
+    daemon = make_daemon(url, path)
+    await daemon.start()
     await asyncio.sleep(moment)
-    assert await victim.stop() in (0, -15)
-    assert "Traceback" not in victim.told
+    assert await daemon.stop() in (0, -15)
+    assert "Traceback" not in daemon.told

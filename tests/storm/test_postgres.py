@@ -11,9 +11,9 @@ from events.errors import FencedError
 from tests.integration.postgres.conftest import execute, started
 from tests.integration.postgres.server import Server
 from tests.storm.arrivals import write_storm
+from tests.storm.daemon_process import MakeDaemon
 from tests.storm.judge import journal
 from tests.storm.test_killed import killed_in_a_storm, weathered
-from tests.storm.victim import MakeVictim
 
 pytestmark = pytest.mark.postgres
 
@@ -32,14 +32,14 @@ def server() -> Iterator[Server]:
 
 
 async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
-    tmp_path: Path, server: Server, make_victim: MakeVictim
+    tmp_path: Path, server: Server, make_daemon: MakeDaemon
 ) -> None:
     async def new_log(name: str) -> str:
         await execute(server, f"CREATE DATABASE {name}")
         return server.url(name)
 
     verdict = await killed_in_a_storm(
-        *(tmp_path, make_victim, new_log),
+        *(tmp_path, make_daemon, new_log),
         seconds=10,
         waves_per_second=5,
         kills=5,
@@ -50,69 +50,69 @@ async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
 
 
 async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
-    tmp_path: Path, server: Server, make_victim: MakeVictim
+    tmp_path: Path, server: Server, make_daemon: MakeDaemon
 ) -> None:
     await execute(server, "CREATE DATABASE away")
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=8, waves_per_second=4)
-    victim = make_victim(server.url("away"), path)
-    await victim.start()
-    await victim.until_told("pod_bound", times=10)
+    daemon = make_daemon(server.url("away"), path)
+    await daemon.start()
+    await daemon.until_told("pod_bound", times=10)
     await asyncio.to_thread(server.crash)
-    await victim.until_told(AWAY)
-    before = len(journal(victim.world)[0])
+    await daemon.until_told(AWAY)
+    before = len(journal(daemon.world)[0])
     await asyncio.sleep(AWAY_SECONDS)
-    assert len(journal(victim.world)[0]) == before, "it went on without its log"
+    assert len(journal(daemon.world)[0]) == before, "it went on without its log"
     await asyncio.to_thread(server.recover)
-    await victim.until_told(BACK)
-    verdict = await weathered(victim, scenario, is_running=True)
+    await daemon.until_told(BACK)
+    verdict = await weathered(daemon, scenario, is_running=True)
     # It began again in its epoch.
     assert (verdict.starts, verdict.epoch) == (2, 1), verdict
 
 
 async def test_a_daemon_with_an_unavailable_log_stops_on_sigterm(
-    tmp_path: Path, server: Server, make_victim: MakeVictim
+    tmp_path: Path, server: Server, make_daemon: MakeDaemon
 ) -> None:
     await execute(server, "CREATE DATABASE stopped")
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=4, waves_per_second=4)
-    victim = make_victim(server.url("stopped"), path)
-    await victim.start()
-    await victim.until_told("pod_bound", times=4)
+    daemon = make_daemon(server.url("stopped"), path)
+    await daemon.start()
+    await daemon.until_told("pod_bound", times=4)
     await asyncio.to_thread(server.crash)
-    await victim.until_told(AWAY)
-    code = await victim.stop()
+    await daemon.until_told(AWAY)
+    code = await daemon.stop()
     await asyncio.to_thread(server.recover)
-    assert code == 0, victim.told[-2000:]
-    assert "Traceback" not in victim.told
-    await weathered(victim, scenario)
+    assert code == 0, daemon.told[-2000:]
+    assert "Traceback" not in daemon.told
+    await weathered(daemon, scenario)
 
 
 async def test_a_server_that_is_away_at_the_start_is_said_in_one_line(
-    tmp_path: Path, server: Server, make_victim: MakeVictim
+    tmp_path: Path, server: Server, make_daemon: MakeDaemon
 ) -> None:
     await execute(server, "CREATE DATABASE absent")
     path = tmp_path / "storm.json"
     write_storm(path, seconds=1, waves_per_second=1)
-    victim = make_victim(server.url("absent"), path)
+    daemon = make_daemon(server.url("absent"), path)
     await asyncio.to_thread(server.crash)
     try:
-        await victim.start()
-        assert await victim.died() == 3
+        await daemon.start()
+        assert await daemon.died() == 3
     finally:
         await asyncio.to_thread(server.recover)
-    (line,) = victim.told.splitlines()
+    (line,) = daemon.told.splitlines()
     assert line.startswith("muster: error: postgresql://"), line
     assert "absent" in line
 
 
 async def test_a_second_daemon_takes_the_log_and_the_first_stops(
-    tmp_path: Path, server: Server, make_victim: MakeVictim
+    tmp_path: Path, server: Server, make_daemon: MakeDaemon
 ) -> None:
     await execute(server, "CREATE DATABASE shared")
     path = tmp_path / "storm.json"
     write_storm(path, seconds=4, waves_per_second=8)
-    first = make_victim(server.url("shared"), path)
+    first = make_daemon(server.url("shared"), path)
     await first.start()
     await first.until_told("pod_bound")
     await take_over(server.url("shared"))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from msgspec import Struct, field
 
-from daemon.cluster.watching.lines import Lines, LineTooLongError
+from daemon.cluster.watching.line_splitter import LineSplitter, LineTooLongError
 from daemon.cluster.watching.listing import revision_of
 from daemon.cluster.watching.watch_event import (
     Bookmark,
@@ -69,7 +69,7 @@ class WatchStream:
         self._floor = revision
         self._versions: dict[str, str] = {}
         self._initial: dict[str, bytes] | None = None if revision else {}
-        self._lines = Lines()
+        self._lines = LineSplitter()
 
     @property
     def is_between_lines(self) -> bool:

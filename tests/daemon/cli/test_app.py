@@ -13,7 +13,7 @@ from daemon.cli.app import cli
 from daemon.cli.failure import explain
 from events.errors import DamagedLogError, FencedError, NewerRecordError, UsageError
 from tests.checkout import ROOT
-from tests.daemon.cli.given import error_of, logged, muster, muster_apart
+from tests.daemon.cli.builders import error_of, logged, muster, muster_apart
 
 
 def commands(group: click.Group = cli, path: str = "") -> Iterator[tuple[str, click.Command]]:

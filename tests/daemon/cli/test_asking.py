@@ -12,7 +12,7 @@ import zstandard
 
 from daemon.cli.kinds import kinds_named
 from tests.checkout import ROOT
-from tests.daemon.cli.given import documents, error_of, logged, muster
+from tests.daemon.cli.builders import documents, error_of, logged, muster
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daemon.log.opening import open_log
-from tests.daemon.cli.given import QUOTA, error_of, logged, muster, muster_apart, scenario
+from tests.daemon.cli.builders import QUOTA, error_of, logged, muster, muster_apart, scenario
 
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: CPU}}}"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.daemon.cli.given import error_of, logged, muster
+from tests.daemon.cli.builders import error_of, logged, muster
 
 POD = """\
 apiVersion: v1

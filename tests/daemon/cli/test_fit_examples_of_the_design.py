@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.daemon.cli.given import muster, scenario
+from tests.daemon.cli.builders import muster, scenario
 
 H200 = "NVIDIA-H200"
 RTX_4090 = "NVIDIA-GeForce-RTX-4090"

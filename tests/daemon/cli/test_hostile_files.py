@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.cli.given import QUOTA, error_of, logged, muster, scenario
+from tests.daemon.cli.builders import QUOTA, error_of, logged, muster, scenario
 
 LAUGHS = "\n".join(
     ["x0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from daemon.cli.output import Line, Styled, print_json, print_lines, table
 from replay.printable import CELL_CHARS_MAX, LINE_CHARS_MAX, printable
 from tests.checkout import ROOT
-from tests.daemon.cli.given import muster, scenario
+from tests.daemon.cli.builders import muster, scenario
 
 EVIL = (
     "\x1b[2J\x1b]0;owned\x07\x1b]8;;mailto:evil\x1b\\ \x00\b\r\n\t\x7f\x85\x9b31m\u202e\u2066\u200f"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.daemon.cli.given import muster_apart
+from tests.daemon.cli.builders import muster_apart
 
 EXAMPLE = ROOT / "docs" / "examples" / "plugin"
 SCENARIO = EXAMPLE / "teams.yaml"

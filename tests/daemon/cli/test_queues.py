@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.daemon.cli.given import error_of, logged, muster, scenario
+from tests.daemon.cli.builders import error_of, logged, muster, scenario
 
 COLUMNS = (
     *("resource", "capability", "guarantee", "deserved"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from projections.views.catalogue import VIEWS
-from tests.daemon.cli.given import documents, logged, muster, scenario
+from tests.daemon.cli.builders import documents, logged, muster, scenario
 
 BUSY = """\
 workload: {name: openb, scale: 0.02}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.daemon.cli.given import documents, error_of, logged, muster, scenario
+from tests.daemon.cli.builders import documents, error_of, logged, muster, scenario
 
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 SPREAD = ROOT / "docs" / "examples" / "spread.yaml"

@@ -13,7 +13,7 @@ from time import monotonic, sleep  # noqa: TID251  # a daemon in a process of it
 import pytest
 
 from tests.checkout import ROOT
-from tests.daemon.cli.given import documents, muster, scenario
+from tests.daemon.cli.builders import documents, muster, scenario
 
 CLUSTER = """\
 period: 50ms

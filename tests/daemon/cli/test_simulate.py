@@ -17,7 +17,7 @@ from scheduling.session_decider import ACTIONS
 from simulator.scenario import Scenario
 from simulator.scenario_sources import LoadedScenario
 from tests.checkout import ROOT
-from tests.daemon.cli.given import (
+from tests.daemon.cli.builders import (
     QUOTA,
     documents,
     error_of,

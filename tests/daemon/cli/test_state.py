@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.checkout import ROOT
-from tests.daemon.cli.given import documents, muster
+from tests.daemon.cli.builders import documents, muster
 
 CARDS = ROOT / "tests" / "scenarios" / "cards" / "every_card_of_a_node_is_listed.yaml"
 

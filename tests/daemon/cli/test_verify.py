@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daemon.cli import demo
-from tests.daemon.cli.given import QUOTA, documents, error_of, logged, muster, scenario
+from tests.daemon.cli.builders import QUOTA, documents, error_of, logged, muster, scenario
 
 SMALL = "scenario: small\nworkload: {name: openb, scale: 0.01}\nuntil: 120s\n"
 

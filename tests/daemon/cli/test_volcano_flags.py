@@ -16,7 +16,7 @@ from daemon.cli.volcano_flags import FLAGS, over, warn
 from daemon.settings import Settings
 from events.errors import UsageError
 from tests.checkout import ROOT
-from tests.daemon.cli.given import muster
+from tests.daemon.cli.builders import muster
 
 SEED = (
     "--logtostderr",

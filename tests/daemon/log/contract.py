@@ -14,7 +14,7 @@ from daemon.log.memory import MemoryLog
 from daemon.log.verify import verify
 from events.errors import DamagedLogError, FencedError, UsageError
 from events.record import GENESIS, Head
-from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.names import assert_takes_every_name
 
 

@@ -13,7 +13,7 @@ from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.batch import Batch
 from projections.kind_table import REQUIRED
-from tests.scheduling.given import SECOND, node, pod, raw
+from tests.scheduling.builders import SECOND, node, pod, raw
 
 NUL = "a\x00b"
 LONG = "n" * 9_000

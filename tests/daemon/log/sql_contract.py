@@ -26,9 +26,9 @@ from events.errors import (
     NewerRecordError,
 )
 from projections.views.catalogue import VIEWS
+from tests.daemon.log.builders import batch, batches, card_views, pod
 from tests.daemon.log.contract import LogContract, entries, filled
-from tests.daemon.log.door import Door
-from tests.daemon.log.given import batch, batches, card_views, pod
+from tests.daemon.log.raw_database import RawDatabase
 
 COLUMNS = [column.name for column in log_table.columns]
 
@@ -52,30 +52,30 @@ class SqlLogContract(LogContract):
     """Held by SQLite and PostgreSQL. Fixtures: `url`, `door`, `trouble`, `log`."""
 
     async def depose(self, log: Log) -> None:
-        await self._door.run("UPDATE log_head SET epoch = epoch + 1")
+        await self._raw_database.run("UPDATE log_head SET epoch = epoch + 1")
 
     @pytest.fixture(autouse=True)
-    def _keep_door(self, door: Door) -> None:
-        self._door = door
+    def _keep_raw_database(self, raw_database: RawDatabase) -> None:
+        self._raw_database = raw_database
 
     async def test_the_migrations_make_the_tables_of_the_metadata(
-        self, log: Log, door: Door
+        self, log: Log, raw_database: RawDatabase
     ) -> None:
         def differences(connection: Connection) -> list[object]:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
             return list(compare_metadata(context, metadata))
 
-        async with door.connection() as connection:
+        async with raw_database.connection() as connection:
             assert await connection.run_sync(differences) == []
 
     async def test_the_primary_keys_have_the_order_of_the_metadata(
-        self, log: Log, door: Door
+        self, log: Log, raw_database: RawDatabase
     ) -> None:
         def keys(connection: Connection) -> dict[str, list[str]]:
             of = inspect(connection).get_pk_constraint
             return {name: of(name)["constrained_columns"] for name in metadata.tables}
 
-        async with door.connection() as connection:
+        async with raw_database.connection() as connection:
             found = await connection.run_sync(keys)
         assert found == {
             name: [column.name for column in one.primary_key]
@@ -83,7 +83,7 @@ class SqlLogContract(LogContract):
         }
 
     async def test_the_history_of_queues_keeps_its_rows_in_migration_0004(
-        self, log: Log, door: Door
+        self, log: Log, raw_database: RawDatabase
     ) -> None:
         rows = [
             ("a", "cpu", None, 0, 0, 5, 0, 5, 0, 1, 2),
@@ -91,26 +91,26 @@ class SqlLogContract(LogContract):
         ]
         for row in rows:
             cells = ", ".join("NULL" if cell is None else repr(cell) for cell in row)
-            await door.run(f"INSERT INTO queue_quota_history VALUES ({cells})")
+            await raw_database.run(f"INSERT INTO queue_quota_history VALUES ({cells})")
 
         def migrated(connection: Connection) -> None:
             with Operations.context(MigrationContext.configure(connection)):
                 import_module("migrations.versions.0004_queue_history_by_position").upgrade()
 
-        async with door.connection() as connection:
+        async with raw_database.connection() as connection:
             await connection.run_sync(migrated)
         history = "SELECT * FROM queue_quota_history ORDER BY from_position"
-        assert await door.run(history) == rows
-        assert await door.run("SELECT * FROM queue_quota") == [rows[1][:-2]]
+        assert await raw_database.run(history) == rows
+        assert await raw_database.run("SELECT * FROM queue_quota") == [rows[1][:-2]]
 
     @pytest.mark.parametrize("table", ["log", "objects"])
     @pytest.mark.parametrize("change", ["UPDATE {} SET digest = 'x'", "DELETE FROM {}"])
     async def test_what_was_appended_cannot_be_changed(
-        self, log: Log, door: Door, table: str, change: str
+        self, log: Log, raw_database: RawDatabase, table: str, change: str
     ) -> None:
         await filled(log)
         with pytest.raises(DBAPIError, match=f"{table} is append only"):
-            await door.run(change.format(table))
+            await raw_database.run(change.format(table))
 
     async def test_large_objects_are_read_a_few_at_a_time(self, log: Log) -> None:
         """Else a thousand objects of a tenant are in memory at once, and unpacked in one turn of the event loop."""
@@ -140,7 +140,7 @@ class SqlLogContract(LogContract):
         await reader.close()
 
     async def test_rows_of_views_follow_the_batches_of_a_group_in_order(
-        self, log: Log, door: Door
+        self, log: Log, raw_database: RawDatabase
     ) -> None:
         first, second, third = batches(log.head, count=3, size=1)
         first.views.update(card_views("n1", 8, at=1))
@@ -150,7 +150,7 @@ class SqlLogContract(LogContract):
             for item in (first, second, third):
                 group.create_task(log.append(item))
         assert await log.view_rows("node_card") == [("n1", "A100", "nvidia.com/gpu", 8, 8, 4, 4, 3)]
-        history = await door.run(
+        history = await raw_database.run(
             "SELECT free, from_position, to_position FROM node_card_history ORDER BY from_position"
         )
         assert history == [(8, 1, 2), (6, 2, 3), (4, 3, None)]
@@ -169,11 +169,13 @@ class SqlLogContract(LogContract):
         assert {item.position for item in await log.projections()} == {1}
 
     async def test_a_view_of_other_code_is_marked_as_behind(
-        self, log: Log, door: Door, url: str
+        self, log: Log, raw_database: RawDatabase, url: str
     ) -> None:
         await filled(log)
         await log.close()
-        await door.run("UPDATE projection SET version = version + 1 WHERE name = 'decision'")
+        await raw_database.run(
+            "UPDATE projection SET version = version + 1 WHERE name = 'decision'"
+        )
         again = await open_log(url, "write")
         await filled(again)
         stand = {item.name: item.position for item in await again.projections()}
@@ -186,19 +188,22 @@ class SqlLogContract(LogContract):
     )
     @pytest.mark.parametrize("mode", ["read", "write"])
     async def test_a_newer_log_is_refused_and_not_touched(
-        self, log: Log, door: Door, url: str, change: str, mode: str
+        self, log: Log, raw_database: RawDatabase, url: str, change: str, mode: str
     ) -> None:
         await filled(log)
         await log.close()
-        await door.run(change)
+        await raw_database.run(change)
         before = (
-            await door.run("SELECT * FROM log_head"),
-            await door.run("SELECT * FROM projection"),
+            await raw_database.run("SELECT * FROM log_head"),
+            await raw_database.run("SELECT * FROM projection"),
         )
         with pytest.raises(NewerRecordError) as caught:
             await open_log(url, "write") if mode == "write" else await open_log(url)
         assert caught.value.exit_code == 5
-        after = await door.run("SELECT * FROM log_head"), await door.run("SELECT * FROM projection")
+        after = (
+            await raw_database.run("SELECT * FROM log_head"),
+            await raw_database.run("SELECT * FROM projection"),
+        )
         assert after == before
 
     @pytest.mark.parametrize("point", ["before_commit", "inside_commit"])
@@ -263,36 +268,38 @@ class SqlLogContract(LogContract):
         assert await log.latest_snapshot(1) is not None
 
     async def test_a_changed_byte_of_any_column_is_found_at_its_position(
-        self, log: Log, door: Door, url: str
+        self, log: Log, raw_database: RawDatabase, url: str
     ) -> None:
         await filled(log, count=1, size=3)
         await log.close()
         for at in (1, 2, 3):
             for column in COLUMNS:
-                ((kept,),) = await door.run(f"SELECT {column} FROM log WHERE position = {at}")
+                ((kept,),) = await raw_database.run(
+                    f"SELECT {column} FROM log WHERE position = {at}"
+                )
                 now_at = at + 1000 if column == "position" else at
                 sql = f"UPDATE log SET {column} = :value WHERE position = "
-                await door.force(f"{sql}{at}", value=_changed(kept))
+                await raw_database.force(f"{sql}{at}", value=_changed(kept))
                 await self._is_damaged(url, at)
-                await door.force(f"{sql}{now_at}", value=kept)
+                await raw_database.force(f"{sql}{now_at}", value=kept)
         await _verified(url)
 
     async def test_a_changed_byte_of_an_object_is_found_at_its_position(
-        self, log: Log, door: Door, url: str
+        self, log: Log, raw_database: RawDatabase, url: str
     ) -> None:
         made = batch(log.head, [pod(1), pod(2), pod(3)])
         await log.append(made)
         await log.close()
         where = f"WHERE digest = '{made.records[1].object}'"
         for column in ("codec", "bytes"):
-            ((kept,),) = await door.run(f"SELECT {column} FROM objects {where}")
+            ((kept,),) = await raw_database.run(f"SELECT {column} FROM objects {where}")
             for index in (0, 2, 4, 5, -1):
                 sql = f"UPDATE objects SET {column} = :value {where}"
-                await door.force(sql, value=_changed(kept, index))
+                await raw_database.force(sql, value=_changed(kept, index))
                 await self._is_damaged(url, 2)
-                await door.force(sql, value=kept)
+                await raw_database.force(sql, value=kept)
         await _verified(url)
-        await door.force(f"UPDATE objects SET digest = '{'0' * 64}' {where}")
+        await raw_database.force(f"UPDATE objects SET digest = '{'0' * 64}' {where}")
         await self._is_damaged(url, 2)
 
     @pytest.mark.parametrize(
@@ -306,36 +313,38 @@ class SqlLogContract(LogContract):
         ],
     )
     async def test_a_row_that_is_gone_or_a_wrong_head_is_found(
-        self, log: Log, door: Door, url: str, change: str, position: int
+        self, log: Log, raw_database: RawDatabase, url: str, change: str, position: int
     ) -> None:
         await log.take_over("me")
         await filled(log, count=2, size=2)
         await log.close()
-        await door.force(change)
+        await raw_database.force(change)
         await self._is_damaged(url, position)
 
     async def test_two_rows_or_two_objects_that_changed_places_are_found(
-        self, log: Log, door: Door, url: str
+        self, log: Log, raw_database: RawDatabase, url: str
     ) -> None:
         made = batch(log.head, [pod(1), pod(2), pod(3)])
         await log.append(made)
         await log.close()
         for old, new in ((2, -1), (3, 2), (-1, 3)):
-            await door.force(f"UPDATE log SET position = {new} WHERE position = {old}")
+            await raw_database.force(f"UPDATE log SET position = {new} WHERE position = {old}")
         await self._is_damaged(url, 2)
         for old, new in ((2, -1), (3, 2), (-1, 3)):
-            await door.force(f"UPDATE log SET position = {new} WHERE position = {old}")
+            await raw_database.force(f"UPDATE log SET position = {new} WHERE position = {old}")
         await _verified(url)
         one, other = made.records[0].object, made.records[1].object
         for source, target in ((one, "held"), (other, one), ("held", other)):
             sql = "UPDATE objects SET digest = :target WHERE digest = :source"
-            await door.force(sql, source=source, target=target)
+            await raw_database.force(sql, source=source, target=target)
         await self._is_damaged(url, 1)
 
     async def test_the_schema_revisions_are_those_of_the_migrations(
-        self, log: Log, door: Door
+        self, log: Log, raw_database: RawDatabase
     ) -> None:
-        assert await door.run("SELECT version_num FROM alembic_version") == [(REVISIONS[-1],)]
+        assert await raw_database.run("SELECT version_num FROM alembic_version") == [
+            (REVISIONS[-1],)
+        ]
 
     async def _is_damaged(self, url: str, position: int) -> None:
         with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:

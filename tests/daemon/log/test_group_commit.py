@@ -16,7 +16,7 @@ from daemon.log.views import merge
 from events.errors import LogUnavailableError
 from projections.views.catalogue import TOPOLOGY_NODE
 from projections.views.rows import Row, RowChanges
-from tests.daemon.log.given import batches
+from tests.daemon.log.builders import batches
 from tests.daemon.log.sql_contract import Trouble
 
 

@@ -23,9 +23,9 @@ from events.errors import (
     UsageError,
 )
 from projections.batch import Batch
+from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.contract import entries, filled
-from tests.daemon.log.door import Door
-from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.raw_database import RawDatabase
 from tests.daemon.log.sql_contract import SqlLogContract, Trouble
 
 
@@ -40,8 +40,8 @@ def url(path: Path) -> str:
 
 
 @pytest.fixture
-def door(path: Path) -> Door:
-    return Door(f"sqlite+aiosqlite:///{path}")
+def raw_database(path: Path) -> RawDatabase:
+    return RawDatabase(f"sqlite+aiosqlite:///{path}")
 
 
 @pytest.fixture
@@ -74,17 +74,17 @@ async def test_a_row_cannot_be_replaced_either(log: Log, path: Path) -> None:
 
 
 async def test_a_byte_that_is_no_text_is_found_at_its_position(
-    log: Log, door: Door, url: str
+    log: Log, raw_database: RawDatabase, url: str
 ) -> None:
     await filled(log)
     await log.close()
     for column in ("kind", "subject", "body", "object", "digest"):
-        ((kept,),) = await door.run(f"SELECT {column} FROM log WHERE position = 4")
+        ((kept,),) = await raw_database.run(f"SELECT {column} FROM log WHERE position = 4")
         torn = f"CAST(X'FF' || substr(CAST({column} AS BLOB), 2) AS TEXT)"
-        await door.force(f"UPDATE log SET {column} = {torn} WHERE position = 4")
+        await raw_database.force(f"UPDATE log SET {column} = {torn} WHERE position = 4")
         with pytest.raises(DamagedLogError, match="position 4"):
             await verified(url)
-        await door.force(f"UPDATE log SET {column} = :kept WHERE position = 4", kept=kept)
+        await raw_database.force(f"UPDATE log SET {column} = :kept WHERE position = 4", kept=kept)
 
 
 async def test_a_second_process_gets_the_pid_of_the_lock_holder(log: Log, url: str) -> None:

@@ -30,7 +30,7 @@ from events.daemon import DaemonStarted
 from events.errors import DamagedLogError
 from projections import snapshot
 from simulator.scenario import parse_scenario
-from tests.daemon.cli.given import muster
+from tests.daemon.cli.builders import muster
 from tests.daemon.log.contract import entries
 
 SEED = 9

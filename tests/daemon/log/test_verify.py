@@ -12,8 +12,8 @@ from daemon.log.memory import MemoryLog
 from daemon.log.verify import Checker
 from events.errors import DamagedLogError
 from events.record import GENESIS, Record
+from tests.daemon.log.builders import pod
 from tests.daemon.log.contract import entries, filled
-from tests.daemon.log.given import pod
 
 
 async def sound() -> MemoryLog:

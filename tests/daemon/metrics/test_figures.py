@@ -17,7 +17,7 @@ from events.watch import (
     WatchClosed,
 )
 from projections.observed_kind import UNREADABLE
-from tests.daemon.metrics.given import (
+from tests.daemon.metrics.builders import (
     CLUSTER,
     Figures,
     batch_of,

@@ -14,7 +14,7 @@ from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
 from events.watch import KindCompared
-from tests.daemon.metrics.given import Figures, batch_of, played
+from tests.daemon.metrics.builders import Figures, batch_of, played
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 

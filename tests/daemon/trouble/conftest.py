@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.trouble.rig import Given, Trial, Try, trial
+from tests.daemon.trouble.rig import Given, StartTrial, Trial, trial
 
 
 @pytest.fixture
-def trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
+def trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StartTrial:
     """Begins a trial."""
 
     def begin(given: Given | None = None) -> AbstractAsyncContextManager[Trial]:

@@ -286,7 +286,7 @@ class Trial:
         return {what: _most(found) for what, found in times.items()}
 
 
-class Try(Protocol):
+class StartTrial(Protocol):
     """Begins a trial."""
 
     def __call__(self, given: Given | None = None) -> AbstractAsyncContextManager[Trial]:

@@ -10,8 +10,8 @@ from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, StatusUpdateFailed
 from events.watch import WatchClosed
 from simulator.api_server.access_control import User
-from tests.daemon.cluster.client.given import Authority
-from tests.daemon.trouble.rig import Given, Try
+from tests.daemon.cluster.client.builders import Authority
+from tests.daemon.trouble.rig import Given, StartTrial
 from tests.storm.over_http.hurry import hurriedly
 
 
@@ -31,7 +31,7 @@ def kubeconfig(server: Server, folder: Path, **named: Path) -> Path:
 
 
 @hurriedly
-async def test_a_server_that_is_away_at_the_start_is_waited_for(trouble: Try) -> None:
+async def test_a_server_that_is_away_at_the_start_is_waited_for(trouble: StartTrial) -> None:
     async with trouble(Given(is_up=False)) as one:
         await one.until(lambda: "api" in one.reasons)
         await asyncio.sleep(100)
@@ -44,7 +44,7 @@ async def test_a_server_that_is_away_at_the_start_is_waited_for(trouble: Try) ->
 
 
 @hurriedly
-async def test_a_server_that_goes_away_for_a_while_is_found_again(trouble: Try) -> None:
+async def test_a_server_that_goes_away_for_a_while_is_found_again(trouble: StartTrial) -> None:
     async with trouble() as one:
         one.pod("a")
         await one.until_bound("a")
@@ -58,7 +58,7 @@ async def test_a_server_that_goes_away_for_a_while_is_found_again(trouble: Try) 
 
 
 @hurriedly
-async def test_a_certificate_that_is_wrong_is_named_until_it_is_right(trouble: Try) -> None:
+async def test_a_certificate_that_is_wrong_is_named_until_it_is_right(trouble: StartTrial) -> None:
     """K15.1: nothing is asked of a server that is not trusted; one that is trusted later is found."""
     ours, other = Authority(), Authority()
     listening = Listening(tls=ours.server_context("127.0.0.1"))
@@ -87,7 +87,7 @@ def with_token(server: Server, folder: Path) -> Path:
 
 
 @hurriedly
-async def test_a_token_that_is_replaced_in_time_is_never_missed(trouble: Try) -> None:
+async def test_a_token_that_is_replaced_in_time_is_never_missed(trouble: StartTrial) -> None:
     """K15.1: a watch goes on with the token that it was opened with; all else takes the new one."""
     async with trouble(Given(kubeconfig=with_token)) as one:
         one.pod("a")
@@ -103,7 +103,7 @@ async def test_a_token_that_is_replaced_in_time_is_never_missed(trouble: Try) ->
 
 
 @hurriedly
-async def test_a_token_that_expired_is_named_and_a_new_one_is_taken_up(trouble: Try) -> None:
+async def test_a_token_that_expired_is_named_and_a_new_one_is_taken_up(trouble: StartTrial) -> None:
     """K3.9: 401 in the middle of everything. Without a renewal of the lease nothing is done (K14.4)."""
     async with trouble(Given(kubeconfig=with_token)) as one:
         one.pod("a")
@@ -120,7 +120,7 @@ async def test_a_token_that_expired_is_named_and_a_new_one_is_taken_up(trouble: 
 
 
 @hurriedly
-async def test_without_leave_to_list_pods_nothing_is_decided(trouble: Try) -> None:
+async def test_without_leave_to_list_pods_nothing_is_decided(trouble: StartTrial) -> None:
     """K3.9: named with the verb, asked for each minute; afterwards all goes on."""
     async with trouble(Given(denied=("list", "pods"))) as one:
         one.pod("a")
@@ -135,7 +135,9 @@ async def test_without_leave_to_list_pods_nothing_is_decided(trouble: Try) -> No
 
 
 @hurriedly
-async def test_pods_that_may_not_be_bound_are_tried_again_when_they_may(trouble: Try) -> None:
+async def test_pods_that_may_not_be_bound_are_tried_again_when_they_may(
+    trouble: StartTrial,
+) -> None:
     """K8: 403 gives up the pod for now; K15.3: what is missing is named."""
     async with trouble(Given(denied=("create", "pods/binding"))) as one:
         one.pod("a")
@@ -148,7 +150,7 @@ async def test_pods_that_may_not_be_bound_are_tried_again_when_they_may(trouble:
 
 
 @hurriedly
-async def test_pods_are_bound_when_pod_status_patches_are_forbidden(trouble: Try) -> None:
+async def test_pods_are_bound_when_pod_status_patches_are_forbidden(trouble: StartTrial) -> None:
     async with trouble(Given(denied=("patch", "pods/status"))) as one:
         one.pod("big", containers=[{"name": "m", "resources": {"requests": {"cpu": "99"}}}])
         one.pod("a")
@@ -163,7 +165,7 @@ async def test_pods_are_bound_when_pod_status_patches_are_forbidden(trouble: Try
 
 @hurriedly
 async def test_a_server_that_forbids_everything_for_a_moment_is_not_left_for_a_minute(
-    trouble: Try,
+    trouble: StartTrial,
 ) -> None:
     """A server that has just begun says so of all, until it has read the rules."""
     async with trouble() as one:
@@ -179,7 +181,7 @@ async def test_a_server_that_forbids_everything_for_a_moment_is_not_left_for_a_m
 
 
 @hurriedly
-async def test_crds_may_come_at_any_time_and_go(trouble: Try) -> None:
+async def test_crds_may_come_at_any_time_and_go(trouble: StartTrial) -> None:
     """Without them a group is one pod; with them a gang is held until it is whole."""
     async with trouble(Given(has_volcano=False)) as one:
         one.pod("a")

@@ -6,7 +6,7 @@ import pytest
 
 from events.outcome import PodBound
 from simulator.api_server.faults import Fault, FaultKind
-from tests.daemon.trouble.rig import Try
+from tests.daemon.trouble.rig import StartTrial
 from tests.storm.over_http.hurry import hurriedly
 
 TIMES = 6
@@ -29,7 +29,7 @@ CALLS = (("list", "pods"), ("watch", "pods"), ("create", "pods/binding"), ("upda
 @pytest.mark.parametrize(("verb", "resource"), CALLS)
 @hurriedly
 async def test_bad_answers_lose_no_decision_and_bind_no_pod_twice(
-    trouble: Try, verb: str, resource: str, kind: FaultKind
+    trouble: StartTrial, verb: str, resource: str, kind: FaultKind
 ) -> None:
     """K8, K12.1, K12.2: 429, 500, plain text, half a line, nothing; K14.3 for the lease."""
     async with trouble() as one:
@@ -45,7 +45,9 @@ async def test_bad_answers_lose_no_decision_and_bind_no_pod_twice(
 
 
 @hurriedly
-async def test_a_watch_that_goes_silent_in_the_middle_of_a_line_is_noticed(trouble: Try) -> None:
+async def test_a_watch_that_goes_silent_in_the_middle_of_a_line_is_noticed(
+    trouble: StartTrial,
+) -> None:
     """K3.12"""
     async with trouble() as one:
         one.pod("a")
@@ -57,7 +59,7 @@ async def test_a_watch_that_goes_silent_in_the_middle_of_a_line_is_noticed(troub
 
 
 @hurriedly
-async def test_a_binding_that_is_never_answered_is_found_out(trouble: Try) -> None:
+async def test_a_binding_that_is_never_answered_is_found_out(trouble: StartTrial) -> None:
     """K8: nothing at all is said to the binding, which was done."""
     async with trouble() as one:
         one.faults.add(Fault(FaultKind.STALL), "create", "pods/binding")
@@ -66,7 +68,9 @@ async def test_a_binding_that_is_never_answered_is_found_out(trouble: Try) -> No
 
 
 @hurriedly
-async def test_a_server_that_fails_for_a_quarter_of_an_hour_is_not_hammered(trouble: Try) -> None:
+async def test_a_server_that_fails_for_a_quarter_of_an_hour_is_not_hammered(
+    trouble: StartTrial,
+) -> None:
     """K3.11: over any minute not more than a request a second, whatever is answered."""
     async with trouble() as one:
         one.pod("a")

@@ -7,7 +7,7 @@ import pytest
 from events.daemon import DaemonStarted
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.normalize import Json
-from tests.daemon.trouble.rig import MERGE, PODS, Given, Try, pod
+from tests.daemon.trouble.rig import MERGE, PODS, Given, StartTrial, pod
 from tests.storm.over_http.hurry import hurriedly
 
 NODES = """\
@@ -20,7 +20,7 @@ cluster:
 
 
 @hurriedly
-async def test_an_object_of_five_mebibytes_is_taken_in_and_placed(trouble: Try) -> None:
+async def test_an_object_of_five_mebibytes_is_taken_in_and_placed(trouble: StartTrial) -> None:
     async with trouble() as one:
         one.put("Pod", {**pod("big"), "example": "x" * (5 << 20)})
         await one.until_bound("big")
@@ -30,7 +30,7 @@ async def test_an_object_of_five_mebibytes_is_taken_in_and_placed(trouble: Try) 
 
 
 @hurriedly
-async def test_unknown_fields_are_kept_and_ignored(trouble: Try) -> None:
+async def test_unknown_fields_are_kept_and_ignored(trouble: StartTrial) -> None:
     """K1.6"""
     async with trouble() as one:
         spec: dict[str, Json] = {"futureField": {"deep": [1, 2.5, None, "é"]}}
@@ -44,7 +44,7 @@ async def test_unknown_fields_are_kept_and_ignored(trouble: Try) -> None:
 
 
 @hurriedly
-async def test_a_label_that_is_no_number_matches_no_comparison(trouble: Try) -> None:
+async def test_a_label_that_is_no_number_matches_no_comparison(trouble: StartTrial) -> None:
     """K6.6: `Gt` on a label that is not an integer is no match; nodes without capacity take nothing."""
     compared: Json = {"key": "slots", "operator": "Gt", "values": ["1"]}
     terms: Json = {"nodeSelectorTerms": [{"matchExpressions": [compared]}]}
@@ -71,7 +71,9 @@ DEMANDS: dict[str, dict[str, Json]] = {
 
 @pytest.mark.parametrize("demand", DEMANDS)
 @hurriedly
-async def test_what_is_not_supported_is_refused_with_a_reason(trouble: Try, demand: str) -> None:
+async def test_what_is_not_supported_is_refused_with_a_reason(
+    trouble: StartTrial, demand: str
+) -> None:
     """K6.7: neither placed nor ignored; the pod is told."""
     async with trouble() as one:
         one.put("Pod", pod("odd", **DEMANDS[demand]))
@@ -89,7 +91,7 @@ async def test_what_is_not_supported_is_refused_with_a_reason(trouble: Try, dema
 
 
 @hurriedly
-async def test_values_of_the_wrong_type_are_faults_and_not_failures(trouble: Try) -> None:
+async def test_values_of_the_wrong_type_are_faults_and_not_failures(trouble: StartTrial) -> None:
     """Custom resources without a schema may hold anything."""
     async with trouble() as one:
         one.put(
@@ -110,7 +112,9 @@ async def test_values_of_the_wrong_type_are_faults_and_not_failures(trouble: Try
 
 @pytest.mark.parametrize("hours", [1, -1])
 @hurriedly
-async def test_a_clock_that_jumps_by_an_hour_changes_nothing(trouble: Try, hours: int) -> None:
+async def test_a_clock_that_jumps_by_an_hour_changes_nothing(
+    trouble: StartTrial, hours: int
+) -> None:
     """K14.2: leases go by monotonic time; time in the log does not run backwards."""
     async with trouble() as one:
         one.pod("a")

@@ -4,7 +4,7 @@ import asyncio
 
 from events.normalize import Json
 from events.outcome import BindFailed, PodBound
-from tests.daemon.trouble.rig import GROUPS, PODS, Given, Try, pod
+from tests.daemon.trouble.rig import GROUPS, PODS, Given, StartTrial, pod
 from tests.storm.over_http.hurry import hurriedly
 
 TWO = """\
@@ -16,7 +16,7 @@ BINDING = ("create", "pods/binding")
 
 
 @hurriedly
-async def test_a_namespace_that_terminates_takes_no_binding(trouble: Try) -> None:
+async def test_a_namespace_that_terminates_takes_no_binding(trouble: StartTrial) -> None:
     """K8: 403 with a cause gives up the pod, which is deleted soon."""
     async with trouble() as one:
         one.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "gone"}})
@@ -30,7 +30,9 @@ async def test_a_namespace_that_terminates_takes_no_binding(trouble: Try) -> Non
 
 
 @hurriedly
-async def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_forgotten(trouble: Try) -> None:
+async def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_forgotten(
+    trouble: StartTrial,
+) -> None:
     """K8: the server takes the name of any node; what it did is what muster knows."""
     async with trouble(Given(text=TWO)) as one:
         gone: list[str] = []
@@ -52,7 +54,7 @@ async def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_forgotten(trouble:
 
 @hurriedly
 async def test_a_pod_group_that_goes_while_its_gang_is_bound_leaves_no_half_gang(
-    trouble: Try,
+    trouble: StartTrial,
 ) -> None:
     """K8.6: what was decided is carried out, all of it."""
     async with trouble(Given(text=TWO)) as one:
@@ -66,7 +68,7 @@ async def test_a_pod_group_that_goes_while_its_gang_is_bound_leaves_no_half_gang
 
 
 @hurriedly
-async def test_a_pod_that_goes_while_it_is_bound_is_let_go(trouble: Try) -> None:
+async def test_a_pod_that_goes_while_it_is_bound_is_let_go(trouble: StartTrial) -> None:
     """K8: 404 drops the assumption, and its room is free at once."""
     async with trouble(Given(text=TWO)) as one:
         one.faults.at(*BINDING, lambda: one.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0}))
@@ -79,7 +81,7 @@ async def test_a_pod_that_goes_while_it_is_bound_is_let_go(trouble: Try) -> None
 
 
 @hurriedly
-async def test_a_pod_that_someone_else_bound_first_is_theirs(trouble: Try) -> None:
+async def test_a_pod_that_someone_else_bound_first_is_theirs(trouble: StartTrial) -> None:
     """K8: 409; the pod is where the other has put it."""
     async with trouble(Given(text=TWO)) as one:
 

@@ -9,7 +9,7 @@ from events.normalize import JsonObject
 from events.outcome import BindFailed, EvictionFailed, PodBound
 from events.watch import ForeignPodPlaced
 from simulator.api_server.faults import Fault, FaultKind
-from tests.daemon.trouble.rig import MERGE, PODS, Given, Try
+from tests.daemon.trouble.rig import MERGE, PODS, Given, StartTrial
 from tests.storm.over_http.hurry import hurriedly
 
 DEDICATED = """\
@@ -25,7 +25,9 @@ SOON_SECONDS = 3.0
 
 @pytest.mark.parametrize("refusals", [1, 4])
 @hurriedly
-async def test_a_refusal_after_a_lost_answer_is_not_final(trouble: Try, refusals: int) -> None:
+async def test_a_refusal_after_a_lost_answer_is_not_final(
+    trouble: StartTrial, refusals: int
+) -> None:
     """K8, outcome unknown: the server that comes back refuses everything until it has read its roles."""
     async with trouble(Given(text=DEDICATED)) as one:
         one.pod("before")
@@ -42,7 +44,7 @@ async def test_a_refusal_after_a_lost_answer_is_not_final(trouble: Try, refusals
 
 
 @hurriedly
-async def test_a_refusal_in_quiet_times_is_believed_at_once(trouble: Try) -> None:
+async def test_a_refusal_in_quiet_times_is_believed_at_once(trouble: StartTrial) -> None:
     async with trouble() as one:
         one.pod("before")
         await one.until_bound("before")
@@ -56,7 +58,7 @@ async def test_a_refusal_in_quiet_times_is_believed_at_once(trouble: Try) -> Non
 @pytest.mark.parametrize("seconds", [5, 90])
 @hurriedly
 async def test_what_waits_for_the_server_is_done_soon_after_its_return(
-    trouble: Try, seconds: int
+    trouble: StartTrial, seconds: int
 ) -> None:
     """Back-off keeps a server that is down from being asked; it is no reason to wait for one that is up."""
     settings = Settings(listen="", log="memory:", leader_elect=False)
@@ -84,7 +86,7 @@ async def test_what_waits_for_the_server_is_done_soon_after_its_return(
 
 @hurriedly
 async def test_an_eviction_whose_answer_was_lost_is_not_refused_by_a_server_that_comes_back(
-    trouble: Try,
+    trouble: StartTrial,
 ) -> None:
     text = """\
 policy:

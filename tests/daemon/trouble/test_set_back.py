@@ -20,7 +20,7 @@ from events.watch import WENT_BACK, KindCompared, WatchClosed
 from projections.kind_table import REQUIRED
 from simulator.api_server.faults import Fault, FaultKind
 from simulator.manifest_fields import changed
-from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
+from tests.daemon.trouble.rig import MERGE, Given, StartTrial, Trial
 from tests.storm.over_http.hurry import hurriedly
 
 SOON_SECONDS = 20.0
@@ -49,7 +49,7 @@ def pass_revision(one: Trial, writes: int) -> None:
 @pytest.mark.parametrize("settings", [GIVEN, Given()], ids=["alone", "with a Lease"])
 @hurriedly
 async def test_a_daemon_notices_and_goes_on_with_what_there_is(
-    trouble: Try, settings: Given
+    trouble: StartTrial, settings: Given
 ) -> None:
     """Row: none of 60 new pods bound for five minutes, ready and leader by its own word."""
     async with trouble(settings) as one:
@@ -72,7 +72,7 @@ async def test_a_daemon_notices_and_goes_on_with_what_there_is(
 
 @hurriedly
 async def test_it_is_not_ready_and_decides_nothing_until_everything_is_listed_again(
-    trouble: Try,
+    trouble: StartTrial,
 ) -> None:
     async with trouble(GIVEN) as one:
         one.pod("kept")
@@ -97,7 +97,7 @@ async def test_it_is_not_ready_and_decides_nothing_until_everything_is_listed_ag
 
 
 @hurriedly
-async def test_what_was_bound_after_the_snapshot_is_bound_again(trouble: Try) -> None:
+async def test_what_was_bound_after_the_snapshot_is_bound_again(trouble: StartTrial) -> None:
     """Its binding was answered, and never happened on the server as it is now."""
     async with trouble(GIVEN) as one:
         one.pod("first")
@@ -114,7 +114,7 @@ async def test_what_was_bound_after_the_snapshot_is_bound_again(trouble: Try) ->
 
 
 @hurriedly
-async def test_a_server_beneath_which_etcd_is_restored_is_found_out(trouble: Try) -> None:
+async def test_a_server_beneath_which_etcd_is_restored_is_found_out(trouble: StartTrial) -> None:
     """No connection breaks; the watches stay open, and show nothing."""
     async with trouble(GIVEN) as one:
         one.pod("kept")
@@ -133,7 +133,7 @@ async def test_a_server_beneath_which_etcd_is_restored_is_found_out(trouble: Try
 @pytest.mark.parametrize("writes", [0, 200], ids=["still behind", "passed by then"])
 @hurriedly
 async def test_a_daemon_that_was_away_meanwhile_finds_out_at_its_start(
-    trouble: Try, writes: int
+    trouble: StartTrial, writes: int
 ) -> None:
     """Row: phantom pods in State, real ones unseen, ready; a further restart does not list either."""
     async with trouble(GIVEN) as one:
@@ -154,7 +154,7 @@ async def test_a_daemon_that_was_away_meanwhile_finds_out_at_its_start(
 
 
 @hurriedly
-async def test_a_gap_outlives_the_daemon_that_found_it(trouble: Try) -> None:
+async def test_a_gap_outlives_the_daemon_that_found_it(trouble: StartTrial) -> None:
     """It ends between the gap and the list: the next one lists, too."""
     async with trouble(GIVEN) as one:
         snapshot = one.server.api.snapshot()
@@ -176,7 +176,9 @@ async def test_a_gap_outlives_the_daemon_that_found_it(trouble: Try) -> None:
 
 
 @hurriedly
-async def test_what_no_watch_and_no_sample_shows_is_found_by_the_full_list(trouble: Try) -> None:
+async def test_what_no_watch_and_no_sample_shows_is_found_by_the_full_list(
+    trouble: StartTrial,
+) -> None:
     """Someone writes past the API server's watch cache: an object is otherwise, and nothing tells of it."""
     async with trouble(GIVEN) as one:
         one.pod("kept")

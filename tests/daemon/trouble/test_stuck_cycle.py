@@ -19,7 +19,7 @@ from daemon.deciding_thread import LATE_SECONDS, STUCK_SECONDS, StuckCycleError
 from daemon.settings import Settings, Supervision
 from engine.engine import Engine
 from projections.state import State
-from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
+from tests.daemon.trouble.rig import MERGE, Given, StartTrial, Trial
 from tests.storm.over_http.hurry import hurriedly
 
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases/muster"
@@ -111,7 +111,7 @@ class Probe:
 @pytest.mark.parametrize("gate", ["cycle"], indirect=True)
 @hurriedly
 async def test_the_lease_is_renewed_and_probes_are_answered_during_a_stuck_cycle(
-    trouble: Try, gate: Gate
+    trouble: StartTrial, gate: Gate
 ) -> None:
     async with trouble(GIVEN) as one, probed(one) as probe:
         await stick(one, gate)
@@ -140,7 +140,7 @@ async def test_the_lease_is_renewed_and_probes_are_answered_during_a_stuck_cycle
 @pytest.mark.parametrize("gate", ["observe_in_parts"], indirect=True)
 @hurriedly
 async def test_the_lease_is_renewed_and_probes_are_answered_during_a_long_intake(
-    trouble: Try, gate: Gate
+    trouble: StartTrial, gate: Gate
 ) -> None:
     async with trouble(GIVEN) as one, probed(one) as probe:
         await stick(one, gate)
@@ -155,7 +155,7 @@ async def test_the_lease_is_renewed_and_probes_are_answered_during_a_long_intake
 
 @pytest.mark.parametrize("gate", ["cycle"], indirect=True)
 @hurriedly
-async def test_metrics_do_not_read_state_during_a_cycle(trouble: Try, gate: Gate) -> None:
+async def test_metrics_do_not_read_state_during_a_cycle(trouble: StartTrial, gate: Gate) -> None:
     async with trouble(GIVEN) as one, probed(one) as probe:
         sources = one.operation.metrics.sources
         await one.until(lambda: one.operation.health.is_ready)
@@ -191,7 +191,7 @@ def figure(text: str, name: str) -> float:
 
 @hurriedly
 async def test_a_lead_that_is_lost_during_a_cycle_leaves_nothing_of_it_in_the_log(
-    trouble: Try, gate: Gate
+    trouble: StartTrial, gate: Gate
 ) -> None:
     async with trouble(GIVEN) as one:
         records = await stick(one, gate)
@@ -210,7 +210,7 @@ async def test_a_lead_that_is_lost_during_a_cycle_leaves_nothing_of_it_in_the_lo
 
 @hurriedly
 async def test_a_daemon_leaves_within_its_grace_during_a_stuck_cycle(
-    trouble: Try, gate: Gate
+    trouble: StartTrial, gate: Gate
 ) -> None:
     found: list[tuple[Trial, int, float]] = []
 
@@ -230,7 +230,9 @@ async def test_a_daemon_leaves_within_its_grace_during_a_stuck_cycle(
 
 
 @hurriedly
-async def test_a_cycle_that_ends_within_the_grace_is_recorded(trouble: Try, gate: Gate) -> None:
+async def test_a_cycle_that_ends_within_the_grace_is_recorded(
+    trouble: StartTrial, gate: Gate
+) -> None:
     async with trouble(GIVEN) as one:
         records = await stick(one, gate)
         asyncio.get_running_loop().call_later(10, gate.open)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daemon.cli import demo
-from tests.daemon.cli.given import documents, muster, scenario
+from tests.daemon.cli.builders import documents, muster, scenario
 
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 120s\n"
 

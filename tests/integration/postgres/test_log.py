@@ -11,9 +11,9 @@ from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from events.errors import FencedError, LogUnavailableError, UsageError
+from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.contract import entries, filled
-from tests.daemon.log.door import Door
-from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.raw_database import RawDatabase
 from tests.daemon.log.sql_contract import SqlLogContract, Trouble
 from tests.integration.postgres.conftest import execute
 from tests.integration.postgres.proxy import Proxy
@@ -21,8 +21,8 @@ from tests.integration.postgres.server import Server
 
 
 @pytest.fixture
-def door(url: str) -> Door:
-    return Door(url.replace("postgresql://", "postgresql+asyncpg://"))
+def raw_database(url: str) -> RawDatabase:
+    return RawDatabase(url.replace("postgresql://", "postgresql+asyncpg://"))
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ async def test_two_writers_of_one_epoch_never_both_append(log: Log, url: str) ->
     await second.close()
 
 
-async def test_the_tables_cannot_be_emptied(log: Log, door: Door) -> None:
+async def test_the_tables_cannot_be_emptied(log: Log, raw_database: RawDatabase) -> None:
     with pytest.raises(DBAPIError, match="log is append only"):
-        await door.run("TRUNCATE log")
+        await raw_database.run("TRUNCATE log")
 
 
 async def test_a_commit_whose_answer_the_network_lost_is_found(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from daemon.log.opening import open_log
 from daemon.log.store import Asked, SqlLog
-from tests.daemon.cli.given import muster, scenario
+from tests.daemon.cli.builders import muster, scenario
 from tests.test_documents import DEMO, questions
 
 

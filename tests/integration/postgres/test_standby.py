@@ -25,7 +25,7 @@ from engine.engine import Engine
 from events.errors import ClusterError
 from events.record import Head
 from simulator.scenario import Scenario, parse_scenario
-from tests.daemon.cli.given import muster
+from tests.daemon.cli.builders import muster
 from tests.daemon.log.contract import entries
 from tests.daemon.standing_by import follower, following, must_equal_a_cold_fold, until, write
 from tests.integration.postgres.conftest import execute

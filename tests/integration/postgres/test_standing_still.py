@@ -13,8 +13,8 @@ from daemon.log.verify import verify
 from daemon.notifying_log import LATE_SECONDS, NotifyingLog
 from events.errors import LogUnavailableError
 from events.record import Record
+from tests.daemon.log.builders import batch, pod
 from tests.daemon.log.contract import entries
-from tests.daemon.log.given import batch, pod
 from tests.daemon.standing_by import follower, following, until
 from tests.integration.postgres.conftest import execute
 from tests.integration.postgres.server import Server

@@ -10,7 +10,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
-from tests.scheduling.given import Told, raw
+from tests.scheduling.builders import EngineHarness, raw
 
 GPU, SLICE, NPU = "nvidia.com/gpu", "nvidia.com/mig-1g", "huawei.com/npu"
 QUOTA = '{"A": 4, "A/mig-1g-mixed": 4, "910B": 4, "H800": 4}'
@@ -44,20 +44,20 @@ def queue(quota: str) -> bytes:
     return raw("Queue", "default", metadata={"annotations": {"volcano.sh/card.quota": quota}})
 
 
-def begun(*pods: bytes, quota: str = QUOTA) -> Told:
+def begun(*pods: bytes, quota: str = QUOTA) -> EngineHarness:
     """Two nodes, a queue, and these pods."""
-    told = Told()
-    told.show_all("Node", machine("n1"), npus())
-    told.show_all("Queue", queue(quota))
-    told.show_all("Pod", *pods)
-    told.show_the_rest()
-    told.cycle()
-    return told
+    harness = EngineHarness()
+    harness.show_all("Node", machine("n1"), npus())
+    harness.show_all("Queue", queue(quota))
+    harness.show_all("Pod", *pods)
+    harness.show_the_rest()
+    harness.cycle()
+    return harness
 
 
-def said(told: Told) -> list[str]:
+def said(harness: EngineHarness) -> list[str]:
     """What was decided since this was last asked: who was bound, refused or faulted, and why."""
-    records, told.records = told.records, []
+    records, harness.records = harness.records, []
     found: list[str] = []
     for event in map(event_of, records):
         match event:
@@ -111,63 +111,65 @@ NOT_H200: dict[str, object] = {"nodeSelector": {"nvidia.com/gpu.product": "H200"
     ],
 )
 def test_an_unschedulable_pod_is_reported_once_and_bound_when_it_fits(bad: Bad) -> None:
-    told = begun(user("bad", bad.card, bad.requests, **bad.spec), user("good", "A", GOOD))
-    assert said(told) == [f"bad: {bad.code}", "good: bound"]
-    told.see(ObjectSeen(user("late", "A", GOOD)), ObjectSeen(machine("n3", "B")))
-    told.cycle()
-    assert said(told) == ["late: bound"]
-    assert told.state.cluster.queues["default"].allocated == {"A": 2}
-    told.see(ObjectSeen(user("bad", "A", GOOD)))
-    told.cycle()
-    assert said(told) == ["bad: bound"]
+    harness = begun(user("bad", bad.card, bad.requests, **bad.spec), user("good", "A", GOOD))
+    assert said(harness) == [f"bad: {bad.code}", "good: bound"]
+    harness.see(ObjectSeen(user("late", "A", GOOD)), ObjectSeen(machine("n3", "B")))
+    harness.cycle()
+    assert said(harness) == ["late: bound"]
+    assert harness.state.cluster.queues["default"].allocated == {"A": 2}
+    harness.see(ObjectSeen(user("bad", "A", GOOD)))
+    harness.cycle()
+    assert said(harness) == ["bad: bound"]
 
 
 def test_an_invalid_card_quota_is_reported_each_time_it_becomes_invalid() -> None:
-    told = begun(user("there", "A", GOOD))
-    assert said(told) == ["there: bound"]
+    harness = begun(user("there", "A", GOOD))
+    assert said(harness) == ["there: bound"]
     for number in range(2):
-        told.see(ObjectSeen(queue('{"A": 4')), ObjectSeen(user(f"new{number}", "A", GOOD)))
-        told.cycle()
-        assert said(told) == [f"new{number}: InsufficientScalarQuota", "queue: InvalidCardQuota"]
-        told.see(ObjectSeen(machine(f"m{number}")))
-        told.cycle()
-        assert said(told) == [], "neither is told again"
-        told.see(ObjectSeen(queue('{"A": 4, "B": -1}')))
-        told.cycle()
-        assert said(told) == ["queue: InvalidCardQuota"], "it is nonsense for another reason"
-        told.see(ObjectSeen(queue(QUOTA)))
-        told.cycle()
-        assert said(told) == [f"new{number}: bound"]
-    assert told.state.cluster.queues["default"].allocated == {"A": 3}
+        harness.see(ObjectSeen(queue('{"A": 4')), ObjectSeen(user(f"new{number}", "A", GOOD)))
+        harness.cycle()
+        assert said(harness) == [f"new{number}: InsufficientScalarQuota", "queue: InvalidCardQuota"]
+        harness.see(ObjectSeen(machine(f"m{number}")))
+        harness.cycle()
+        assert said(harness) == [], "neither is told again"
+        harness.see(ObjectSeen(queue('{"A": 4, "B": -1}')))
+        harness.cycle()
+        assert said(harness) == ["queue: InvalidCardQuota"], "it is nonsense for another reason"
+        harness.see(ObjectSeen(queue(QUOTA)))
+        harness.cycle()
+        assert said(harness) == [f"new{number}: bound"]
+    assert harness.state.cluster.queues["default"].allocated == {"A": 3}
 
 
 def test_a_quota_below_use_evicts_no_pods_and_is_reported_once() -> None:
-    told = begun(*[user(f"p{one}", "A", GOOD) for one in range(3)])
-    assert said(told) == ["p0: bound", "p1: bound", "p2: bound"]
-    told.see(ObjectSeen(queue('{"A": 1}')), ObjectSeen(user("new", "A", GOOD)))
-    told.cycle()
-    assert said(told) == ["new: InsufficientScalarQuota"]
-    told.see(ObjectSeen(queue('{"A": 2}')))
-    told.cycle()
-    assert said(told) == [], "the reason is the same, with another number"
-    told.see(ObjectSeen(queue('{"A": 4}')))
-    told.cycle()
-    assert said(told) == ["new: bound"]
+    harness = begun(*[user(f"p{one}", "A", GOOD) for one in range(3)])
+    assert said(harness) == ["p0: bound", "p1: bound", "p2: bound"]
+    harness.see(ObjectSeen(queue('{"A": 1}')), ObjectSeen(user("new", "A", GOOD)))
+    harness.cycle()
+    assert said(harness) == ["new: InsufficientScalarQuota"]
+    harness.see(ObjectSeen(queue('{"A": 2}')))
+    harness.cycle()
+    assert said(harness) == [], "the reason is the same, with another number"
+    harness.see(ObjectSeen(queue('{"A": 4}')))
+    harness.cycle()
+    assert said(harness) == ["new: bound"]
 
 
 def test_a_negative_capability_is_reported_and_counts_as_zero() -> None:
-    told = begun(user("p", "A", GOOD))
-    assert said(told) == ["p: bound"]
-    told.see(ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))
-    told.cycle()
-    assert said(told) == ["queue: InvalidQuantity"]
-    facts = told.state.cluster.queues["default"].facts
+    harness = begun(user("p", "A", GOOD))
+    assert said(harness) == ["p: bound"]
+    harness.see(ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))
+    harness.cycle()
+    assert said(harness) == ["queue: InvalidQuantity"]
+    facts = harness.state.cluster.queues["default"].facts
     assert facts is not None
     assert facts.capability == {"cpu": 0}
 
 
 def test_a_group_that_needs_less_than_none_is_refused() -> None:
-    told = begun()
-    told.see(ObjectSeen(raw("PodGroup", "g", spec={"minMember": 1, "minResources": {GPU: "-1"}})))
-    told.cycle()
-    assert said(told) == ["default/g: InvalidPodGroup"]
+    harness = begun()
+    harness.see(
+        ObjectSeen(raw("PodGroup", "g", spec={"minMember": 1, "minResources": {GPU: "-1"}}))
+    )
+    harness.cycle()
+    assert said(harness) == ["default/g: InvalidPodGroup"]

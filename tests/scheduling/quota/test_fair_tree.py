@@ -12,7 +12,7 @@ from engine.engine import Engine
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueHeap, QueueSortKey
-from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
+from tests.scheduling.builders import SECOND, EngineHarness, gone, node, pod, raw
 
 QUEUE = "scheduling.volcano.sh/queue-name"
 POLICY: dict[str, object] = {
@@ -39,9 +39,9 @@ def _pod(name: str, of: str, cpu: int, memory: int, on: str = "") -> bytes:
     return pod(name, on=on, phase=phase, metadata=meta, spec=spec)
 
 
-def keys(tree: FairTree, told: Told) -> dict[str, object]:
+def keys(tree: FairTree, harness: EngineHarness) -> dict[str, object]:
     """The place of each queue that has pod groups."""
-    queues = told.state.cluster.queues
+    queues = harness.state.cluster.queues
     return {name: tree.key(one) for name, one in sorted(queues.items()) if one.groups}
 
 
@@ -58,23 +58,23 @@ moves = st.tuples(
 def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
     steps: list[tuple[int, str, int, str]],
 ) -> None:
-    told = Told(policy=POLICY)
-    told.show_all("Node", node("n1", cpu=4))
-    told.show_all(
+    harness = EngineHarness(policy=POLICY)
+    harness.show_all("Node", node("n1", cpu=4))
+    harness.show_all(
         "Queue",
         *[queue(name, way, "1/2/3"[: 2 * way.count("/") + 1]) for name, way in BRANCHES.items()],
     )
-    told.show_the_rest()
-    told.cycle()
-    tree, cluster = FairTree(told.state.cluster), told.state.cluster
+    harness.show_the_rest()
+    harness.cycle()
+    tree, cluster = FairTree(harness.state.cluster), harness.state.cluster
     for index, name, size, what in steps:
         on = "n1" if what == "runs" else ""
         shown = _pod(f"p{index}", name, size * 700, size * 100, on)
-        told.see(gone(shown) if what == "goes" else ObjectSeen(shown))
+        harness.see(gone(shown) if what == "goes" else ObjectSeen(shown))
         tree.refresh()
         fresh = FairTree(cluster)
         fresh.refresh()
-        assert keys(tree, told) == keys(fresh, told)
+        assert keys(tree, harness) == keys(fresh, harness)
         names = [one for one in cluster.queues if cluster.queues[one].groups]
         turns = QueueHeap(cluster, names, tree)
         by_key = [QueueSortKey(cluster, cluster.queues[one], fresh) for one in names]
@@ -82,21 +82,21 @@ def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
 
 
 def test_a_trial_leaves_no_trace() -> None:
-    told = Told(policy=POLICY)
-    told.show_all("Node", node("n1", cpu=4))
-    told.show_all("Queue", *[queue(name, way) for name, way in BRANCHES.items()])
-    told.show_all("Pod", *[_pod(f"p{i}", name, 500, 100) for i, name in enumerate(BRANCHES)])
-    told.show_the_rest()
-    told.cycle()
-    tree = FairTree(told.state.cluster)
+    harness = EngineHarness(policy=POLICY)
+    harness.show_all("Node", node("n1", cpu=4))
+    harness.show_all("Queue", *[queue(name, way) for name, way in BRANCHES.items()])
+    harness.show_all("Pod", *[_pod(f"p{i}", name, 500, 100) for i, name in enumerate(BRANCHES)])
+    harness.show_the_rest()
+    harness.cycle()
+    tree = FairTree(harness.state.cluster)
     tree.refresh()
-    before = keys(tree, told)
-    assert tree.changed_since(told, []) == {}
-    for key in told.state.cluster.groups:
+    before = keys(tree, harness)
+    assert tree.changed_since(harness, []) == {}
+    for key in harness.state.cluster.groups:
         tree.assume({key: {"cpu": 4000}})
-    assert keys(tree, told) != before
+    assert keys(tree, harness) != before
     tree.discard_assumptions()
-    assert keys(tree, told) == before
+    assert keys(tree, harness) == before
 
 
 def alike(count: int, of: Callable[[int], str]) -> list[bytes]:
@@ -129,7 +129,7 @@ def calls_for(shape: str, plugin: str, count: int) -> int:
         **POLICY,
         "tiers": [{"plugins": [{"name": plugin, "enableHierarchy": True}, {"name": "predicates"}]}],
     }
-    engine = Told(policy=policy).engine
+    engine = EngineHarness(policy=policy).engine
     pods = alike(count, lambda i: f"q{i}" if by_index else "q0")
     shown: list[WatchMessage] = []
     for kind, raws in (("Node", [node("n1", cpu=64)]), ("Queue", queues), ("Pod", pods)):

@@ -2,7 +2,7 @@
 
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
-from tests.scheduling.given import Told, gone, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 LABELS = {"example.com/card.product": "X"}
 IN_GROUP: JsonObject = {
@@ -27,15 +27,15 @@ def queue(name: str) -> bytes:
 
 
 def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() -> None:
-    told = Told()
-    told.show_all("Node", node("n1", cpu=8, labels=LABELS))
-    told.show_all("Queue", queue("default"))
-    told.show_all("PodGroup", group())
-    told.show_the_rest()
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1", cpu=8, labels=LABELS))
+    harness.show_all("Queue", queue("default"))
+    harness.show_all("PodGroup", group())
+    harness.show_the_rest()
     too_large = pod("p", cards=9, metadata=IN_GROUP)
-    told.see(ObjectSeen(too_large))
-    told.cycle()
-    assert told.state.cluster.groups["default/g"].refusals["allocate"].never_fits
-    assert told.state.cluster.queues["default"].inqueue == {}
-    told.see(gone(too_large))
-    assert told.state.cluster.queues["default"].inqueue == {"cpu": 1000, "X": 9}
+    harness.see(ObjectSeen(too_large))
+    harness.cycle()
+    assert harness.state.cluster.groups["default/g"].refusals["allocate"].never_fits
+    assert harness.state.cluster.queues["default"].inqueue == {}
+    harness.see(gone(too_large))
+    assert harness.state.cluster.queues["default"].inqueue == {"cpu": 1000, "X": 9}

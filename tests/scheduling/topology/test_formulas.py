@@ -9,8 +9,8 @@ from scheduling.plugins.network_topology_aware import NetworkTopologyAware, Topo
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
 from scheduling.topology.node_scope import ProximityScore, TierDecay
-from tests.scheduling.given import pod
-from tests.scheduling.topology.given import see, session_of, two_racks
+from tests.scheduling.builders import pod
+from tests.scheduling.topology.builders import see, session_of, two_racks
 
 CPU = (("cpu", 1),)
 

@@ -10,9 +10,9 @@ from projections.views.now import topology_rows
 from replay.why_waiting import waiting
 from scheduling.requeue import is_cycle_due
 from tests.scenarios.play import HERE, name_of, play, scenario_of
-from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.builders import EngineHarness, gone, node, raw
 from tests.scheduling.test_explain import explained
-from tests.scheduling.topology.given import (
+from tests.scheduling.topology.builders import (
     group,
     hyper_node,
     member,
@@ -30,73 +30,73 @@ def _body(path: Path) -> str:
     return path.read_text(encoding="utf-8").partition("\n")[2]
 
 
-def _faults(told: Told) -> list[str]:
-    return [one for one in told.kinds() if one.startswith("config_invalid")]
+def _faults(harness: EngineHarness) -> list[str]:
+    return [one for one in harness.kinds() if one.startswith("config_invalid")]
 
 
 def test_an_invalid_hypernode_is_reported_once_per_change() -> None:
-    told = two_racks()
-    told.cycle()
-    assert _faults(told) == []
-    see(told, hyper_node("t", 2, children=("a",)))
-    told.cycle()
-    assert _faults(told) == ["config_invalid HyperNode//a"]
-    see(told, hyper_node("t", 3, children=("a",)))
-    told.cycle()
-    assert _faults(told) == []
-    told.see(gone(hyper_node("t", 2)))
-    told.cycle()
-    see(told, hyper_node("t", 2, children=("a",)))
-    told.cycle()
-    assert _faults(told) == ["config_invalid HyperNode//a"]
+    harness = two_racks()
+    harness.cycle()
+    assert _faults(harness) == []
+    see(harness, hyper_node("t", 2, children=("a",)))
+    harness.cycle()
+    assert _faults(harness) == ["config_invalid HyperNode//a"]
+    see(harness, hyper_node("t", 3, children=("a",)))
+    harness.cycle()
+    assert _faults(harness) == []
+    harness.see(gone(hyper_node("t", 2)))
+    harness.cycle()
+    see(harness, hyper_node("t", 2, children=("a",)))
+    harness.cycle()
+    assert _faults(harness) == ["config_invalid HyperNode//a"]
 
 
 @pytest.mark.parametrize(
     "spec", [{"tier": "low"}, {"tier": 1, "members": 7}, {"members": [{"type": 1}]}]
 )
 def test_a_hypernode_that_cannot_be_read_has_no_members(spec: dict[str, object]) -> None:
-    told = two_racks()
-    see(told, raw("HyperNode", "a", spec=spec))
-    told.cycle()
-    assert _faults(told) == ["config_invalid HyperNode//a"]
-    assert told.state.cluster.nodes.hyper_tree.above("a1") == []
+    harness = two_racks()
+    see(harness, raw("HyperNode", "a", spec=spec))
+    harness.cycle()
+    assert _faults(harness) == ["config_invalid HyperNode//a"]
+    assert harness.state.cluster.nodes.hyper_tree.above("a1") == []
 
 
 def test_a_gang_that_is_bound_because_of_a_hypernode_says_so() -> None:
-    told = two_racks(cpu=1)
-    see(told, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
-    see(told, *(member(f"g-{at}", "g") for at in range(3)))
-    told.cycle()
-    see(told, hyper_node("a", 1, "a1", "a2", "c"))
-    shown = told.state.position
-    told.cycle()
-    [bound] = [one for one in told.records if one.kind.startswith("gang_bind_decided")]
+    harness = two_racks(cpu=1)
+    see(harness, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
+    see(harness, *(member(f"g-{at}", "g") for at in range(3)))
+    harness.cycle()
+    see(harness, hyper_node("a", 1, "a1", "a2", "c"))
+    shown = harness.state.position
+    harness.cycle()
+    [bound] = [one for one in harness.records if one.kind.startswith("gang_bind_decided")]
     assert bound.cause == shown
 
 
 def test_hypernodes_may_stand_in_each_other_as_deep_as_one_likes() -> None:
-    told = two_racks()
-    see(told, *(hyper_node(f"d{at}", at, children=(f"d{at - 1}",)) for at in range(3, 1050)))
-    see(told, hyper_node("d2", 2, children=("s",)), hyper_node("s", 1, "a1", "b1"))
-    see(told, group("g", 2, {"mode": "hard", "highestTierAllowed": 1000}))
-    see(told, member("g-0", "g"), member("g-1", "g"))
-    told.cycle()
-    assert len(nodes_of(told, "g")) == 2
+    harness = two_racks()
+    see(harness, *(hyper_node(f"d{at}", at, children=(f"d{at - 1}",)) for at in range(3, 1050)))
+    see(harness, hyper_node("d2", 2, children=("s",)), hyper_node("s", 1, "a1", "b1"))
+    see(harness, group("g", 2, {"mode": "hard", "highestTierAllowed": 1000}))
+    see(harness, member("g-0", "g"), member("g-1", "g"))
+    harness.cycle()
+    assert len(nodes_of(harness, "g")) == 2
 
 
 def test_an_irrelevant_hypernode_change_makes_no_cycle_due() -> None:
-    told = two_racks()
-    see(told, group("g", 1), member("g-1", "g"))
-    told.cycle()
-    told.cycle()
-    see(told, hyper_node("t", 1, "c"))
-    assert not is_cycle_due(told.state, told.now_ns)
+    harness = two_racks()
+    see(harness, group("g", 1), member("g-1", "g"))
+    harness.cycle()
+    harness.cycle()
+    see(harness, hyper_node("t", 1, "c"))
+    assert not is_cycle_due(harness.state, harness.now_ns)
 
 
 def test_the_view_names_the_domains_of_a_node_the_closest_first() -> None:
-    told = two_racks()
-    see(told, node("d", labels={"example.com/hypernode": "by-label"}))
-    cluster = told.state.cluster
+    harness = two_racks()
+    see(harness, node("d", labels={"example.com/hypernode": "by-label"}))
+    cluster = harness.state.cluster
     assert [row[4] for row in topology_rows(cluster, "a1")] == ["a,s"]
     assert [row[4] for row in topology_rows(cluster, "d")] == ["by-label"]
     drop_hyper_node(cluster, "s")
@@ -105,11 +105,11 @@ def test_the_view_names_the_domains_of_a_node_the_closest_first() -> None:
 
 
 def test_why_names_the_domain_that_comes_nearest_and_what_it_lacks() -> None:
-    told = two_racks(cpu=1)
-    see(told, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
-    see(told, *(member(f"g-{at}", "g") for at in range(3)))
-    told.cycle()
-    found = waiting(session_of(told), told.state.cluster.groups["default/g"])
+    harness = two_racks(cpu=1)
+    see(harness, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
+    see(harness, *(member(f"g-{at}", "g") for at in range(3)))
+    harness.cycle()
+    found = waiting(session_of(harness), harness.state.cluster.groups["default/g"])
     assert found is not None
     texts = {one.level: one.text for one in found.hurdles}
     assert texts["network"] == "its pods are to be within a HyperNode of tier 1 or below"
@@ -120,11 +120,11 @@ def test_why_names_the_domain_that_comes_nearest_and_what_it_lacks() -> None:
 
 
 def test_why_names_what_is_wrong_with_the_tree() -> None:
-    told = two_racks()
-    see(told, hyper_node("t", 2, children=("a",)))
-    see(told, group("g", 1, {"mode": "soft"}), member("g-1", "g"))
-    told.cycle()
-    found = waiting(session_of(told), told.state.cluster.groups["default/g"])
+    harness = two_racks()
+    see(harness, hyper_node("t", 2, children=("a",)))
+    see(harness, group("g", 1, {"mode": "soft"}), member("g-1", "g"))
+    harness.cycle()
+    found = waiting(session_of(harness), harness.state.cluster.groups["default/g"])
     assert found is not None
     assert found.code == "TopologyNotReady"
     assert not {one.level: one.passed for one in found.hurdles}["network"]

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from events.daemon import DaemonStarted, PolicyChanged
 from events.normalize import JsonObject
-from tests.scheduling.given import SECOND, Told, gone, node
-from tests.scheduling.topology.given import group, hyper_node, member, nodes_of, see
+from tests.scheduling.builders import SECOND, EngineHarness, gone, node
+from tests.scheduling.topology.builders import group, hyper_node, member, nodes_of, see
 
 MOST: int = 3
 """The highest tier of a HyperNode; the whole cluster is one above."""
@@ -164,18 +164,18 @@ SCORED = PolicyChanged(
 """A policy by which domains and nodes are scored by the network."""
 
 
-def _begun(network: Network, *, is_scored: bool) -> Told:
-    told = Told()
+def _begun(network: Network, *, is_scored: bool) -> EngineHarness:
+    harness = EngineHarness()
     if is_scored:
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
-        told.engine.start(started, SCORED, told.engine.head.epoch + 1, told.now_ns)
+        harness.engine.start(started, SCORED, harness.engine.head.epoch + 1, harness.now_ns)
     nodes, found = network.shown()
-    told.show_all("Node", *nodes)
-    told.show_all("HyperNode", *found)
-    told.show_the_rest()
-    return told
+    harness.show_all("Node", *nodes)
+    harness.show_all("HyperNode", *found)
+    harness.show_the_rest()
+    return harness
 
 
 def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
@@ -203,13 +203,13 @@ def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
 def test_nobody_is_placed_farther_away_than_allowed(
     network: Network, asked: list[AGroup], is_scored: bool
 ) -> None:
-    told = _begun(network, is_scored=is_scored)
+    harness = _begun(network, is_scored=is_scored)
     for one in asked:
-        see(told, *one.shown())
+        see(harness, *one.shown())
     for _ in range(3):
-        told.cycle()
+        harness.cycle()
     for one in asked:
-        _judge(network, one, nodes_of(told, one.name))
+        _judge(network, one, nodes_of(harness, one.name))
 
 
 @settings(deadline=None, max_examples=200)
@@ -221,9 +221,9 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     assume(not one.part_size)
     # The rest of a gang could go farther away than its least pods.
     one.least = one.pods
-    told = _begun(network, is_scored=is_scored)
-    see(told, *one.shown())
-    told.cycle()
+    harness = _begun(network, is_scored=is_scored)
+    see(harness, *one.shown())
+    harness.cycle()
     cpus = network.cpus()
     top = _highest(network)
     room = [
@@ -232,10 +232,10 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
         if sum(cpus[name] for name in inside) >= one.pods
     ]
     allowed = [tier for tier in room if not one.is_hard or tier <= one.tier]
-    placed = nodes_of(told, one.name)
+    placed = nodes_of(harness, one.name)
     if not allowed:
         assert not placed
-        assert told.state.cluster.groups[f"default/{one.name}"].refusals
+        assert harness.state.cluster.groups[f"default/{one.name}"].refusals
         return
     assert len(placed) == one.pods
     assert min(_tier_of(network, set(placed.values())), top) <= min(allowed)
@@ -247,23 +247,23 @@ def test_whoever_comes_back_comes_back_to_the_others(
     network: Network, asked: list[AGroup], data: st.DataObject
 ) -> None:
     [one, *_] = asked
-    told = _begun(network, is_scored=data.draw(st.booleans()))
-    see(told, *one.shown())
-    told.cycle()
-    before = nodes_of(told, one.name)
+    harness = _begun(network, is_scored=data.draw(st.booleans()))
+    see(harness, *one.shown())
+    harness.cycle()
+    before = nodes_of(harness, one.name)
     for name, on in before.items():
         labels = {"part": one.part_of(int(name.rpartition("-")[2]))}
-        see(told, member(name, one.name, on=on, phase="Running", labels=labels))
+        see(harness, member(name, one.name, on=on, phase="Running", labels=labels))
     lost = data.draw(st.lists(st.sampled_from(sorted(before)), unique=True)) if before else []
     for name in lost:
-        told.see(gone(member(name, one.name)))
-    told.cycle()
+        harness.see(gone(member(name, one.name)))
+    harness.cycle()
     for name in lost:
         labels = {"part": one.part_of(int(name.rpartition("-")[2]))}
-        see(told, member(name, one.name, labels=labels))
+        see(harness, member(name, one.name, labels=labels))
     for _ in range(len(lost) + 2):
-        told.cycle()
-    placed = nodes_of(told, one.name)
+        harness.cycle()
+    placed = nodes_of(harness, one.name)
     nodes, top = set(placed.values()), _highest(network)
     if placed and one.is_hard and one.tier < top:
         assert _tier_of(network, nodes) <= one.tier
@@ -280,14 +280,14 @@ def test_the_order_in_which_objects_are_shown_decides_nothing(
     nodes, found = network.shown()
     placed = []
     for is_turned in (False, True):
-        told = Told()
+        harness = EngineHarness()
         turn = -1 if is_turned else 1
-        told.show_all("Node", *nodes[::turn])
-        told.show_all("HyperNode", *found[::turn])
+        harness.show_all("Node", *nodes[::turn])
+        harness.show_all("HyperNode", *found[::turn])
         shown = [list(one.shown()) for one in asked]
-        told.show_the_rest()
-        see(told, *(one[0] for one in shown[::turn]))
-        see(told, *(pod for one in shown[::turn] for pod in one[1:][::turn]))
-        told.cycle()
-        placed.append({one.name: nodes_of(told, one.name) for one in asked})
+        harness.show_the_rest()
+        see(harness, *(one[0] for one in shown[::turn]))
+        see(harness, *(pod for one in shown[::turn] for pod in one[1:][::turn]))
+        harness.cycle()
+        placed.append({one.name: nodes_of(harness, one.name) for one in asked})
     assert placed[0] == placed[1]

@@ -4,7 +4,7 @@ from events.normalize import Json, JsonObject
 from simulator.api_server.api import Api
 from simulator.api_server.disruption_controller import COUNT_NS
 from simulator.manifest_fields import list_at, section
-from tests.simulator.api_server.given import (
+from tests.simulator.api_server.builders import (
     BUDGETS,
     MERGE,
     PODS,

@@ -8,7 +8,7 @@ from simulator.api_server.access_control import Rule, User
 from simulator.api_server.api import Api
 from simulator.api_server.http_message import Request, Response
 from simulator.manifest_fields import list_at, section
-from tests.simulator.api_server.given import (
+from tests.simulator.api_server.builders import (
     CONFIG_MAPS,
     EVENTS,
     LEASES,

@@ -4,7 +4,7 @@ import pytest
 
 from events.normalize import JsonObject
 from simulator.manifest_fields import section
-from tests.simulator.api_server.given import (
+from tests.simulator.api_server.builders import (
     PODS,
     QUEUES,
     ask,

@@ -5,7 +5,7 @@ import pytest
 
 from events.normalize import Json, JsonObject
 from simulator.manifest_fields import list_at, section
-from tests.simulator.api_server.given import (
+from tests.simulator.api_server.builders import (
     APPLY,
     CONFIG_MAPS,
     JSON_PATCH,

@@ -6,7 +6,7 @@ import pytest
 from events.normalize import JsonObject
 from simulator.api_server.http_message import Request, Response
 from simulator.manifest_fields import section
-from tests.simulator.api_server.given import (
+from tests.simulator.api_server.builders import (
     MERGE,
     PODS,
     QUEUES,

@@ -10,7 +10,7 @@ from simulator.api_server.api import Api
 from simulator.api_server.http_message import JSON, Request
 from simulator.manifest import Manifest
 from simulator.manifest_fields import name_of, node_of, phase_of, section
-from tests.storm.victim import chance
+from tests.storm.daemon_process import chance
 
 NAMESPACE: Final = "default"
 CORE: Final = "/api/v1"

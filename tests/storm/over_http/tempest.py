@@ -31,11 +31,11 @@ from projections.state import State
 from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults
 from simulator.object_store import Snapshot
 from simulator.scenario import Scenario, parse_scenario
+from tests.storm.daemon_process import chance
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.changes import Changer, node_named, queue_named
 from tests.storm.over_http.hurry import LoopClock
 from tests.storm.over_http.witness import Witness, known
-from tests.storm.victim import chance
 
 NODES: Final = 5
 STRUCK_PER_THOUSAND_MIN: Final = 150

@@ -12,10 +12,10 @@ from daemon.clock import WallClock
 from daemon.cluster.server.simulated_api_server import Listening, running_server
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
+from tests.storm.daemon_process import DaemonProcess, chance
 from tests.storm.judge import decided_in, entries_of, replayed
 from tests.storm.over_http.crowd import Crowd, cluster_of
 from tests.storm.over_http.witness import Witness
-from tests.storm.victim import Victim, chance
 
 SEED = 51
 SECOND_NS = 1_000_000_000
@@ -40,11 +40,11 @@ async def judged(log: str, witness: Witness, pods: int) -> int:
     return len(entries)
 
 
-async def until_nobody_waits(crowd: Crowd, victim: Victim, seconds: float) -> None:
+async def until_nobody_waits(crowd: Crowd, daemon: DaemonProcess, seconds: float) -> None:
     """Until all pods have nodes."""
     async with asyncio.timeout(seconds):
         while crowd.waiting():
-            assert victim.is_alive, victim.told[-2000:]
+            assert daemon.is_alive, daemon.told[-2000:]
             await asyncio.sleep(0.05)
 
 
@@ -65,26 +65,26 @@ async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
     async with running_server(cluster_of(nodes)) as server:
         crowd, witness = Crowd(server.api), Witness(server.api)
         shore = ["--kubeconfig", str(server.kubeconfig(folder / "kubeconfig"))]
-        victim = Victim(folder, log, shore, SETTINGS)
-        await victim.start()
+        daemon = DaemonProcess(folder, log, shore, SETTINGS)
+        await daemon.start()
         try:
             crowd.come(pods)
             began = WallClock().elapsed_ns()
             for index in range(kills):
                 while len(witness.bound) < pods * (index + 1) // (kills + 1):
-                    assert victim.is_alive, victim.told[-2000:]
+                    assert daemon.is_alive, daemon.told[-2000:]
                     await asyncio.sleep(0.05 * chance(SEED, index))
-                await victim.kill()
-                await victim.start()
-            await until_nobody_waits(crowd, victim, seconds=300)
+                await daemon.kill()
+                await daemon.start()
+            await until_nobody_waits(crowd, daemon, seconds=300)
             seconds = (WallClock().elapsed_ns() - began) / SECOND_NS
-            await victim.until_told()
+            await daemon.until_told()
             await until_recorded(log, pods)
-            assert await victim.stop() == 0, victim.told[-2000:]
-            assert "Traceback" not in victim.told
+            assert await daemon.stop() == 0, daemon.told[-2000:]
+            assert "Traceback" not in daemon.told
             await judged(log, witness, pods)
         finally:
-            await victim.kill()
+            await daemon.kill()
     return seconds
 
 
@@ -116,16 +116,16 @@ async def test_a_daemon_without_a_server_says_so_and_leaves_when_asked(tmp_path:
     settings = SETTINGS.replace("leader_elect: false", "log_level: warning").replace(
         "log_level: info\n", ""
     )
-    victim = Victim(tmp_path, log, ["--kubeconfig", str(kubeconfig)], settings)
-    await victim.start()
+    daemon = DaemonProcess(tmp_path, log, ["--kubeconfig", str(kubeconfig)], settings)
+    await daemon.start()
     try:
-        await victim.until_told("the lease was not reached")
+        await daemon.until_told("the lease was not reached")
         async with running_server(scenario, listening=Listening(port=port)) as server:
             crowd = Crowd(server.api)
             crowd.come(4)
-            await until_nobody_waits(crowd, victim, seconds=40)
-        assert await victim.stop() == 0, victim.told[-2000:]
+            await until_nobody_waits(crowd, daemon, seconds=40)
+        assert await daemon.stop() == 0, daemon.told[-2000:]
     finally:
-        await victim.kill()
-    assert "Traceback" not in victim.told
-    assert len(victim.told.splitlines()) < 60, "a line a change, not a line a try"
+        await daemon.kill()
+    assert "Traceback" not in daemon.told
+    assert len(daemon.told.splitlines()) < 60, "a line a change, not a line a try"

@@ -19,10 +19,10 @@ from simulator.manifest_fields import section, text_at
 from simulator.object_store import Change
 from tests.integration.postgres.conftest import execute, started
 from tests.integration.postgres.server import Server
+from tests.storm.daemon_process import DaemonProcess, chance
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.crowd import Crowd, cluster_of
 from tests.storm.over_http.witness import Witness
-from tests.storm.victim import Victim, chance
 
 pytestmark = pytest.mark.postgres
 
@@ -85,12 +85,12 @@ class Pair:
         self.witness = Witness(server.api)
         self.renewals = Renewals(server)
         self.url = url
-        self.daemons: list[Victim] = []
+        self.daemons: list[DaemonProcess] = []
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         for name in ("one", "two"):
             (folder / name).mkdir()
             shore = ["--kubeconfig", str(kubeconfig)]
-            self.daemons.append(Victim(folder / name, url, shore, terms.settings))
+            self.daemons.append(DaemonProcess(folder / name, url, shore, terms.settings))
         self._connection: asyncpg.Connection | None = None
 
     @asynccontextmanager
@@ -110,7 +110,7 @@ class Pair:
             await self._connection.close()
 
     @property
-    def leader(self) -> Victim:
+    def leader(self) -> DaemonProcess:
         """Who holds the lease."""
         return next(one for one in self.daemons if one.pid == self.renewals.pid)
 
@@ -138,7 +138,7 @@ class Pair:
         await self.standing_by(leader)
         return (decided_ns - left_ns) / SECOND_NS
 
-    async def standing_by(self, daemon: Victim) -> None:
+    async def standing_by(self, daemon: DaemonProcess) -> None:
         """Until it could take over: it knows all that the log holds, and since when the lease stands."""
         await daemon.until_told('"event":"the lease changed hands"')
         await daemon.until_told('"reason":"warm"')

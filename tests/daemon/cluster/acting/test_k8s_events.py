@@ -23,7 +23,7 @@ from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import parse_policy
 from projections.refusals import CODES
-from tests.daemon.cluster.acting.given import VOLCANO, cluster
+from tests.daemon.cluster.acting.builders import VOLCANO, cluster
 
 POD = Regarding("Pod", "a-0", "uid-a-0", "default")
 GROUP = Regarding("PodGroup", "a", "uid-a", "default", VOLCANO)

@@ -21,7 +21,7 @@ from events.chain import Draft, seal
 from events.codec import encode
 from events.outcome import PodBound
 from events.record import GENESIS, Record
-from tests.daemon.cluster.acting.given import cluster
+from tests.daemon.cluster.acting.builders import cluster
 from tests.daemon.cluster.acting.scripted import Scripted, Time, pacing, said
 
 CREATE, PATCH = "create events", "patch events"

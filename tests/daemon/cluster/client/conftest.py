@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.daemon.cluster.client.given import Authority
+from tests.daemon.cluster.client.builders import Authority
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from daemon.cluster.client.calls import (
     REVIEW_ACCESS,
 )
 from daemon.cluster.client.errors import ForbiddenError
-from tests.daemon.cluster.client.given import talking
+from tests.daemon.cluster.client.builders import talking
 
 
 class Reviews:

@@ -19,7 +19,13 @@ from daemon.cluster.client.http_client import Client
 from daemon.cluster.client.in_cluster import InCluster
 from daemon.cluster.client.transport import new_session
 from events.errors import SettingsError
-from tests.daemon.cluster.client.given import USER_AGENT, Authority, connected, kubeconfig, served
+from tests.daemon.cluster.client.builders import (
+    USER_AGENT,
+    Authority,
+    connected,
+    kubeconfig,
+    served,
+)
 
 
 class Account:

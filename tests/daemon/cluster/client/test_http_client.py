@@ -29,7 +29,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 from daemon.cluster.client.http_client import call_path
-from tests.daemon.cluster.client.given import USER_AGENT, connected, kubeconfig, served, talking
+from tests.daemon.cluster.client.builders import USER_AGENT, connected, kubeconfig, served, talking
 
 LIST_PODS = LIST["Pod"]
 

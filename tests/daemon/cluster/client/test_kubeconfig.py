@@ -16,7 +16,7 @@ from daemon.cluster.client.finding import source_for
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.client.kubeconfig import Kubeconfig
 from events.errors import SettingsError
-from tests.daemon.cluster.client.given import Authority, Gate, connected, kubeconfig, served
+from tests.daemon.cluster.client.builders import Authority, Gate, connected, kubeconfig, served
 
 HERE = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
 

@@ -26,7 +26,7 @@ from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
 from kubernetes_asyncio.watch import Watch
 
 from daemon.clock import WallClock
-from tests.daemon.cluster.client.given import Handler, served
+from tests.daemon.cluster.client.builders import Handler, served
 
 
 class Always:

@@ -18,7 +18,7 @@ from daemon.cluster.client.errors import (
 )
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.client.transport import keeping_alive
-from tests.daemon.cluster.client.given import connected, kubeconfig, talking, wire
+from tests.daemon.cluster.client.builders import connected, kubeconfig, talking, wire
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

@@ -12,7 +12,7 @@ from daemon.cluster.client import exec_credential
 from daemon.cluster.client import kubeconfig as kubeconfig_module
 from daemon.cluster.client.kubeconfig import Kubeconfig
 from events.errors import MusterError
-from tests.daemon.cluster.client.given import Authority, Gate, connected, kubeconfig, served
+from tests.daemon.cluster.client.builders import Authority, Gate, connected, kubeconfig, served
 
 PLUGIN = """
 import json, os, pathlib, sys

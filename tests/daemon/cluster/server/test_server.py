@@ -23,7 +23,7 @@ from simulator.api_server.faults import (
 )
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
-from tests.simulator.api_server.given import PODS, binding, pod
+from tests.simulator.api_server.builders import PODS, binding, pod
 
 ALL_PODS = "/api/v1/pods"
 NODE = "cluster: [{kind: Node, metadata: {name: n1}, status: {allocatable: {pods: 9}}}]\n"

@@ -23,7 +23,7 @@ from projections.api_resource import Resource
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import Api, line, lost, status
-from tests.daemon.cluster.watching.given import Daemon, running
+from tests.daemon.cluster.watching.builders import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual
 
 SETTLED_SECONDS: Final = 1600

@@ -16,7 +16,7 @@ from projections.kinds.pod import PODS
 from projections.kinds.priority_class import PRIORITY_CLASSES
 from projections.kinds.volcano_queue import QUEUES
 from tests.daemon.cluster.watching.api import BASIC, Api
-from tests.daemon.cluster.watching.given import middling, running
+from tests.daemon.cluster.watching.builders import middling, running
 from tests.daemon.cluster.watching.virtual import virtual
 
 WITH_QUEUES = (NODES, PRIORITY_CLASSES, QUEUES, PODS)

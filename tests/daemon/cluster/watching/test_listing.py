@@ -27,7 +27,7 @@ from projections.kinds.pod import PODS
 from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane.api import Object
 from tests.daemon.cluster.watching.api import Api
-from tests.daemon.cluster.watching.given import middling
+from tests.daemon.cluster.watching.builders import middling
 from tests.daemon.cluster.watching.virtual import virtual
 
 

@@ -33,7 +33,7 @@ from tests.contract.served import Served, on_real, on_simulated
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import node, pod
 from tests.daemon.cluster.watching.api import Follower
-from tests.daemon.cluster.watching.given import since
+from tests.daemon.cluster.watching.builders import since
 
 BOUND_SECONDS: Final = 30.0
 ALL: Final = {one.name for one in WATCHED}

@@ -7,7 +7,7 @@ import pytest
 from events.messages import ListCompleted, ObjectSeen
 from events.watch import WatchClosed, WatchOpened, WatchProgressed
 from tests.daemon.cluster.watching.api import Api, line, lost, status
-from tests.daemon.cluster.watching.given import running
+from tests.daemon.cluster.watching.builders import running
 from tests.daemon.cluster.watching.virtual import virtual
 
 

@@ -12,7 +12,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 from tests.daemon.cluster.watching.api import Api, error, lost
-from tests.daemon.cluster.watching.given import running
+from tests.daemon.cluster.watching.builders import running
 from tests.daemon.cluster.watching.virtual import virtual
 
 

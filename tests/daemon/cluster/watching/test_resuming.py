@@ -7,7 +7,7 @@ from events.messages import ObjectSeen
 from events.watch import WatchOpened
 from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import Api, line, status
-from tests.daemon.cluster.watching.given import running
+from tests.daemon.cluster.watching.builders import running
 from tests.daemon.cluster.watching.virtual import virtual
 
 ALL = {"Node": "100", "PriorityClass": "100", "Pod": "100"}

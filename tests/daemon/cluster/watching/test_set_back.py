@@ -20,7 +20,7 @@ from events.watch import WENT_BACK, WatchClosed, WatchOpened
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import BASIC, Api, lost
-from tests.daemon.cluster.watching.given import Daemon, running
+from tests.daemon.cluster.watching.builders import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual
 
 KINDS = [one.name for one in BASIC]

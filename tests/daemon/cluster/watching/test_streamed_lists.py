@@ -8,7 +8,7 @@ from daemon.cluster.client.errors import ApiError, ForbiddenError, InvalidError
 from events.messages import ListCompleted
 from events.watch import WatchOpened
 from tests.daemon.cluster.watching.api import Api, line, lost
-from tests.daemon.cluster.watching.given import running
+from tests.daemon.cluster.watching.builders import running
 from tests.daemon.cluster.watching.virtual import virtual
 
 

@@ -15,7 +15,7 @@ from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from projections.kinds.priority_class import PRIORITY_CLASSES
 from tests.daemon.cluster.watching.api import Api
-from tests.daemon.cluster.watching.given import middling, running
+from tests.daemon.cluster.watching.builders import middling, running
 from tests.daemon.cluster.watching.virtual import virtual
 
 

@@ -1,4 +1,4 @@
-"""A step, and objects to show it."""
+"""An engine to drive step by step, and objects to show it."""
 
 import msgspec
 from msgspec import Raw
@@ -16,8 +16,8 @@ from projections.state import State
 SECOND = 1_000_000_000
 
 
-class Told:
-    """A step that has begun, and the records that it made since they were last asked for."""
+class EngineHarness:
+    """A started engine, and the records that it made since they were last read."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ def pod(
     more = parts.pop("spec", {})
     assert isinstance(more, dict)
     status: JsonObject = {"phase": phase, **({"reason": reason} if reason else {})}
-    told = parts.pop("status", {})
-    assert isinstance(told, dict)
-    return raw("Pod", name, uid, spec={**spec, **more}, status={**status, **told}, **parts)
+    harness = parts.pop("status", {})
+    assert isinstance(harness, dict)
+    return raw("Pod", name, uid, spec={**spec, **more}, status={**status, **harness}, **parts)
 
 
 def gone(raw: bytes) -> DeletionSeen:

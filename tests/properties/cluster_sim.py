@@ -26,8 +26,8 @@ SECOND = 1_000_000_000
 ROUNDS_MAX = 80
 
 
-class Game:
-    """The cluster; the witness holds every decision to the rules. `evict` answers evictions."""
+class ClusterSim:
+    """The cluster. The witness checks every decision. `evict` answers evictions."""
 
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
         self.api, self.witness, self.engine = Api(), Witness(), Engine(State(), GENESIS)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from events.messages import DeletionSeen, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.snapshot import restore, take
-from tests.scheduling.given import Told, raw
+from tests.scheduling.builders import EngineHarness, raw
 
 SCHEDULERS = st.sampled_from(["", "muster", "volcano", "default-scheduler"])
 
@@ -36,14 +36,14 @@ OBJECTS = st.tuples(
 )
 
 
-def told_of(messages: list[WatchMessage]) -> Told:
+def told_of(messages: list[WatchMessage]) -> EngineHarness:
     """State after these, one by one, with a cycle after each."""
-    told = Told(updates_status=True)
-    told.show_the_rest()
+    harness = EngineHarness(updates_status=True)
+    harness.show_the_rest()
     for one in messages:
-        told.see(one)
-        told.cycle()
-    return told
+        harness.see(one)
+        harness.cycle()
+    return harness
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,20 +54,22 @@ def test_whose_a_group_is_follows_from_what_is_there(
     if 1 not in gone:
         gone = gone - {0}  # What a Job said holds on as long as its group is there.
     shown = [objects[at] for at in data.draw(st.permutations(range(4)))]
-    told = told_of([*map(ObjectSeen, shown), *(DeletionSeen(objects[at]) for at in sorted(gone))])
+    harness = told_of(
+        [*map(ObjectSeen, shown), *(DeletionSeen(objects[at]) for at in sorted(gone))]
+    )
     left = [one for at, one in enumerate(objects) if at not in gone]
     plain = told_of([ObjectSeen(one) for one in left])
     groups = [
         {key: one.is_foreign for key, one in each.state.cluster.groups.items()}
-        for each in (told, plain)
+        for each in (harness, plain)
     ]
     assert groups[0] == groups[1]
-    assert told.state.cluster.foreign_groups.queues == plain.state.cluster.foreign_groups.queues
+    assert harness.state.cluster.foreign_groups.queues == plain.state.cluster.foreign_groups.queues
     for key, is_foreign in groups[0].items():
-        found = told.state.cluster.groups[key]
+        found = harness.state.cluster.groups[key]
         assert not is_foreign or not (
-            found.pods or found.inqueue or told.state.cluster.scheduling_queue.of(found)
+            found.pods or found.inqueue or harness.state.cluster.scheduling_queue.of(found)
         )
-    again = restore(take(told.state))
+    again = restore(take(harness.state))
     again.validate()
     assert {key: one.is_foreign for key, one in again.cluster.groups.items()} == groups[0]

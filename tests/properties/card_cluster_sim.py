@@ -1,7 +1,7 @@
 """Clusters of cards in which jobs come and go, nodes are lost and quotas change, and what must hold at rest.
 
-What holds is counted from the objects of the API server alone, by rules written a second time and as
-plainly as can be: whoever waits could not have been served, and each card in use is paid for once.
+The expected values are computed from the objects of the API server alone, by rules written a second time: a waiting
+group could not have been placed, and each card in use is charged to a quota exactly once.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from events.messages import BindRequest, Rejected, Reply
 from events.normalize import JsonObject
 from projections.pod_groups import WAITING, PodGroup
-from tests.properties.game import SECOND, Game
+from tests.properties.cluster_sim import SECOND, ClusterSim
 from tests.properties.shapes import CARD, GPU, GROUP, QUOTA, SHARE, SHARED, SLICE, SLICED
 
 QUEUES: Final = ("qa", "qb")
@@ -49,7 +49,7 @@ def is_one_tier(policy: bytes) -> bool:
     return policy.decode().endswith(f"{_TIERS[2]}}}")
 
 
-class House(Struct, frozen=True):
+class NodeShape(Struct, frozen=True):
     """A node: its card model, how many it has whole, and in pieces."""
 
     model: str
@@ -85,7 +85,7 @@ class Job(Struct, frozen=True):
         return self.others if self.others and is_odd else self.names
 
 
-class Deed(Struct, frozen=True):
+class Disturbance(Struct, frozen=True):
     """What else happens: `end` of a job, a `node` lost or back, a `quota` changed; `which` of them. Or `refuse`:
     so many bindings come to nothing."""
 
@@ -95,15 +95,15 @@ class Deed(Struct, frozen=True):
 
 
 quotas = st.fixed_dictionaries(dict.fromkeys(CARDS, _counts))
-houses = st.builds(
-    House,
+node_shapes = st.builds(
+    NodeShape,
     st.sampled_from(["A", "A", "B"]),
     st.integers(1, 4),
     st.sampled_from([0, 0, 2, 4]),
     st.sampled_from([0, 0, 2, 4]),
 )
-deeds = st.builds(
-    Deed,
+disturbances = st.builds(
+    Disturbance,
     st.sampled_from(["end", "end", "node", "quota", "quota", "refuse"]),
     st.integers(0, 5),
     quotas,
@@ -126,9 +126,9 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-Day = list[Job | Deed]
+Day = list[Job | Disturbance]
 _days: st.SearchStrategy[list[Day]] = st.lists(
-    st.lists(st.one_of(jobs(), jobs(), deeds), min_size=1, max_size=4), max_size=3
+    st.lists(st.one_of(jobs(), jobs(), disturbances), min_size=1, max_size=4), max_size=3
 )
 
 
@@ -139,47 +139,47 @@ def lives(draw: st.DrawFn) -> list[Day]:
     low = Job("qa", is_high=False, size=4, least=1, names="A", amount=1, states=False)
     less, more = ({"A": count, "B": 4, SLICED: 4, SHARED: 4} for count in (1, 4))
     later: Day = []
-    match draw(st.sampled_from(["", "preempt", "reclaim", "end", "end"])):
+    match draw(st.sampled_from(["", "preempt", "reclaim", "reclaim", "reclaim", "end", "end"])):
         case "preempt":
-            first = [Deed("quota", 0, more), low, *first]
+            first = [Disturbance("quota", 0, more), low, *first]
             later = [structs.replace(low, is_high=True, least=draw(st.integers(1, 2)))]
         case "reclaim":
-            first = [Deed("quota", 0, more), low, *first]
-            later = [Deed("quota", 0, less), Deed("quota", 1, more)]
+            first = [Disturbance("quota", 0, more), low, *first]
+            later = [Disturbance("quota", 0, less), Disturbance("quota", 1, more)]
             later.append(structs.replace(low, queue="qb", size=draw(st.integers(1, 4))))
         case "end":
             one = structs.replace(low, size=1)
             first = [
-                Deed("quota", 0, {**more, "A": 1, "B": 1}),
+                Disturbance("quota", 0, {**more, "A": 1, "B": 1}),
                 one,
                 structs.replace(one, names="B"),
             ]
             waits = structs.replace(one, names=draw(st.sampled_from(["A|B", "B|A", "A"])))
             later = [structs.replace(waits, size=2, others=draw(st.sampled_from(["", "B"])))]
-            return [first, later, [Deed("end", draw(st.integers(0, 1)), more)], *draw(_days)]
+            return [first, later, [Disturbance("end", draw(st.integers(0, 1)), more)], *draw(_days)]
         case _:
             pass
     return [first, later, *draw(_days)]
 
 
-class Town:
-    """A game, and who lives there."""
+class CardClusterSim:
+    """A simulated cluster of cards with nodes, queues with quotas, and jobs."""
 
     def __init__(
-        self, policy: bytes, there: list[House], quota: tuple[dict[str, int], dict[str, int]]
+        self, policy: bytes, there: list[NodeShape], quota: tuple[dict[str, int], dict[str, int]]
     ) -> None:
-        self.game = Game(policy)
-        self.game.bind = self._bind
+        self.sim = ClusterSim(policy)
+        self.sim.bind = self._bind
         self.refuses = 0
         self.refused: dict[str, None] = {}
         """Jobs of which a binding was refused. What is left of such a gang waits; its cards may be taken meanwhile."""
         self.breaks_gangs = not is_one_tier(policy) and b"preempt" in policy
         """A later tier may give away what `gang` in the first would keep."""
-        self.houses = {f"n{index}": house for index, house in enumerate(there)}
+        self.node_shapes = {f"n{index}": shape for index, shape in enumerate(there)}
         self.jobs: dict[str, Job] = {}
         self.quotas = dict(zip(QUEUES, quota, strict=True))
-        self.game.api.put("PriorityClass", "high", {"value": 9})
-        for name in self.houses:
+        self.sim.api.put("PriorityClass", "high", {"value": 9})
+        for name in self.node_shapes:
             self._build(name)
         for name in QUEUES:
             self._grant(name)
@@ -191,7 +191,7 @@ class Town:
                 self.come(one)
             else:
                 self.happen(one)
-        self.game.play()
+        self.sim.play()
 
     def come(self, job: Job) -> None:
         """A job comes."""
@@ -204,7 +204,7 @@ class Town:
         }
         if job.states:
             spec["minResources"] = {GPU: str(job.least * job.amount)}
-        self.game.api.put("PodGroup", name, {"spec": spec, "status": {"phase": "Pending"}})
+        self.sim.api.put("PodGroup", name, {"spec": spec, "status": {"phase": "Pending"}})
         for pod in (f"{name}-{index}" for index in range(job.size)):
             cards = job.names_of(pod)
             requests: JsonObject = {CARDS[cards.partition("|")[0]]: str(job.amount)}
@@ -216,64 +216,62 @@ class Town:
                 "status": {"phase": "Pending"},
             }
             meta: JsonObject = {"annotations": {GROUP: name, CARD: cards}, "labels": {}}
-            self.game.api.put("Pod", pod, body, meta)
+            self.sim.api.put("Pod", pod, body, meta)
 
-    def happen(self, deed: Deed) -> None:
+    def happen(self, disturbance: Disturbance) -> None:
         """Something happens."""
-        api = self.game.api
-        match deed.what:
+        api = self.sim.api
+        match disturbance.what:
             case "end" if self.jobs:
-                name = f"j{deed.which % len(self.jobs)}"
+                name = f"j{disturbance.which % len(self.jobs)}"
                 for pod in [one for one in api.names("Pod") if one.startswith(f"{name}-")]:
                     api.remove("Pod", pod)
                 if name in api.names("PodGroup"):
                     api.remove("PodGroup", name)
             case "node":
-                name = f"n{deed.which % len(self.houses)}"
+                name = f"n{disturbance.which % len(self.node_shapes)}"
                 if name in api.names("Node"):
                     api.remove("Node", name)
                 else:
                     self._build(name)
             case "quota":
-                name = QUEUES[deed.which % len(QUEUES)]
-                self.quotas[name] = deed.quota
+                name = QUEUES[disturbance.which % len(QUEUES)]
+                self.quotas[name] = disturbance.quota
                 self._grant(name)
             case "refuse":
-                self.refuses += deed.which
+                self.refuses += disturbance.which
             case _:
                 pass
 
     def _bind(self, request: BindRequest) -> Reply:
         if not self.refuses:
-            return self.game.api.bind(request)
+            return self.sim.api.bind(request)
         self.refuses -= 1
         self.refused[request.name.partition("-")[0]] = None
         return Rejected("Forbidden", "no")
 
     def _build(self, name: str) -> None:
-        house = self.houses[name]
+        shape = self.node_shapes[name]
         labels: JsonObject = {
-            "nvidia.com/gpu.product": house.model,
+            "nvidia.com/gpu.product": shape.model,
             "nvidia.com/gpu.memory": "8192",
             "nvidia.com/gpu.replicas": "2",
         }
-        amounts = {GPU: house.whole, SLICE: house.slices, SHARE: house.shares}
+        amounts = {GPU: shape.whole, SLICE: shape.slices, SHARE: shape.shares}
         allocatable: JsonObject = {"cpu": "64", "memory": "64Gi", "pods": "110"}
         allocatable |= {resource: str(count) for resource, count in amounts.items()}
-        self.game.api.put(
-            "Node", name, {"status": {"allocatable": allocatable}}, {"labels": labels}
-        )
+        self.sim.api.put("Node", name, {"status": {"allocatable": allocatable}}, {"labels": labels})
 
     def _grant(self, name: str) -> None:
         annotation = msgspec.json.encode(self.quotas[name]).decode()
-        self.game.api.put("Queue", name, {"spec": {}}, {"annotations": {QUOTA: annotation}})
+        self.sim.api.put("Queue", name, {"spec": {}}, {"annotations": {QUOTA: annotation}})
 
     # What holds at rest
 
     def judge(self) -> None:
         """Hold the cluster, which is at rest, to the rules."""
-        engine = self.game.engine
-        assert engine.cycle(self.game.now_ns + 1000 * SECOND) is None, "it is not left alone"
+        engine = self.sim.engine
+        assert engine.cycle(self.sim.now_ns + 1000 * SECOND) is None, "it is not left alone"
         in_use = self._in_use()
         self._each_card_is_paid_for_once(in_use)
         for name, job in self.jobs.items():
@@ -288,10 +286,10 @@ class Town:
 
     def _placed(self) -> Iterator[tuple[str, str, Job, str]]:
         """Every pod that has a node: its name, the node, its job, and the card that it has there."""
-        for name in self.game.api.names("Pod"):
-            node = str(self.game.api.section("Pod", name, "spec").get("nodeName") or "")
+        for name in self.sim.api.names("Pod"):
+            node = str(self.sim.api.section("Pod", name, "spec").get("nodeName") or "")
             if node:
-                job, model = self.jobs[name.partition("-")[0]], self.houses[node].model
+                job, model = self.jobs[name.partition("-")[0]], self.node_shapes[node].model
                 names = job.names_of(name).split("|")
                 yield name, node, job, next(one for one in names if one.partition("/")[0] == model)
 
@@ -308,27 +306,29 @@ class Town:
         for _, _, job, card in self._placed():
             paid[job.queue][card] = paid[job.queue].get(card, 0) + job.amount
         for name in QUEUES:
-            kept = self.game.engine.state.cluster.queues[name].allocated
+            kept = self.sim.engine.state.cluster.queues[name].allocated
             assert kept == paid[name], f"queue {name}: kept {kept}, in use {paid[name]}"
         for node, there in in_use.items():
             for card, count in there.items():
-                has = self.houses[node].cards.get(card, 0)
+                has = self.node_shapes[node].cards.get(card, 0)
                 assert count <= has, f"{node}: {count} of {has} {card} are in use"
 
     def _left(self, queue: str) -> dict[str, int]:
         """What is left of a queue's quotas."""
-        used = self.game.engine.state.cluster.queues[queue].allocated
+        used = self.sim.engine.state.cluster.queues[queue].allocated
         return {card: max(0, of - used.get(card, 0)) for card, of in self.quotas[queue].items()}
 
     def _listed(self, names: str) -> list[str]:
         """The cards of a choice: those that are there, if any is."""
-        there = {card for name in self.game.api.names("Node") for card in self.houses[name].cards}
+        there = {
+            card for name in self.sim.api.names("Node") for card in self.node_shapes[name].cards
+        }
         listed = names.split("|")
         return [name for name in listed if name in there] or listed
 
     def _is_admitted(self, group: PodGroup, job: Job) -> bool:
         """Whether a group is let in; who is not could not be."""
-        cluster = self.game.engine.state.cluster
+        cluster = self.sim.engine.state.cluster
         if group.phase != WAITING or "enqueue" not in cluster.policy.actions:
             return True
         assert job.states, f"{group.key} says nothing of what it needs and is kept out"
@@ -353,8 +353,8 @@ class Town:
         """How many more pods that name these cards could be served."""
         left, could = self._left(job.queue), 0
         for name in self._listed(names):
-            for node in self.game.api.names("Node"):
-                free = self.houses[node].cards.get(name, 0) - in_use.get(node, {}).get(name, 0)
+            for node in self.sim.api.names("Node"):
+                free = self.node_shapes[node].cards.get(name, 0) - in_use.get(node, {}).get(name, 0)
                 here = min(max(0, free) // job.amount, left[name] // job.amount)
                 left[name] -= here * job.amount
                 could += here

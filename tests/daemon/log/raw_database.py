@@ -1,4 +1,4 @@
-"""Another way into a database than through the log: for what must not happen, and for looking."""
+"""Access to the database of a log by SQL, past the log: to damage it, and to read it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ _TRIGGERS = (
 )
 
 
-class Door:
+class RawDatabase:
     """SQL on the database behind a log."""
 
     def __init__(self, url: str) -> None:

@@ -7,7 +7,7 @@ from events.messages import DeletionSeen, ObjectSeen, PodGroupPhaseRequest, Queu
 from events.normalize import JsonObject
 from projections.foreign_pod_groups import schedulers_of
 from projections.snapshot import restore, take
-from tests.scheduling.given import Told, node, raw
+from tests.scheduling.builders import EngineHarness, node, raw
 
 OWNER: JsonObject = {
     "ownerReferences": [{"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}]
@@ -35,21 +35,21 @@ def named(scheduler: str, name: str = "p", on: str = "") -> bytes:
     return raw("Pod", name, metadata={"annotations": annotations}, spec=spec)
 
 
-def told() -> Told:
+def harness() -> EngineHarness:
     """A node and a queue, and everything listed."""
-    told = Told(updates_status=True)
-    told.show_all("Node", node("n1"))
-    told.show_all("Queue", raw("Queue", "q1", spec={}, status={"allocated": {"cpu": "7"}}))
-    told.show_the_rest()
-    told.cycle()
-    return told
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1"))
+    harness.show_all("Queue", raw("Queue", "q1", spec={}, status={"allocated": {"cpu": "7"}}))
+    harness.show_the_rest()
+    harness.cycle()
+    return harness
 
 
-def is_left_alone(told: Told) -> bool:
+def is_left_alone(harness: EngineHarness) -> bool:
     """Whether the pod group is foreign: it is not queued, and it and its queue get no status."""
-    cluster = told.state.cluster
+    cluster = harness.state.cluster
     found = cluster.groups["default/g"]
-    asked = [*bindings_and_evictions(told.state), *StatusUpdates(told.state).requests()]
+    asked = [*bindings_and_evictions(harness.state), *StatusUpdates(harness.state).requests()]
     told_of = [
         one.name for one in asked if isinstance(one, PodGroupPhaseRequest | QueueStatusRequest)
     ]
@@ -60,7 +60,7 @@ def is_left_alone(told: Told) -> bool:
 
 
 def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_phase() -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
     assert is_left_alone(told_)
@@ -74,7 +74,7 @@ def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_pha
 
 
 def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(group()), ObjectSeen(job("volcano")))
     told_.cycle()
     assert is_left_alone(told_)
@@ -84,7 +84,7 @@ def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -
     "one", [job("muster"), job("volcano", "muster", "volcano"), job(""), job("default-scheduler")]
 )
 def test_a_pod_group_whose_job_names_this_scheduler_or_none_is_admitted(one: bytes) -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(one), ObjectSeen(group()))
     told_.cycle()
     assert not is_left_alone(told_)
@@ -92,7 +92,7 @@ def test_a_pod_group_whose_job_names_this_scheduler_or_none_is_admitted(one: byt
 
 
 def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(named("volcano")), ObjectSeen(group(owned=False)))
     assert is_left_alone(told_)
     told_.see(ObjectSeen(named("muster", "ours")))
@@ -105,7 +105,7 @@ def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
 
 
 def test_a_queue_used_by_another_scheduler_gets_no_status() -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
     assert [
@@ -121,7 +121,7 @@ def test_a_queue_used_by_another_scheduler_gets_no_status() -> None:
 
 def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes_too() -> None:
     """The collector takes the group some time after its owner."""
-    told_ = told()
+    told_ = harness()
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
     told_.see(DeletionSeen(job("volcano")))
@@ -142,7 +142,7 @@ def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes
 
 
 def test_a_snapshot_keeps_whose_groups_are() -> None:
-    told_ = told()
+    told_ = harness()
     told_.see(
         ObjectSeen(job("volcano")), ObjectSeen(group()), ObjectSeen(named("volcano", on="n1"))
     )

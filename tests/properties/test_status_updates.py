@@ -20,7 +20,7 @@ from events.messages import (
 )
 from events.normalize import JsonObject
 from scheduling.conditions import condition_of
-from tests.scheduling.given import Told, gone, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 ROUNDS_MAX = 12
 GROUPED: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
@@ -37,7 +37,7 @@ class Server:
         self.conditions: dict[str, list[JsonObject]] = {}
         self.status: JsonObject = {}
         self.queue: JsonObject = {}
-        self.told = Told(updates_status=True)
+        self.told = EngineHarness(updates_status=True)
         self.told.show_all("Node", node("n1", cpu=cpus))
         self.told.show_all("Queue", raw("Queue", "default", spec={}))
         self.told.show_all("PodGroup", self.group())
@@ -48,8 +48,10 @@ class Server:
 
     def pod(self, name: str) -> bytes:
         phase, is_placed = self.pods[name]
-        told: JsonObject = {"conditions": list(self.conditions.get(name, []))}
-        return pod(name, phase=phase, on="n1" if is_placed else "", metadata=GROUPED, status=told)
+        harness: JsonObject = {"conditions": list(self.conditions.get(name, []))}
+        return pod(
+            name, phase=phase, on="n1" if is_placed else "", metadata=GROUPED, status=harness
+        )
 
     def move(self, name: str, engine: str) -> None:
         """A pod comes, is where it is meant to be, ends, or goes."""
@@ -82,12 +84,12 @@ class Server:
             case PodGroupCountsRequest():
                 self._say(request.running, request.succeeded, request.failed)
             case PodGroupConditionRequest():
-                told = {"type": request.type, "status": "True", "reason": request.reason}
-                self.status["conditions"] = [{**told, "message": request.message}]
+                harness = {"type": request.type, "status": "True", "reason": request.reason}
+                self.status["conditions"] = [{**harness, "message": request.message}]
                 self.told.see(ObjectSeen(self.group()))
             case PodConditionRequest() if request.name in self.pods:
-                told = {"type": "PodScheduled", "status": "False", "reason": request.reason}
-                self.conditions[request.name] = [{**told, "message": request.message}]
+                harness = {"type": "PodScheduled", "status": "False", "reason": request.reason}
+                self.conditions[request.name] = [{**harness, "message": request.message}]
                 self.told.see(ObjectSeen(self.pod(request.name)))
             case QueueStatusRequest():
                 self.queue = {"allocated": dict(request.allocated)}
@@ -146,7 +148,7 @@ def test_objects_say_what_is_true_once_everything_is_told(
     assert counts == group.status_now[1:]
     condition = condition_of(group)
     if condition is not None:
-        [told] = msgspec.convert(said["conditions"], list[dict[str, str]])
-        assert (told["type"], told["reason"]) == (condition.type, condition.reason)
+        [harness] = msgspec.convert(said["conditions"], list[dict[str, str]])
+        assert (harness["type"], harness["reason"]) == (condition.type, condition.reason)
     for waiting in group.pending:
         assert waiting.facts.scheduled_message or condition is None or condition.type == "Scheduled"

@@ -19,7 +19,7 @@ SETTINGS = "snapshot_every: 100\nlisten: ''\n"
 """Often, so that starts from a snapshot are under fire too."""
 
 
-class Victim:
+class DaemonProcess:
     """`muster run`, against a simulated cluster or an API server, in a folder that holds all its files."""
 
     def __init__(self, folder: Path, log: str, shore: list[str], settings: str = SETTINGS) -> None:
@@ -102,7 +102,7 @@ class Victim:
         return self._folder / f"stderr-{self._starts}.txt"
 
 
-MakeVictim: TypeAlias = Callable[[str, Path], Victim]
+MakeDaemon: TypeAlias = Callable[[str, Path], DaemonProcess]
 """Makes a daemon out of a log and a scenario."""
 
 

@@ -6,7 +6,15 @@ from typing import Final
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.town import Day, House, Town, houses, lives, policies, quotas
+from tests.properties.card_cluster_sim import (
+    CardClusterSim,
+    Day,
+    NodeShape,
+    lives,
+    node_shapes,
+    policies,
+    quotas,
+)
 
 REACHED_MIN: Final = 2
 REACHED: Final = (
@@ -30,21 +38,21 @@ _seen: Counter[str] = Counter()
 )
 @given(
     policy=policies,
-    there=st.lists(houses, min_size=1, max_size=3),
+    there=st.lists(node_shapes, min_size=1, max_size=3),
     quota=st.tuples(quotas, quotas),
     days=lives(),
 )
 def towns(
     policy: bytes,
-    there: list[House],
+    there: list[NodeShape],
     quota: tuple[dict[str, int], dict[str, int]],
     days: list[Day],
 ) -> None:
-    town = Town(policy, there, quota)
+    card_sim = CardClusterSim(policy, there, quota)
     for day in days:
-        town.live(day)
-        town.judge()
-    reached = town.game.witness.reached
+        card_sim.live(day)
+        card_sim.judge()
+    reached = card_sim.sim.witness.reached
     _seen.update(reached.keys())
     for what in reached:
         event(what)

@@ -1,4 +1,4 @@
-"""The lines of a watch, out of chunks that end anywhere (rule K3.2)."""
+"""Split the stream of a watch into lines, whatever the chunks are (K3.2)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ class LineTooLongError(ClusterError):
     """A line of a watch has no end within its limit."""
 
 
-class Lines:
+class LineSplitter:
     """Takes chunks in and gives whole lines out. What follows the last newline is never a line."""
 
     def __init__(self, limit: int = LINE_BYTES_MAX) -> None:

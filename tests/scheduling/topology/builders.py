@@ -6,7 +6,7 @@ from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from scheduling.decide import Decider
 from scheduling.session import Session
-from tests.scheduling.given import Told, node, pod, raw
+from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 POD_GROUP = "scheduling.k8s.io/group-name"
 
@@ -39,33 +39,33 @@ def member(
     return pod(name, on=on, phase=phase, metadata=metadata)
 
 
-def two_racks(cpu: int = 4) -> Told:
+def two_racks(cpu: int = 4) -> EngineHarness:
     """Nodes a1, a2 in rack a and b1, b2 in rack b, both in spine s, and node c in none."""
-    told = Told()
+    harness = EngineHarness()
     names = ("a1", "a2", "b1", "b2", "c")
-    told.show_all("Node", *(node(name, cpu=cpu) for name in names))
-    told.show_all(
+    harness.show_all("Node", *(node(name, cpu=cpu) for name in names))
+    harness.show_all(
         "HyperNode",
         hyper_node("a", 1, "a1", "a2"),
         hyper_node("b", 1, "b1", "b2"),
         hyper_node("s", 2, children=("a", "b")),
     )
-    told.show_the_rest()
-    return told
+    harness.show_the_rest()
+    return harness
 
 
-def session_of(told: Told) -> Session:
+def session_of(harness: EngineHarness) -> Session:
     """What a cycle would look at."""
-    told.state.cluster.nodes.lay_out()
-    return Decider(told.state).session
+    harness.state.cluster.nodes.lay_out()
+    return Decider(harness.state).session
 
 
-def see(told: Told, *raws: bytes) -> None:
+def see(harness: EngineHarness, *raws: bytes) -> None:
     """Show objects."""
-    told.see(*(ObjectSeen(one) for one in raws))
+    harness.see(*(ObjectSeen(one) for one in raws))
 
 
-def nodes_of(told: Told, of: str) -> dict[str, str]:
+def nodes_of(harness: EngineHarness, of: str) -> dict[str, str]:
     """Pod to its node, of those of a group that have one."""
-    pods = told.state.cluster.groups[f"default/{of}"].pods.values()
+    pods = harness.state.cluster.groups[f"default/{of}"].pods.values()
     return {one.facts.name: one.node for one in pods if one.node}
