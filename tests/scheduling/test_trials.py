@@ -13,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from projections.pods import Pod
 from projections.state import State
 from replay.why_waiting import waiting
+from scheduling.gang_attempt import precheck
 from scheduling.gang_placement import place_gang
 from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session
@@ -95,8 +96,8 @@ def try_everything(state: State) -> int:
     """Try each waiting group in each way, on a State that is not decided on; return how many attempts that were."""
     session, count = Session(state), 0
     for group in list(state.cluster.groups.values()):
-        if not group.pending:
-            continue
+        if not group.pending or precheck(session, group) is not None:
+            continue  # No action tries it.
         attempts: list[Callable[[], object]] = [
             partial(waiting, session, group),
             partial(place_gang, session, group),
