@@ -84,7 +84,7 @@ class Engine:
 
     def is_due(self, at_ns: int) -> bool:
         """Return True if a cycle at this time could decide anything."""
-        return self.decider.is_cycle_due(max(at_ns, self.state.now_ns))
+        return self.decider.wakes(max(at_ns, self.state.now_ns))
 
     @property
     def is_cut_short(self) -> bool:
@@ -145,7 +145,7 @@ class Engine:
     def cycle(self, now_ns: int) -> Batch | None:
         """Run a cycle if one is due."""
         at_ns = max(now_ns, self.state.now_ns)
-        if not self.decider.is_cycle_due(at_ns):
+        if not self.decider.wakes(at_ns):
             return None
         self._open(now_ns)
         opened = CycleOpened(

@@ -1,4 +1,4 @@
-"""Parse durations: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
+"""Parse and print durations: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
 
 import re
 from fractions import Fraction
@@ -41,3 +41,16 @@ def nanoseconds(text: str) -> int:
     if total > LONGEST_NS:
         raise ValueError(f"{text!r} is longer than a thousand years")
     return total.numerator
+
+
+def format_duration(length_ns: int) -> str:
+    """Print a duration: `350ms`, `12.5s`, `2h05m`."""
+    if length_ns < SECOND:
+        return f"{length_ns // 1_000_000}ms"
+    seconds = length_ns // SECOND
+    if seconds < 120:
+        return f"{seconds}.{length_ns % SECOND // 100_000_000}s"
+    minutes = seconds // 60
+    return (
+        f"{minutes}m{seconds % 60:02}s" if minutes < 120 else f"{minutes // 60}h{minutes % 60:02}m"
+    )

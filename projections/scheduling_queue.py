@@ -153,6 +153,12 @@ class SchedulingQueue(Index):
         entry = self._entries.get(group.key)
         return [] if entry is None else entry[1]
 
+    def in_order(self, queue: str, action: str) -> list[PodGroup]:
+        """Return the groups of a queue that wait for an action, in the order in which they are served."""
+        found = self.by_queue.get(queue, {}).values()
+        jobs = [job for one in found if one.action == action for job in one.jobs]
+        return [group for _, group in sorted(jobs, key=_order)]
+
     def place(self, group: PodGroup, order: Order, keys: tuple[EquivalenceKey, ...]) -> None:
         """Put a group under exactly these keys."""
         entry = self._entries.get(group.key)

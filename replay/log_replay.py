@@ -153,7 +153,7 @@ class Replay:
         self._decided, self._cycle = None, 0
         if after is None:
             return None
-        if not self._batch or not self._decider.is_cycle_due(self._at_ns):
+        if not self._batch or not self._decider.wakes(self._at_ns):
             # The reason for a cycle may be gone before the cycle was held.
             self._due_since_ns = None
         elif self._due_since_ns is None:
@@ -170,7 +170,7 @@ class Replay:
         self._version, self._cycle = event.decider, record.position
         self.counts.cycles += 1
         self._plugins = self._compare_plugins(record, event)
-        if not self._decider.is_cycle_due(event.at_ns):
+        if not self._decider.wakes(event.at_ns):
             return self._diverges(record, "a cycle was held in which nothing could change", None)
         self.state.apply(record, event, None)
         self._decided = iter(self._decider.decide())

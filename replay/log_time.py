@@ -78,16 +78,3 @@ def withheld_text(until_ns: Mapping[str, int]) -> str:
         return ""
     told = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
     return f"its kubelet turned pods away, so nothing is given away there of {told}"
-
-
-def format_duration(length_ns: int) -> str:
-    """Print a duration: `350ms`, `12.5s`, `2h05m`."""
-    if length_ns < SECOND:
-        return f"{length_ns // 1_000_000}ms"
-    seconds = length_ns // SECOND
-    if seconds < 120:
-        return f"{seconds}.{length_ns % SECOND // 100_000_000}s"
-    minutes = seconds // 60
-    return (
-        f"{minutes}m{seconds % 60:02}s" if minutes < 120 else f"{minutes // 60}h{minutes % 60:02}m"
-    )

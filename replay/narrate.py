@@ -43,9 +43,10 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from projections.duration import format_duration
 from projections.kind_table import KINDS
 from projections.policy import parse_policy
-from replay.log_time import format_duration, format_time
+from replay.log_time import format_time
 
 _WHEN: Final = 9
 _POSITION: Final = 6

@@ -14,7 +14,6 @@ from projections.quota_charging import cards_of_charge
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from projections.views.rows import Cell
-from replay.why_waiting import line_of
 from scheduling.quota import quota_check
 
 ACTIONS: Final = ("enqueue", "allocate", "backfill")
@@ -151,7 +150,7 @@ def _number(cell: Cell) -> int:
 
 
 def _line(cluster: Cluster, queue: Queue, action: str) -> Iterator[InLine]:
-    for place, group in enumerate(line_of(cluster, queue.name, action), 1):
+    for place, group in enumerate(cluster.scheduling_queue.in_order(queue.name, action), 1):
         refusal = group.refusals.get(action)
         yield InLine(
             place=place,

@@ -13,11 +13,10 @@ from events.decisions.gang_bind import GangBindDecided
 from events.errors import UsageError
 from events.record import Record
 from projections.left_out import LeftOut
-from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
 from replay.log_time import HEAD, LogTime, format_time
-from replay.why_answer import Answer, Step, Waiting
+from replay.why_answer import Answer, Step
 from replay.why_state import (
     Standing,
     group_standing,
@@ -27,9 +26,8 @@ from replay.why_state import (
 )
 from replay.why_subject import candidates
 from replay.why_trail import LoggedEvent, Recent, Trail, is_repeated
-from replay.why_waiting import waiting
-from scheduling.explain import Choice, choice
-from scheduling.session import Session
+from scheduling.decide import Decider
+from scheduling.explanation import Choice, Explanation, PlacedPod, Subject
 
 CHOICES_MAX: Final = 3
 """Pods of a gang whose nodes are explained: the first of each equivalence class."""
@@ -55,7 +53,7 @@ class Inquiry:
         self._text = subject
         self._moment = moment
         self._trails = [Trail(kind, key) for kind, key in candidates(subject)]
-        self._session = Session(self.state)
+        self._decider = Decider(self.state)
         self._recent = Recent()
         self._start_ns: int | None = None
         self._at_ns = 0
@@ -115,8 +113,8 @@ class Inquiry:
             pod = cluster.pods.get(placement.uid)
             if pod is not None and (trail.kind == "PodGroup" or placement.pod == trail.key):
                 uids.setdefault(pod.pod_class.index, placement.uid)
-        rankings = self._session.rankings
-        found = [choice(rankings, group, event, uid) for uid in list(uids.values())[:CHOICES_MAX]]
+        placed = [PlacedPod(group, event, uid) for uid in list(uids.values())[:CHOICES_MAX]]
+        found = [self._decider.explain(one).choice for one in placed]
         kept = tuple(one for one in found if one is not None)
         self._choices[trail.subject] = (record.position, record.cycle or 0, kept)
 
@@ -133,14 +131,14 @@ class Inquiry:
                 return trail.key in cluster.queues
 
     def _answer(self, trail: Trail) -> Answer:
-        waits: Waiting | None = None
+        explained = Explanation()
         if self._is_there(trail):
             # What still waits is tried again, and nodes may have come since the columns were laid out.
             state = self.state.fork()
             state.cluster.nodes.lay_out()
-            group = _group_that_waits(state, trail)
-            waits = waiting(Session(state), group) if group is not None else None
-            standing = _standing(state, trail, waits)
+            subject = _to_explain(state, trail)
+            explained = Decider(state).explain(subject) if subject is not None else explained
+            standing = _standing(state, trail, explained)
         else:
             standing = _gone(trail)
         decision, cycle, choices = self._choices.get(trail.subject, (0, 0, ()))
@@ -155,7 +153,7 @@ class Inquiry:
             choices=choices,
             decision=decision,
             cycle=cycle,
-            waiting=waits,
+            waiting=explained.waiting,
             lists=standing.lists,
         )
 
@@ -171,26 +169,32 @@ class Inquiry:
         )
 
 
-def _group_that_waits(state: State, trail: Trail) -> PodGroup | None:
-    groups = state.cluster.groups
-    if trail.kind == "PodGroup":
-        return groups.get(trail.key)
-    if trail.pod is None or trail.pod.node:
-        return None
-    return groups.get(trail.pod.group_key)
+def _to_explain(state: State, trail: Trail) -> Subject | None:
+    """Return what the decider is asked about: the group of a waiting pod, a group, or a present node."""
+    cluster = state.cluster
+    match trail.kind:
+        case "PodGroup":
+            return cluster.groups.get(trail.key)
+        case "Node":
+            node = cluster.nodes.nodes[trail.key]
+            return None if node.facts is None else node
+        case "Pod" if trail.pod is not None and not trail.pod.node:
+            return cluster.groups.get(trail.pod.group_key)
+        case _:
+            return None
 
 
-def _standing(state: State, trail: Trail, waits: Waiting | None) -> Standing:
+def _standing(state: State, trail: Trail, explained: Explanation) -> Standing:
     cluster = state.cluster
     match trail.kind:
         case "Pod":
             pod: Pod | None = trail.pod
             assert pod is not None
-            return pod_standing(state, cluster.pods[pod.facts.uid], waits)
+            return pod_standing(state, cluster.pods[pod.facts.uid], explained.waiting)
         case "PodGroup":
-            return group_standing(state, cluster.groups[trail.key], waits)
+            return group_standing(state, cluster.groups[trail.key], explained.waiting)
         case "Node":
-            return node_standing(state, cluster.nodes.nodes[trail.key])
+            return node_standing(state, cluster.nodes.nodes[trail.key], explained.excluded)
         case _:
             return queue_standing(state, cluster.queues[trail.key])
 

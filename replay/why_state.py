@@ -1,6 +1,6 @@
 """What a subject is at a moment: a sentence, facts by name, and lists."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -24,10 +24,8 @@ from projections.queues import Queue
 from projections.state import State
 from projections.views.now import queue_rows
 from replay.log_time import withheld_text
-from replay.why_answer import Waiting
-from replay.why_waiting import line_of
-from scheduling.explain import obstacle_of, pod_topology_obstacle, withheld_from
-from scheduling.node_ranking import NodeRankings
+from replay.why_text import shortfall_text
+from scheduling.explanation import ExcludedPods, Waiting
 from scheduling.quota import quota_check
 
 LISTED_MAX: Final = 20
@@ -113,7 +111,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
     return Standing(sentence, _filled(facts), {"pods": _capped(listed)})
 
 
-def node_standing(state: State, node: Node) -> Standing:
+def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) -> Standing:
     """A node, present or known only by its pods."""
     cluster, found = state.cluster, node.facts
     pods = [cluster.pods[uid] for uid in node.pods if uid in cluster.pods]
@@ -140,36 +138,16 @@ def node_standing(state: State, node: Node) -> Standing:
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} pods on it"
     return Standing(
-        sentence, _filled(facts), {"pods": _capped(listed), "kept out": _kept_out(cluster, node)}
+        sentence,
+        _filled(facts),
+        {"pods": _capped(listed), "kept out": _capped(_excluded(excluded))},
     )
 
 
-def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
-    """Waiting pods that the node does not accept or does not fit, one line per equivalence class."""
-    facts = node.facts
-    assert facts is not None
-    waiting: dict[int, list[Pod]] = {}
-    for _, group in sorted(cluster.groups.items()):
-        for pod in group.pending:
-            waiting.setdefault(pod.pod_class.index, []).append(pod)
-    lines: list[str] = []
-    cluster.nodes.lay_out()
-    rankings = NodeRankings(cluster)
-    for pods in waiting.values():
-        pod_class = pods[0].pod_class
-        reason = obstacle_of(cluster.plugins, pod_class, facts)
-        reason = reason or pod_topology_obstacle(rankings, pod_class, node)
-        lacks = {
-            name: amount - node.free.get(name, 0)
-            for name, amount in pod_class.request
-            if amount > node.free.get(name, 0)
-        }
-        if lacks and not reason:
-            lack = f"it lacks {amounts_text(lacks) or 'a place for a pod'}"
-            reason = withheld_text(withheld_from(pod_class, node)) or lack
-        if reason:
-            lines.append(f"{len(pods)} waiting like {pods[0].key}: {reason}")
-    return _capped(lines)
+def _excluded(excluded: Iterable[ExcludedPods]) -> list[str]:
+    return [
+        f"{one.pods} waiting like {one.pod}: {shortfall_text(one.shortfall)}" for one in excluded
+    ]
 
 
 def queue_standing(state: State, queue: Queue) -> Standing:
@@ -185,7 +163,7 @@ def queue_standing(state: State, queue: Queue) -> Standing:
     short = quota_check.why_queue_closed(cluster, queue)
     lists = {"quota": _quota_lines(cluster, queue)}
     for action in ("enqueue", "allocate", "backfill"):
-        line = line_of(cluster, queue.name, action)
+        line = cluster.scheduling_queue.in_order(queue.name, action)
         if line:
             lists[f"line for {action}"] = _capped(
                 [f"{place}. {_in_line(group, action)}" for place, group in enumerate(line, 1)]

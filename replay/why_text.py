@@ -6,8 +6,8 @@ from typing import Final
 from events.amount_text import amount_text, amounts_text
 from replay.log_time import withheld_text
 from replay.printable import CELL_CHARS_MAX, printable
-from replay.why_answer import Answer, Held, Judged, Step, Waiting
-from scheduling.explain import Choice, Limit, Scored
+from replay.why_answer import Answer, Step
+from scheduling.explanation import Choice, Held, Judged, Limit, NodeShortfall, Scored, Waiting
 
 _POINT: Final = 1000
 """Scores are in thousandths of a point."""
@@ -92,11 +92,14 @@ def _judged(nodes: Judged) -> list[str]:
     lines += _reasons(nodes.reasons)
     if nodes.nearest:
         lines.append("nearest:")
-    for one in nodes.nearest:
-        lacks = f"lacks {amounts_text(one.lacks) or 'a place for a pod'}" if one.lacks else ""
-        told = (one.obstacle, lacks, withheld_text(one.withheld_until_ns))
-        lines.append(f"  {one.node}: {'; '.join(filter(None, told))}")
-    return lines
+    return [*lines, *(f"  {one.node}: {shortfall_text(one)}" for one in nodes.nearest)]
+
+
+def shortfall_text(shortfall: NodeShortfall) -> str:
+    """Return why a node does not fit a pod: what excludes it, what it lacks, what the node withholds."""
+    lacks = shortfall.lacks and f"lacks {amounts_text(shortfall.lacks) or 'a place for a pod'}"
+    texts = (shortfall.obstacle, lacks, withheld_text(shortfall.withheld_until_ns))
+    return "; ".join(text for text in texts if text)
 
 
 def _held(held: Held) -> list[str]:

@@ -12,6 +12,7 @@ from events.decision import Decision
 from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore
 from projections.state import State
+from scheduling.explanation import Explanation, Subject
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
@@ -22,27 +23,33 @@ DECIDER: Final = 5
 class PoolDecider(Protocol):
     """Decides for the nodes and pod groups of one pool."""
 
-    def is_cycle_due(self, at_ns: int) -> bool:
+    def wakes(self, at_ns: int) -> bool:
         """Return True if a cycle at this moment could decide anything."""
 
-    def open_cycle(self) -> None:
-        """Begin a cycle."""
-
     def decide(self) -> Iterator[Decision]:
-        """Yield the decisions of the open cycle. Each is applied before the next one is asked for."""
+        """Yield the decisions of a cycle. Each is applied before the next one is asked for."""
 
     def deferred(self) -> Iterator[Decision]:
         """Yield the record of the work that the cycle leaves to the next."""
+
+    def explain(self, subject: Subject) -> Explanation | None:
+        """Return what this decider answers about a pod group, a placed pod or a node; None if it is of another pool."""
 
 
 class Decider:
     """Decides for one State: each pool of the policy by its decider."""
 
-    def __init__(self, state: State, on_error: OnError = ignore) -> None:
+    def __init__(
+        self,
+        state: State,
+        on_error: OnError = ignore,
+        *,
+        pools: tuple[PoolDecider, ...] | None = None,
+    ) -> None:
         self._cluster = state.cluster
         self._default = SessionDecider(state, on_error)
-        self._pools: tuple[PoolDecider, ...] = (self._default,)
-        """The deciders of all pools; this release has one."""
+        self._pools = (self._default,) if pools is None else pools
+        """The deciders of all pools; no policy of this release names more than one."""
 
     @property
     def session(self) -> Session:
@@ -54,15 +61,13 @@ class Decider:
         """Return how many times a node was scored for an equivalence class of pods since the start."""
         return self.session.rankings.examined
 
-    def is_cycle_due(self, at_ns: int) -> bool:
+    def wakes(self, at_ns: int) -> bool:
         """Return True if a cycle at this moment could decide anything."""
-        return any(one.is_cycle_due(at_ns) for one in self._pools)
+        return any(one.wakes(at_ns) for one in self._pools)
 
     def decide(self) -> Iterator[Decision]:
         """Yield the decisions of the open cycle. Apply each one before asking for the next."""
         cluster = self._cluster
-        for pool in self._pools:
-            pool.open_cycle()
         for name in sorted(cluster.queues_with_unreported_errors):
             queue = cluster.queues[name]
             for code, message in queue.unreported_errors:
@@ -74,3 +79,8 @@ class Decider:
                 yield ConfigInvalid(subject=subject, code=code, message=message)
         for pool in self._pools:
             yield from pool.deferred()
+
+    def explain(self, subject: Subject) -> Explanation:
+        """Return what the decider of its pool answers about a pod group, a placed pod or a node."""
+        answers = (pool.explain(subject) for pool in self._pools)
+        return next((one for one in answers if one is not None), Explanation())

@@ -24,7 +24,6 @@ from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import (
     all_equivalence_groups,
-    is_cycle_due,
     is_requeued,
     is_search_outdated,
 )
@@ -114,12 +113,6 @@ class Session:
             self._drop_requeue_index()
             return {id(one): one for one in all_equivalence_groups(self.cluster)}
 
-    def is_cycle_due(self, at_ns: int) -> bool:
-        """Return True if a cycle at this moment could decide anything."""
-        return is_cycle_due(
-            self.state, at_ns, lambda events: self.requeued(events).values(), self.donors
-        )
-
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""
         if self._requeued_at.get(id(equivalence_group)) == self.cluster.position:
@@ -190,6 +183,7 @@ class Session:
         """Begin a cycle."""
         self.work.open_cycle()
         self._cut = []
+        self.drop_stale()
 
     def record_cut_short(
         self,

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from events.decision import Decision
 from projections.internal_error import OnError, ignore
+from projections.pod_groups import PodGroup
 from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
@@ -17,6 +18,11 @@ from scheduling.actions.gangpreempt import gangpreempt
 from scheduling.actions.gangreclaim import gangreclaim
 from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
+from scheduling.explain.nodes import excluded_pods
+from scheduling.explain.placement import explain_placement
+from scheduling.explain.waiting import explain_waiting
+from scheduling.explanation import Explanation, PlacedPod, Subject
+from scheduling.requeue import is_cycle_due
 from scheduling.session import Session
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]
@@ -39,23 +45,33 @@ class SessionDecider:
     def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.session = Session(state, on_error)
 
-    def is_cycle_due(self, at_ns: int) -> bool:
+    def wakes(self, at_ns: int) -> bool:
         """Return True if a cycle at this moment could decide anything."""
-        return self.session.is_cycle_due(at_ns)
-
-    def open_cycle(self) -> None:
-        """Begin a cycle."""
-        self.session.open_cycle()
-        self.session.drop_stale()
+        session = self.session
+        return is_cycle_due(
+            session.state, at_ns, lambda events: session.requeued(events).values(), session.donors
+        )
 
     def decide(self) -> Iterator[Decision]:
-        """Yield the decisions of the open cycle."""
+        """Yield the decisions of a cycle."""
+        self.session.open_cycle()
         for action in self.session.cluster.policy.actions:
             yield from self._carried_out(action)
 
     def deferred(self) -> Iterator[Decision]:
         """Yield the record of the work that the cycle leaves to the next."""
         yield from self.session.deferred()
+
+    def explain(self, subject: Subject) -> Explanation:
+        """Return why a pod group waits, why a pod got its node, or which pods a node excludes, by the functions that
+        decide. A trial placement leaves no trace in State."""
+        match subject:
+            case PodGroup():
+                return Explanation(waiting=explain_waiting(self.session, subject))
+            case PlacedPod():
+                return Explanation(choice=explain_placement(self.session.rankings, subject))
+            case _:
+                return Explanation(excluded=excluded_pods(self.session.rankings, subject))
 
     def _carried_out(self, action: str) -> Iterator[Decision]:
         """Yield the decisions of an action. An action that raises ends, and its remaining groups are decided later.

@@ -25,8 +25,7 @@ from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.state import State
 from replay.log_time import format_time
-from replay.why_answer import Waiting
-from replay.why_waiting import waiting
+from scheduling.explanation import Waiting
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
@@ -183,7 +182,7 @@ class FitSimulation:
         )
         waits = tuple(pod.key for pod in ours if not pod.node)
         needs_answer = bool(waits) or group.phase == WAITING
-        answer = waiting(self._step.decider.session, group) if needs_answer else None
+        answer = self._step.decider.explain(group).waiting if needs_answer else None
         if answer is not None and answer.since > self._position:
             # The record of this refusal is in no log.
             answer = structs.replace(answer, since=0)

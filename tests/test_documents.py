@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from projections.policy import parse_policy
-from replay.why_answer import LEVELS
 from scheduling.conditions import HAD_A_NODE
+from scheduling.explanation import LEVELS
 from scheduling.unschedulable import fit_text
 from simulator.openb import POLICY
 from simulator.scenario import parse_scenario

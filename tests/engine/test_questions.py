@@ -19,9 +19,8 @@ from projections.views import now
 from replay.queue_answer import queue_answers
 from replay.why import Inquiry
 from replay.why_answer import Answer
-from replay.why_waiting import waiting
+from scheduling.decide import Decider
 from scheduling.requeue import is_cycle_due
-from scheduling.session import Session
 from simulator.fit import FitSimulation
 from simulator.manifest import LocatedManifest, kind_of
 from tests.scenarios.play import HERE, play, scenario_of
@@ -57,7 +56,7 @@ POD: Final = LocatedManifest(
 def waits(state: State) -> list[object]:
     """Why pod groups wait, asked of a fork as `muster why` does."""
     fork = state.fork()
-    return [waiting(Session(fork), group) for group in fork.cluster.groups.values()]
+    return [Decider(fork).explain(group).waiting for group in fork.cluster.groups.values()]
 
 
 QUESTIONS: Final[dict[str, Callable[[State], object]]] = {

@@ -4,7 +4,8 @@ import pytest
 
 from events.amount_text import amount_text, amounts_text
 from events.errors import UsageError
-from replay.log_time import LogTime, format_duration, format_time, parse_log_time
+from projections.duration import format_duration
+from replay.log_time import LogTime, format_time, parse_log_time
 
 START = 1_767_225_600_000_000_000
 

@@ -12,10 +12,10 @@ from projections import snapshot
 from projections.state import State
 from replay.log_time import HEAD, LogTime, parse_log_time
 from replay.why import Inquiry
-from replay.why_answer import Answer, Waiting
+from replay.why_answer import Answer
 from replay.why_subject import candidates
 from replay.why_text import lines_of
-from scheduling.explain import Limit, Scored
+from scheduling.explanation import Limit, Scored, Waiting
 from tests.builders import recorded
 
 NODES = """\

@@ -1,10 +1,9 @@
 """Why: a node whose kubelet turned pods away says of what it gives nothing, and until when (rule K5.12)."""
 
 from events.messages import ObjectSeen
-from replay.why_state import node_standing
+from replay.why_state import Standing, node_standing
 from replay.why_text import waiting_lines
-from replay.why_waiting import waiting
-from scheduling.session import Session
+from scheduling.decide import Decider
 from tests.scheduling.builders import EngineHarness, node, pod
 
 
@@ -21,10 +20,15 @@ def turned_away() -> EngineHarness:
     return harness
 
 
+def standing_of_n1(harness: EngineHarness) -> Standing:
+    found = harness.state.cluster.nodes.nodes["n1"]
+    return node_standing(harness.state, found, Decider(harness.state).explain(found).excluded)
+
+
 def test_why_reports_until_when_a_node_withholds_resources() -> None:
     harness = turned_away()
     group = harness.state.cluster.groups[harness.state.cluster.pods["uid-b"].group_key]
-    answer = waiting(Session(harness.state), group)
+    answer = Decider(harness.state).explain(group).waiting
     assert answer is not None
     (line,) = [one for one in waiting_lines(answer) if one.startswith("  n1: ")]
     until = harness.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
@@ -37,9 +41,9 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
 
 def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None:
     harness = turned_away()
-    standing = node_standing(harness.state, harness.state.cluster.nodes.nodes["n1"])
+    standing = standing_of_n1(harness)
     assert "of cpu until " in standing.facts["quarantine"]
     assert ["of cpu until " in one for one in standing.lists["kept out"]] == [True]
     harness.cycle(60)
-    standing = node_standing(harness.state, harness.state.cluster.nodes.nodes["n1"])
+    standing = standing_of_n1(harness)
     assert "quarantine" not in standing.facts

@@ -1,13 +1,25 @@
 """What is explained is what was decided: each choice comes out again, and scores are the sum of their parts."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from events.codec import event_of
+from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
 from projections.state import State
-from scheduling.explain import Choice, choice
+from scheduling.decide import Decider
+from scheduling.explain.placement import explain_placement
+from scheduling.explanation import (
+    Choice,
+    ExcludedPods,
+    Explanation,
+    NodeShortfall,
+    PlacedPod,
+    Subject,
+)
 from scheduling.node_ranking import NodeRankings
 from tests.builders import recorded
+from tests.scheduling.builders import EngineHarness, node, pod
 
 MIXED = """\
 cluster:
@@ -77,7 +89,7 @@ async def explained(text: str) -> list[Choice]:
 def _choices(rankings: NodeRankings, event: GangBindDecided) -> Iterator[Choice]:
     group = rankings.cluster.groups[event.pod_group]
     for placement in event.placements:
-        made = choice(rankings, group, event, placement.uid)
+        made = explain_placement(rankings, PlacedPod(group, event, placement.uid))
         assert made is not None
         assert (made.pod, made.node, made.cards) == (
             placement.pod,
@@ -115,3 +127,49 @@ async def test_the_chosen_node_leads_the_others_by_score_and_then_by_name() -> N
 async def test_a_pod_of_a_gang_is_charged_beside_those_before_it() -> None:
     used = [one.limits[0].used for one in await explained(MIXED) if one.pod.startswith("default/g")]
     assert used == [used[0], used[0] + 3, used[0] + 6, used[0] + 9]
+
+
+class SilentDecider:
+    """The decider of another pool: it never decides, and answers about every subject that its nodes are excluded."""
+
+    EXCLUDED: Final = ExcludedPods(1, "ml/a", NodeShortfall("n1", {}, "closed by its decider"))
+
+    def wakes(self, at_ns: int) -> bool:
+        return False
+
+    def decide(self) -> Iterator[Decision]:
+        return iter(())
+
+    def deferred(self) -> Iterator[Decision]:
+        return iter(())
+
+    def explain(self, subject: Subject) -> Explanation | None:
+        return Explanation(excluded=(self.EXCLUDED,))
+
+
+class NoDecider(SilentDecider):
+    """The decider of a pool without any of the subjects."""
+
+    def explain(self, subject: Subject) -> Explanation | None:
+        return None
+
+
+def test_a_subject_is_explained_by_the_decider_of_its_pool() -> None:
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"))
+    n1 = harness.state.cluster.nodes.nodes["n1"]
+    assert Decider(harness.state).explain(n1) == Explanation()
+    by_another = Decider(harness.state, pools=(NoDecider(), SilentDecider()))
+    assert by_another.explain(n1).excluded == (SilentDecider.EXCLUDED,)
+    assert not by_another.wakes(0)
+
+
+def test_a_node_names_the_waiting_pods_that_it_excludes() -> None:
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1", cpu=2))
+    harness.show_all("Pod", pod("a", cards=3), pod("b", cards=3), pod("c", cards=1))
+    harness.show_the_rest()
+    found = harness.engine.decider.explain(harness.state.cluster.nodes.nodes["n1"]).excluded
+    assert [(one.pods, one.pod, one.shortfall.lacks) for one in found] == [
+        (2, "default/a", {"example.com/card": 1})
+    ]

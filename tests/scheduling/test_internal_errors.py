@@ -27,7 +27,6 @@ from projections.suspensions import RETRY_MAX_NS, RETRY_NS
 from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
-from replay.why_waiting import waiting
 from scheduling import hyper_node_placement, requeue
 from scheduling.actions import allocate, backfill, enqueue
 from scheduling.node_overlay import NodeOverlay
@@ -366,7 +365,7 @@ def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
     raising(monkeypatch, allocate, "place_gang")
     harness = Broken()
     harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    answer = waiting(harness.engine.decider.session, harness.state.cluster.groups[BAD])
+    answer = harness.engine.decider.explain(harness.state.cluster.groups[BAD]).waiting
     assert answer is not None
     assert answer.code == INTERNAL_ERROR
     assert "tried again when the group changes, or 5m" in answer.hurdles[-1].text

@@ -144,8 +144,8 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         *("projections/views/catalogue.py", "projections/pod_groups.py"),  # columns and slots
         *(
             "replay/why_state.py",
-            "replay/why_waiting.py",
-            "replay/why_answer.py",
+            "scheduling/explain/waiting.py",
+            "scheduling/explanation.py",
         ),  # columns, checks
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
     }

@@ -5,7 +5,7 @@ import pytest
 from events.codec import event_of
 from projections.pod_class import PodClass
 from projections.state import State
-from scheduling.explain import nearest
+from scheduling.explain.nodes import nearest
 from scheduling.node_ranking import NodeRankings
 from scheduling.pod_topology.spread import logarithm
 from tests.builders import recorded

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from projections.pods import Pod
 from projections.state import State
-from replay.why_waiting import waiting
+from scheduling.explain.waiting import explain_waiting
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session
@@ -99,7 +99,7 @@ def try_everything(state: State) -> int:
             continue
         can_be_placed = placement_problem(session, group) is None
         attempts: list[Callable[[], object]] = [
-            partial(waiting, session, group),
+            partial(explain_waiting, session, group),
             *([partial(place_gang, session, group)] if can_be_placed else []),
             *(partial(PreemptionSearch, session, one, group) for one in ("preempt", "reclaim")),
             *(partial(GangSearch, session, one, group) for one in ("gangpreempt", "gangreclaim")),

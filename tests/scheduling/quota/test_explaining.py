@@ -1,6 +1,6 @@
 """What `why` shows of quotas: the queue, and in a tree all queues above it."""
 
-from scheduling.explain import charged_limits, reserved_limits
+from scheduling.explain.quota import charged_limits, reserved_limits
 from tests.scheduling.quota.clusters import cluster_of, cpus, queue_of
 
 QUEUES = {

@@ -12,6 +12,7 @@ from msgspec import Struct
 from events.decision import INTERNAL_ERROR
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.duration import format_duration
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
@@ -19,16 +20,9 @@ from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import State
-from replay.log_time import format_duration
-from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
-from scheduling.explain import (
-    Limit,
-    cards_allowed,
-    charged_limits,
-    large_enough,
-    nearest,
-    reserved_limits,
-)
+from scheduling.explain.nodes import large_enough, nearest
+from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
+from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.plugin import quota_of
@@ -52,7 +46,7 @@ class _Tried(Struct, frozen=True):
     reason: Unschedulable | None
 
 
-def waiting(session: Session, group: PodGroup) -> Waiting | None:
+def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
     """Return what the group waits for; None if no pod of it waits, it is admitted and its gang is complete, or it belongs
     to another scheduler."""
     if group.is_foreign:
@@ -368,18 +362,11 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
     )
 
 
-def line_of(cluster: Cluster, queue: str, action: str) -> list[PodGroup]:
-    """All groups of a queue that wait for an action, in the order in which they are served."""
-    lines = cluster.scheduling_queue.by_queue.get(queue, {}).values()
-    jobs = [job for line in lines if line.action == action for job in line.jobs]
-    return [group for _, group in sorted(jobs, key=lambda job: job[0])]
-
-
 def _place_in_line(cluster: Cluster, group: PodGroup) -> InLine | None:
     standing = cluster.scheduling_queue.of(group)
     if not standing:
         return None
-    keys = [one.key for one in line_of(cluster, group.queue, standing[0].action)]
+    keys = [one.key for one in cluster.scheduling_queue.in_order(group.queue, standing[0].action)]
     index = keys.index(group.key)
     ahead = tuple(reversed(keys[max(0, index - AHEAD_MAX) : index]))
     return InLine(action=standing[0].action, place=index + 1, of=len(keys), ahead=ahead)

@@ -1,0 +1,124 @@
+"""Which nodes a waiting pod does not fit, and which waiting pods a node excludes."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.device_family import Cards
+from projections.nodes import Node, NodeFacts
+from projections.plugin import PluginSet
+from projections.pod_class import PodClass
+from projections.pods import Pod
+from projections.selector import untolerated
+from scheduling.explain.quota import cards_allowed
+from scheduling.explanation import ExcludedPods, NodeShortfall
+from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.node_ranking import NodeRankings
+from scheduling.plugin import ADMITTED, NodePredicate
+
+NODES_MAX: Final = 5
+"""Maximum number of nodes that an explanation lists."""
+
+_HARD: Final = ("NoSchedule", "NoExecute")
+
+
+def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[NodeShortfall, ...]:
+    """Return the infeasible nodes that come nearest to feasible: nodes that admit the pod first, then those that
+    lack least.
+
+    A shortage is weighed by its share of the request, resource by resource.
+    """
+    table = rankings.cluster.nodes
+    table.lay_out()
+    if not table.order:
+        return ()
+    rankings.of(pod_class, cards).scores()
+    closed = rankings.predicates(pod_class).verdicts != ADMITTED
+    if (points := rankings.devices(pod_class, cards).of_all()) is not None:
+        closed = closed | (points < 0)
+    if (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        closed = closed | ~pod_topology.admitted()
+    missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
+    for name, amount in pod_class.request:
+        column = table.column(name)
+        short = amount if column is None else np.maximum(amount - column, 0)
+        # For an amount that overflows 64 bits when multiplied by a thousand, ignore the last bits.
+        scale = max(0, amount.bit_length() - 52)
+        missing = missing + (np.minimum(short, amount) >> scale) * 1000 // (amount >> scale)
+    slots = np.lexsort((np.arange(len(missing)), missing))
+    slots = slots[missing[slots] > 0][:NODES_MAX]
+    return tuple(_shortfall(rankings, pod_class, cards, table.order[slot]) for slot in slots)
+
+
+def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> int:
+    """Return how many nodes could take the pod if they were empty."""
+    rankings.of(pod_class, cards).scores()
+    table = rankings.cluster.nodes
+    large = rankings.predicates(pod_class).verdicts == ADMITTED
+    if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+        large = large & having_devices
+    for name, amount in pod_class.request:
+        column = table.allocatable.get(name)
+        large = large & (False if column is None else column >= amount)
+    return int(np.count_nonzero(large))
+
+
+def excluded_pods(rankings: NodeRankings, node: Node) -> tuple[ExcludedPods, ...]:
+    """Return the waiting pods that a present node excludes or that do not fit it now, one entry per equivalence class."""
+    cluster = rankings.cluster
+    cluster.nodes.lay_out()
+    waiting: dict[int, list[Pod]] = {}
+    for _, group in sorted(cluster.groups.items()):
+        for pod in () if group.is_foreign else group.pending:
+            waiting.setdefault(pod.pod_class.index, []).append(pod)
+    found: list[ExcludedPods] = []
+    for pods in waiting.values():
+        pod_class = pods[0].pod_class
+        queue = cluster.queues[cluster.groups[pods[0].group_key].queue]
+        cards = cards_allowed(cluster, queue, pod_class, {})
+        shortfall = _shortfall(rankings, pod_class, cards, node)
+        if shortfall.obstacle or shortfall.lacks:
+            found.append(ExcludedPods(len(pods), pods[0].key, shortfall))
+    return tuple(found)
+
+
+def _shortfall(
+    rankings: NodeRankings, pod_class: PodClass, cards: Cards, node: Node
+) -> NodeShortfall:
+    assert node.facts is not None, f"{node.name} is absent"
+    lacks = {
+        name: amount - node.free.get(name, 0)
+        for name, amount in pod_class.request
+        if amount > node.free.get(name, 0)
+    }
+    obstacle = obstacle_of(rankings.cluster.plugins, pod_class, node.facts)
+    obstacle = obstacle or rankings.devices(pod_class, cards).obstacle(node)
+    if not obstacle and (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        obstacle = pod_topology.obstacle(node.slot)
+    asked = [name for name, _ in pod_class.request if name in node.quarantine]
+    return NodeShortfall(
+        node=node.name,
+        lacks=lacks,
+        obstacle=obstacle,
+        withheld_until_ns={name: node.quarantine[name].until_ns for name in asked},
+    )
+
+
+def obstacle_of(plugins: PluginSet, pod_class: PodClass, node: NodeFacts) -> str:
+    """Return why the node excludes pods of this class regardless of free resources; empty if it does not."""
+    match verdict(plugins.of(NodePredicate), pod_class, node):
+        case code if code == UNSCHEDULABLE:
+            return "node is unschedulable"
+        case code if code == TAINTED:
+            bad = [one for one in node.taints if untolerated((one,), pod_class.tolerations, _HARD)]
+            shown = ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in bad)
+            return f"untolerated taint {shown}"
+        case code if code == NOT_SELECTED:
+            pairs = pod_class.selector.pairs
+            unlike = [
+                f"{key}={value}" for key, value in pairs if node.labels.get(key) != value
+            ] or ["required node affinity"]
+            return f"node does not match {', '.join(unlike)}"
+        case _:
+            return ""
