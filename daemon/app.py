@@ -303,10 +303,13 @@ class DaemonApp:
                 health.set("api", str(error))
             else:
                 health.clear("api")
-                if not missing:
+                done_without = ", ".join(call.what for call in missing if call.is_optional)
+                if done_without:
+                    logger.info("permissions that muster does without", calls=done_without)
+                told = ", ".join(call.what for call in missing if not call.is_optional)
+                if not told:
                     health.clear("access")
                     return
-                told = ", ".join(call.what for call in missing)
                 health.set("access", told)
                 logger.warning("permissions are missing", calls=told)
             await asyncio.sleep(ACCESS_SECONDS if "access" in health.reasons else 5.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import dashboard
 import yaml
 
-from daemon.cluster.client.rbac import NAME, Rule, cluster_rules, own_rules, table
+from daemon.cluster.client.rbac import NAME, Rule, cluster_rules, namespace_rules, own_rules, table
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -26,7 +26,9 @@ server which of these it may do, and says what is missing; `/readyz` names it.
 
 `cluster` is a ClusterRole. `own` is a Role in the namespace that muster is in; there, everything but `create`
 is bound to the one Lease called `muster` (another `lease_name` in the settings needs another Role). `/version`, `/api` and `/apis`, which are read at the start, are open to
-every authenticated account.
+every authenticated account. The name of another namespace is that of a device stack: a Role there, which
+`deploy/kustomize/ascend` holds. Where it is missing, the devices that the stack reports are not known, and the daemon is
+ready all the same.
 
 What a cluster does not serve (the groups of Volcano, say) may stand in a role all the same and does no harm."""
 
@@ -36,6 +38,7 @@ def main() -> str | None:
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
     made = {
         DEPLOY / "kustomize/base/rbac.yaml": documents(*roles()),
+        DEPLOY / "kustomize/ascend/rbac.yaml": documents(*roles_elsewhere()),
         DEPLOY / "kustomize/components/monitoring/rule.yaml": documents(operator_rule(rules)),
         DEPLOY / "kustomize/components/monitoring/dashboard.json": as_json(dashboard.document()),
         ROOT / "docs/rbac.md": page(),
@@ -58,20 +61,33 @@ def roles() -> list[dict[str, object]]:
     ]
 
 
-def role(kind: str, rules: list[Rule]) -> dict[str, object]:
+def roles_elsewhere() -> list[dict[str, object]]:
+    """The roles in the namespaces of device stacks, and their bindings."""
+    return [
+        made
+        for namespace, rules in namespace_rules().items()
+        for made in (role("Role", rules, namespace), binding("Role", namespace))
+    ]
+
+
+def metadata(namespace: str) -> dict[str, str]:
+    return {"name": NAME, "namespace": namespace} if namespace else {"name": NAME}
+
+
+def role(kind: str, rules: list[Rule], namespace: str = "") -> dict[str, object]:
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": kind,
-        "metadata": {"name": NAME},
+        "metadata": metadata(namespace),
         "rules": [rule.document() for rule in rules],
     }
 
 
-def binding(kind: str) -> dict[str, object]:
+def binding(kind: str, namespace: str = "") -> dict[str, object]:
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": f"{kind}Binding",
-        "metadata": {"name": NAME},
+        "metadata": metadata(namespace),
         "roleRef": {"apiGroup": GROUP, "kind": kind, "name": NAME},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
     }

@@ -41,6 +41,7 @@ from events.watch import (
 )
 from projections.cluster import Cluster
 from projections.group_facts import group_facts, spec_of
+from projections.kind_table import KINDS
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod
@@ -252,7 +253,7 @@ class Ingest:
             self._record(seen)
 
     def _record(self, seen: Normalized, cause: int | None = None) -> None:
-        if self._is_left_out(seen.subject, seen.stored, None):
+        if self._is_left_out(seen.subject, seen.stored, None) or self._is_heartbeat(seen):
             return
         event = ObjectObserved(
             uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
@@ -262,6 +263,13 @@ class Ingest:
         record = self._emit(event, seen.subject, cause=cause, stored=seen.stored)
         if seen.kind == "Pod":
             self._record_consequences(record, before, self._state.cluster.pods[seen.uid])
+
+    def _is_heartbeat(self, seen: Normalized) -> bool:
+        """Return whether an object only repeats what State holds, and is of a kind whose heartbeats are not recorded."""
+        kind = KINDS.get(seen.kind)
+        if kind is None or kind.records_heartbeats:
+            return False
+        return digest_known(self._state.cluster, seen) == seen.stored.digest
 
     def _mark_changed(self, seen: Normalized) -> None:
         if (comparison := self._comparing.get(seen.kind)) is not None:

@@ -18,7 +18,8 @@ class ObjectObserved(Fact, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     heartbeats: dict[str, str] = field(default_factory=dict)
-    """Condition type to the time of its last heartbeat, which would make every content unique."""
+    """Condition type to the time of its last heartbeat, or key of a device report to its update time (Unix seconds),
+    which would make every content unique."""
 
 
 class ObjectDeleted(Fact, frozen=True, kw_only=True):

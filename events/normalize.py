@@ -2,17 +2,18 @@
 
 Left out: what tells nothing (managed fields, the last applied configuration, self links), and what
 may hold a secret (environment values, commands, arguments, headers of probes, the annotations that the
-settings name). Moved into the event: the resource version and the heartbeats of conditions, so that
-equal content has an equal digest. Everything else stays, unknown fields included; keys are sorted.
+settings name). Moved into the event: the resource version, the heartbeats of conditions and the update times of device
+reports (`events/normalize_config_map.py`), so that equal content has an equal digest. Everything else stays, unknown fields included; keys are sorted.
 """
 
 from hashlib import sha256
-from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from events.errors import ManifestError
+from events.json_value import Json as Json
+from events.json_value import JsonObject as JsonObject
 from events.limits import (
     decode_deep,
     is_nested_too_deep,
@@ -21,10 +22,8 @@ from events.limits import (
     tame,
 )
 from events.long_fields import without_long_fields
+from events.normalize_config_map import CONFIG_MAP, normalize_reports, selected_kind
 from events.record import StoredObject
-
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
-JsonObject: TypeAlias = "dict[str, Json]"
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VOLCANO_BATCH = "batch.volcano.sh"
@@ -39,7 +38,8 @@ class Normalized(Struct, frozen=True, gc=False):
 
     stored: StoredObject
     kind: str
-    """The kind, with its group where two kinds share a name: `Job.batch.volcano.sh`."""
+    """The kind, with its group where two kinds share a name: `Job.batch.volcano.sh`; a ConfigMap with reports of
+    devices, with the name of its selection: `ConfigMap.device-info`."""
     namespace: str
     name: str
     uid: str
@@ -92,6 +92,9 @@ def normalize_manifest(
             raise ManifestError(f"an object of kind {kind:.100}: {problem}")
     if kind == "Job" and str(manifest.get("apiVersion", "")).startswith(_VOLCANO_BATCH):
         kind = f"{kind}.{_VOLCANO_BATCH}"
+    reports: dict[str, str] = {}
+    if kind == CONFIG_MAP and (kind := selected_kind(namespace, name)) != CONFIG_MAP:
+        reports = normalize_reports(kind, name, manifest)
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     resource_version = _text(metadata.pop("resourceVersion", None))
@@ -100,7 +103,7 @@ def normalize_manifest(
     if isinstance(spec, dict):
         strip_pod_spec(spec)
         strip_templates(spec)
-    heartbeats = take_heartbeats(manifest.get("status"))
+    heartbeats = {**take_heartbeats(manifest.get("status")), **reports}
     content = _ENCODER.encode(manifest)
     if may_be_too_deep(content) and is_nested_too_deep(manifest):
         content = tame(content)

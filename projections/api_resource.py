@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from events.normalize_config_map import Selection
+
 
 class Resource(Struct, frozen=True):
     """A resource of the API, such as `nodes`."""
@@ -23,6 +25,8 @@ class Resource(Struct, frozen=True):
     """Fields that a list can select by, besides name and namespace."""
     has_generation: bool = True
     """Whether the API server counts changes of the spec in `metadata.generation`."""
+    selection: Selection | None = None
+    """Which of its objects are meant, if not all."""
     needs_revision: bool = False
     """Whether a PUT must name the revision that it replaces."""
 
@@ -33,7 +37,10 @@ class Resource(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The kind as records call it: with its group for a custom resource that shares its kind with another one."""
+        """The kind as records call it: with its group for a custom resource that shares its kind with another one, and
+        with the name of the selection for a part of the objects of a resource."""
+        if self.selection is not None:
+            return self.selection.kind
         is_qualified = self.is_name_shared and self.is_custom
         return f"{self.kind}.{self.group}" if is_qualified else self.kind
 

@@ -3,7 +3,7 @@ from it."""
 
 from typing import Final
 
-from projections.kinds.config_map import CONFIG_MAP
+from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
 from projections.kinds.hyper_node import HYPER_NODE
 from projections.kinds.namespace import NAMESPACE
@@ -31,6 +31,7 @@ KINDS: Final[dict[str, ObservedKind]] = {
         QUEUE,
         HYPER_NODE,
         CONFIG_MAP,
+        *REPORT_KINDS,
         DISRUPTION_BUDGET,
         POD_GROUP,
         DEPLOYMENT,

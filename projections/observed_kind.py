@@ -124,6 +124,8 @@ class ObservedKind(Struct, frozen=True, kw_only=True):
     is_watched: bool = True
     is_required: bool = False
     """Whether it must be listed whole before anything is decided; if it is not served, it counts as listed."""
+    records_heartbeats: bool = True
+    """Whether an object is recorded that differs from the last one in its heartbeats only."""
     has_own_table: bool = False
     """Whether its objects are kept in a table of Cluster with their UIDs and digests; else only their identities are,
     in `Cluster.others`."""

@@ -63,7 +63,7 @@ KINDS: Final = (
     *(
         Kind.of(one.resource)
         for name, one in kind_table.KINDS.items()
-        if name not in (*_NOT_SIMULATED, PODS.name)
+        if name not in (*_NOT_SIMULATED, PODS.name) and one.resource.selection is None
     ),
     COMMAND,
     AUTOSCALER,

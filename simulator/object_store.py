@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
+from events.normalize_config_map import CONFIG_MAP, selected_kind
 from projections import kind_table
 from projections.duration import SECOND
 from simulator.defaulting import Defaulting
@@ -42,7 +43,11 @@ _ENCODER: Final = msgspec.json.Encoder()
 _RESOURCE_OF: Final = {
     COMMAND: COMMAND.kind,
     AUTOSCALER: AUTOSCALER.kind,
-    **{Kind.of(one.resource): name for name, one in kind_table.KINDS.items()},
+    **{
+        Kind.of(one.resource): name
+        for name, one in kind_table.KINDS.items()
+        if one.resource.selection is None
+    },
 }
 
 
@@ -53,11 +58,24 @@ def resource_of(kind: Kind) -> str:
 
 RESOURCES: Final = tuple(resource_of(kind) for kind in KINDS)
 WATCHED: Final = tuple(
-    resource
-    for resource in RESOURCES
-    if resource in kind_table.KINDS and kind_table.KINDS[resource].is_watched
+    name
+    for name, one in kind_table.KINDS.items()
+    if one.is_watched and (one.resource.selection is not None or name in RESOURCES)
 )
-"""Kinds that muster watches; the others are only stored."""
+"""Kinds that muster watches, in the order of the first lists; the others are only stored."""
+
+
+def watched_name(key: "Key", manifest: Manifest) -> str:
+    """Return the watched kind that shows an object; empty if none does."""
+    resource, namespace, name = key
+    kind = selected_kind(namespace, name) if resource == CONFIG_MAP else resource
+    if kind not in WATCHED:
+        return ""
+    selection = kind_table.KINDS[kind].resource.selection
+    if selection is None:
+        return kind
+    label, _, value = selection.label_selector.partition("=")
+    return kind if section(manifest, "metadata", "labels").get(label) == value else ""
 
 
 class Change(Struct, frozen=True):
@@ -193,15 +211,20 @@ class Store:
         self._changes.append(change)
         for note in self._listeners:
             note(change)
-        if self._shown is not None and change.key[0] in WATCHED:
-            manifest = change.after or change.before
-            assert manifest is not None
+        manifest = change.after or change.before
+        assert manifest is not None
+        if self._shown is not None and watched_name(change.key, manifest):
             self._shown.append((change.after is not None, manifest))
 
     def _listed(self) -> list[WatchMessage]:
         messages: list[WatchMessage] = []
         for resource in WATCHED:
-            objects = self._objects[resource]
+            stored = CONFIG_MAP if resource.startswith(f"{CONFIG_MAP}.") else resource
+            objects = {
+                key: one
+                for key, one in self._objects[stored].items()
+                if stored == resource or watched_name(key, one) == resource
+            }
             if not objects and resource not in ALWAYS_LISTED:
                 continue  # As on a cluster where the kind is not installed.
             messages += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]

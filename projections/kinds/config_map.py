@@ -1,14 +1,75 @@
-"""ConfigMap. Only the identity is kept, and none is watched yet."""
+"""ConfigMap. Watched are the ones in which the Ascend device stack reports the devices of nodes and their faults
+(`docs/reference/ascend-reports.md`); each selection is a kind of its own.
+
+The reports of a ConfigMap that cannot be used are those of the last one that could, with an error.
+"""
 
 from typing import Final
 
+from msgspec import structs
+
+from events.normalize_config_map import CLUSTER_INFO, DEVICE_INFO, NODE_INFO, Selection
 from projections.api_resource import Resource
-from projections.observed_kind import ObservedKind
+from projections.cluster import Cluster
+from projections.device_report import INVALID_REPORT, DeviceList, Reports, read_reports
+from projections.objects import Metadata
+from projections.observed_kind import ObservedKind, Reading
 
 CONFIG_MAPS: Final = Resource(
     "ConfigMap", "configmaps", short_names=("cm",), subresources=(), has_generation=False
 )
 
+
+def _apply(cluster: Cluster, reading: Reading) -> None:
+    def unreadable(problem: str, _metadata: Metadata) -> tuple[str, str]:
+        return INVALID_REPORT, problem
+
+    kind, _, name = reading.subject.partition("/")
+    found = reading.of(read_reports, unreadable)
+    if isinstance(found, Reports):
+        cluster.object_facts.setdefault(kind, {})[name] = found
+        cluster.config_errors.put(reading.subject, (*reading.faults, *found.errors))
+    else:
+        cluster.config_errors.put(reading.subject, (*reading.faults, found))
+
+
+def _summarize(content: bytes) -> list[str]:
+    found = read_reports(content)
+    if not isinstance(found, Reports):
+        return [found[1]]
+    nodes = len({**found.devices, **found.nodes, **found.switches})
+    alone = [*found.devices.values()] if nodes == 1 else []
+    return [
+        f"reports of {nodes} nodes" if nodes != 1 else "",
+        *(_amounts(one) for report in alone for one in report.lists),
+        *(state.status for state in found.nodes.values() if nodes == 1),
+        *(message for _, message in found.errors),
+    ]
+
+
+def _amounts(listed: DeviceList) -> str:
+    shown = {
+        "available": len(listed.available),
+        "unhealthy": len(listed.unhealthy),
+        "without network": len(listed.network_unhealthy or ()),
+        "recovering": len(listed.recovering),
+    }
+    counts = ", ".join(f"{number} {what}" for what, number in shown.items() if number)
+    return f"{listed.resource}: {counts or 'none available'}"
+
+
+def _selected(selection: Selection) -> ObservedKind:
+    return ObservedKind(
+        resource=structs.replace(CONFIG_MAPS, selection=selection),
+        why="devices and faults of Ascend nodes",
+        records_heartbeats=False,
+        apply=_apply,
+        facts=Reports,
+        summarize=_summarize,
+    )
+
+
 CONFIG_MAP: Final = ObservedKind(
-    resource=CONFIG_MAPS, why="configuration of device plugins", is_watched=False
+    resource=CONFIG_MAPS, why="settings of workloads", is_watched=False
 )
+REPORT_KINDS: Final = tuple(_selected(one) for one in (DEVICE_INFO, NODE_INFO, CLUSTER_INFO))

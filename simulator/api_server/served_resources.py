@@ -68,7 +68,11 @@ def _built_in(resource: Resource) -> ServedResource:
 
 
 BUILT_IN: Final = (
-    *(_built_in(one.resource) for one in OBSERVED.values() if not one.resource.is_custom),
+    *(
+        _built_in(one.resource)
+        for one in OBSERVED.values()
+        if not one.resource.is_custom and one.resource.selection is None
+    ),
     ServedResource(EVENT, "events", ("ev",)),
     ServedResource(LEASE, "leases", needs_revision=True),
     ServedResource(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from daemon.cluster.client.rbac import cluster_rules, own_rules
+from daemon.cluster.client.rbac import cluster_rules, namespace_rules, own_rules
 from daemon.cluster.server.simulated_api_server import running_server
 from projections.api_resource import Resource
 from projections.kinds.node import NODES
@@ -131,10 +131,11 @@ async def on_simulated(name: str, folder: Path) -> AsyncIterator[Served]:
 
 def _rules() -> tuple[Rule, ...]:
     """Muster's own, as the simulated server has rules."""
-    everywhere = [(rule, "") for rule in cluster_rules()]
+    ruled = [("", cluster_rules()), (NAMESPACE, own_rules()), *namespace_rules().items()]
     return tuple(
         Rule(one.verbs, (one.group,), one.resources, namespace, one.names)
-        for one, namespace in (*everywhere, *((rule, NAMESPACE) for rule in own_rules()))
+        for namespace, rules in ruled
+        for one in rules
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import yaml
 
-from daemon.cluster.client.rbac import NAME, cluster_rules, own_rules
+from daemon.cluster.client.rbac import NAME, cluster_rules, namespace_rules, own_rules
 from projections.api_resource import Resource
 from tests.checkout import ROOT
 from tests.control_plane.api import Api, Object
@@ -55,6 +55,14 @@ async def admit(api: Api) -> str:
     rules = [rule.document() for rule in own_rules()]
     await api.apply(ROLES, {**_manifest(ROLES), "rules": rules})
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}]
+    for namespace, elsewhere in namespace_rules().items():
+        await api.apply(NAMESPACES, _manifest(NAMESPACES, namespace))
+        there = {"metadata": {"name": NAME, "namespace": namespace}}
+        granted = [rule.document() for rule in elsewhere]
+        await api.apply(ROLES, {**_manifest(ROLES), **there, "rules": granted})
+        reference = {"apiGroup": RBAC, "kind": "Role", "name": NAME}
+        bound = {**_manifest(BINDINGS), **there, "roleRef": reference, "subjects": subjects}
+        await api.apply(BINDINGS, bound)
     for bindings, role in ((CLUSTER_BINDINGS, "ClusterRole"), (BINDINGS, "Role")):
         reference = {"apiGroup": RBAC, "kind": role, "name": NAME}
         manifest = {**_manifest(bindings), "roleRef": reference, "subjects": subjects}

@@ -11,7 +11,15 @@ import pytest
 
 from daemon.cluster.client import calls
 from daemon.cluster.client.calls import CALLS, Call
-from daemon.cluster.client.rbac import NAME, WHY, cluster_rules, own_rules, table, target
+from daemon.cluster.client.rbac import (
+    NAME,
+    WHY,
+    cluster_rules,
+    namespace_rules,
+    own_rules,
+    table,
+    target,
+)
 from tests.checkout import ROOT, short, tracked
 
 TABLE = "daemon/cluster/client/calls.py"
@@ -100,7 +108,8 @@ def test_no_rule_has_a_wildcard_or_names_secrets() -> None:
     """Rule K15.3: no Secrets and no wildcards."""
     words = [
         word
-        for rule in (*cluster_rules(), *own_rules())
+        for rules in (cluster_rules(), own_rules(), *namespace_rules().values())
+        for rule in rules
         for word in (rule.group, *rule.resources, *rule.verbs, *rule.names)
     ]
     assert [word for word in words if "*" in word or "secret" in word] == []
@@ -110,12 +119,16 @@ def test_the_rules_say_every_call_once_and_nothing_more() -> None:
     """Rule K15.3, both ways: what the rules allow is exactly what the calls ask."""
     allowed = [
         (scope, rule.group, resource, verb)
-        for scope, rules in (("cluster", cluster_rules()), ("own", own_rules()))
+        for scope, rules in (
+            ("cluster", cluster_rules()),
+            ("own", own_rules()),
+            *namespace_rules().items(),
+        )
         for rule in rules
         for resource in rule.resources
         for verb in rule.verbs
     ]
-    asked = [(call.scope, call.resource.group, target(call), call.verb) for call in CALLS]
+    asked = {(call.scope, call.resource.group, target(call), call.verb) for call in CALLS}
     assert sorted(allowed) == sorted(asked)
 
 

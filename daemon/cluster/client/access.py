@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from daemon.cluster.client.answers import decoded
-from daemon.cluster.client.calls import CALLS, REVIEW_ACCESS, Call
+from daemon.cluster.client.calls import CALLS, OWN, REVIEW_ACCESS, Call
 from daemon.cluster.client.http_client import Client
 
 AT_ONCE: Final = 8
@@ -57,10 +57,10 @@ def review(call: Call, namespace: str, lease: str) -> dict[str, object]:
         "version": call.resource.version,
         "resource": call.resource.plural,
         "subresource": call.subresource,
-        # In all namespaces, but for what is ours alone.
-        "namespace": namespace if call.scope == "own" else "",
+        # In all namespaces, but for what is ours alone, or only wanted in one.
+        "namespace": namespace if call.scope == OWN else call.namespace,
         # A role that may get and update our Lease needs no right to others; a new one has no name yet.
-        "name": lease if call.scope == "own" and call.verb != "create" else "",
+        "name": lease if call.scope == OWN and call.verb != "create" else "",
     }
     given = {key: value for key, value in attributes.items() if value}
     return {

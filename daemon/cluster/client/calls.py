@@ -32,24 +32,45 @@ REQUIRED: Final = tuple(
 """Kinds that every API server serves; the other required ones come from CRDs."""
 
 
+CLUSTER: Final = "cluster"
+OWN: Final = "own"
+"""Scopes of calls."""
+
+
 class Call(Struct, frozen=True):
     """One kind of request: an RBAC verb on a resource or a part of it."""
 
     verb: str
     resource: Resource
     subresource: str = ""
-    scope: str = "cluster"
-    """`cluster`; or `own`: only in the namespace that muster itself is in."""
+    scope: str = CLUSTER
+    """`cluster`; `own`: only in the namespace that muster itself is in; or the name of a namespace."""
 
     @property
     def what(self) -> str:
         """A few words for errors and metrics: `create pods/binding`."""
         below = f"/{self.subresource}" if self.subresource else ""
-        return f"{self.verb} {self.resource.qualified}{below}"
+        within = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource.qualified}{below}{within}"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in which alone the call is made; empty for all, and for muster's own."""
+        return "" if self.scope in (CLUSTER, OWN) else self.scope
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether muster does without, if it is not allowed: the namespace belongs to a device stack, which need not
+        be installed."""
+        return bool(self.namespace)
 
 
-LIST: Final = {one.name: Call("list", one) for one in WATCHED}
-WATCH: Final = {one.name: Call("watch", one) for one in WATCHED}
+def _scope(resource: Resource) -> str:
+    return CLUSTER if resource.selection is None else resource.selection.namespace
+
+
+LIST: Final = {one.name: Call("list", one, scope=_scope(one)) for one in WATCHED}
+WATCH: Final = {one.name: Call("watch", one, scope=_scope(one)) for one in WATCHED}
 GET_POD: Final = Call("get", PODS)
 BIND_POD: Final = Call("create", PODS, "binding")
 EVICT_POD: Final = Call("create", PODS, "eviction")
@@ -61,9 +82,9 @@ GET_QUEUE: Final = Call("get", QUEUES)
 PATCH_QUEUE_STATUS: Final = Call("patch", QUEUES, "status")
 CREATE_EVENT: Final = Call("create", EVENTS)
 PATCH_EVENT: Final = Call("patch", EVENTS)
-GET_LEASE: Final = Call("get", LEASES, scope="own")
-CREATE_LEASE: Final = Call("create", LEASES, scope="own")
-UPDATE_LEASE: Final = Call("update", LEASES, scope="own")
+GET_LEASE: Final = Call("get", LEASES, scope=OWN)
+CREATE_LEASE: Final = Call("create", LEASES, scope=OWN)
+UPDATE_LEASE: Final = Call("update", LEASES, scope=OWN)
 REVIEW_ACCESS: Final = Call("create", ACCESS_REVIEWS)
 
 CALLS: Final = (

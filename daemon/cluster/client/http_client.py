@@ -163,7 +163,11 @@ class Client:
         An error status is raised on the way in; an end in order ends the iteration.
         """
         asking = Asking(
-            call.what, HTTPMethod.GET, call.resource.path, {**query, "watch": "1"}, is_counted=True
+            call.what,
+            HTTPMethod.GET,
+            call_path(call, "", ""),
+            {**query, "watch": "1"},
+            is_counted=True,
         )
         try:
             async with asyncio.timeout(HEADERS_SECONDS):
@@ -301,9 +305,11 @@ class Client:
 def call_path(call: Call, name: str, namespace: str) -> str:
     """Where a call goes."""
     resource = call.resource
+    namespace = namespace or call.namespace
     if name:
         return resource.object_path(quote(name, safe=":"), namespace, call.subresource)
-    if resource.is_namespaced and (call.verb == "create" or (namespace and call.verb == "list")):
+    is_within = namespace and call.verb in ("list", "watch")
+    if resource.is_namespaced and (call.verb == "create" or is_within):
         return resource.collection_path(namespace)
     return resource.path
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from daemon.cluster.client.calls import CALLS, Call
+from daemon.cluster.client.calls import CALLS, CLUSTER, OWN, Call
 from projections.kind_table import KINDS
 
 NAME: Final = "muster"
@@ -46,23 +46,32 @@ class Rule(Struct, frozen=True):
 
 def cluster_rules(calls: Iterable[Call] = CALLS) -> list[Rule]:
     """What is asked of the cluster as a whole."""
-    return _rules([call for call in calls if call.scope == "cluster"])
+    return _rules([call for call in calls if call.scope == CLUSTER])
 
 
 def own_rules(calls: Iterable[Call] = CALLS) -> list[Rule]:
     """What is asked of the namespace that muster is in. A name cannot bound what is yet to be created."""
-    own = [call for call in calls if call.scope == "own"]
+    own = [call for call in calls if call.scope == OWN]
     return [
         *_rules([call for call in own if call.verb == "create"]),
         *_rules([call for call in own if call.verb != "create"], names=(NAME,)),
     ]
 
 
+def namespace_rules(calls: Iterable[Call] = CALLS) -> dict[str, list[Rule]]:
+    """What is asked of single namespaces, by their names."""
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        if call.namespace:
+            found.setdefault(call.namespace, []).append(call)
+    return {namespace: _rules(asked) for namespace, asked in found.items()}
+
+
 def table() -> list[tuple[str, str, str, str, str]]:
     """Verbs, resource, group, scope and reason, a row a resource, in the order of the calls."""
-    verbs: dict[tuple[str, str, str], list[str]] = {}
+    verbs: dict[tuple[str, str, str], dict[str, None]] = {}
     for call in CALLS:
-        verbs.setdefault((target(call), call.resource.group, call.scope), []).append(call.verb)
+        verbs.setdefault((target(call), call.resource.group, call.scope), {})[call.verb] = None
     return [
         (", ".join(found), name, group, scope, WHY[name])
         for (name, group, scope), found in verbs.items()
@@ -76,9 +85,9 @@ def target(call: Call) -> str:
 
 def _rules(calls: list[Call], names: tuple[str, ...] = ()) -> list[Rule]:
     """Resources of one group that are used alike share a rule; rules come in the order of the calls."""
-    verbs: dict[tuple[str, str], list[str]] = {}
+    verbs: dict[tuple[str, str], dict[str, None]] = {}
     for call in calls:
-        verbs.setdefault((call.resource.group, target(call)), []).append(call.verb)
+        verbs.setdefault((call.resource.group, target(call)), {})[call.verb] = None
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, resource), found in verbs.items():
         alike.setdefault((group, tuple(found)), []).append(resource)

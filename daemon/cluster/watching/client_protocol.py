@@ -49,6 +49,8 @@ class WatchedKind(Struct, frozen=True):
     resource: Resource
     list: Call
     watch: Call
+    query: Mapping[str, str] = {}
+    """Selectors of the list and the watch."""
     is_required: bool = False
     """Whether every cluster serves it; the definition of a custom resource need not be installed."""
 
@@ -60,7 +62,14 @@ class WatchedKind(Struct, frozen=True):
 
 def watched_kind(resource: Resource) -> WatchedKind:
     """Return a resource with its calls."""
-    return WatchedKind(resource, LIST[resource.name], WATCH[resource.name], resource in REQUIRED)
+    selection = resource.selection
+    return WatchedKind(
+        resource,
+        LIST[resource.name],
+        WATCH[resource.name],
+        {} if selection is None else {"labelSelector": selection.label_selector},
+        resource in REQUIRED,
+    )
 
 
 class RevisionWentBackError(ClusterError):

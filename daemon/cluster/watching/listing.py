@@ -118,7 +118,7 @@ async def pages_at(
 ) -> AsyncGenerator[list[bytes], None]:
     """All objects as they were at a revision, page by page. ExpiredError where it is no longer kept."""
     limit = page_objects(object_bytes)
-    query = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+    query = {**watched.query, "resourceVersion": revision, "resourceVersionMatch": "Exact"}
     tokens: set[str] = set()
     while True:
         await rate_limit.admit()
@@ -136,7 +136,7 @@ async def pages_at(
         if token in tokens or len(tokens) >= PAGES_MAX:
             raise BrokenListError(f"{watched.list.what}: the pages of the list have no end")
         tokens.add(token)
-        query = {"continue": token}
+        query = {**watched.query, "continue": token}
 
 
 class _Gathered(Struct):
@@ -201,12 +201,13 @@ def revision_of(metadata: Metadata, *, is_gone: bool = False) -> ObjectRevision:
 async def current_revision(server: ApiClient, watched: WatchedKind, rate_limit: RateLimit) -> str:
     """How far the server is with a kind, from the shortest list there is."""
     await rate_limit.admit()
-    body = await server.request(watched.list, query={"limit": "1"}, deadline_seconds=PAGE_SECONDS)
+    query = {**watched.query, "limit": "1"}
+    body = await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)
     return _read(body, watched).metadata.resourceVersion
 
 
 async def _ask(server: ApiClient, watched: WatchedKind, token: str, limit: int) -> bytes:
-    query = {"limit": str(limit)}
+    query = {**watched.query, "limit": str(limit)}
     if token:
         query["continue"] = token
     return await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)

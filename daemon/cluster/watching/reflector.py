@@ -200,6 +200,7 @@ class Reflector:
     def _query(self, seconds: int) -> dict[str, str]:
         """As K3.1 has it; or K3.13, for a watch that begins with all there is."""
         query = {
+            **self._watched.query,
             "watch": "1",
             "resourceVersion": self._revision,
             "allowWatchBookmarks": "true",

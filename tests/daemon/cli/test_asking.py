@@ -168,6 +168,8 @@ def test_why_does_not_answer_from_a_damaged_log(log: Path, tmp_path: Path) -> No
     assert "position 3: the digest does not fit" in error_of(result)
 
 
+REPORTS = [f"ConfigMap.{one}" for one in ("device-info", "node-info", "cluster-info")]
+CONFIG_MAPS = [*REPORTS, "ConfigMap"]
 PODS = ("Pod", "pods", "pod", "PODS", "po", " pods ", "pods.v1.", "pods.")
 
 
@@ -189,8 +191,8 @@ def test_a_kind_is_named_as_for_kubectl(log: Path, tmp_path: Path, name: str) ->
         ("PodGroup.scheduling.volcano.sh", ["PodGroup"]),
         ("pg", ["PodGroup"]),
         ("no", ["Node"]),
-        ("cm", ["ConfigMap"]),
-        ("configmaps", ["ConfigMap"]),
+        ("cm", CONFIG_MAPS),
+        ("configmaps", CONFIG_MAPS),
         ("deploy", ["Deployment"]),
         ("deployments.apps", ["Deployment"]),
         ("jobs", ["Job", "Job.batch.volcano.sh"]),
@@ -218,7 +220,7 @@ def test_an_export_says_how_many_objects_it_leaves_out(log: Path, tmp_path: Path
     bundle = tmp_path / "a.muster"
     words = ("--redact", "pods", "--redact", "nodes", "--redact", "ConfigMap")
     assert muster("log", "export", log, "--file", bundle, *words).stdout.splitlines()[1:] == [
-        "left out: 0 ConfigMap objects",
+        *(f"left out: 0 {kind} objects" for kind in sorted(CONFIG_MAPS)),
         "left out: 2 Node objects",
         "left out: 4 Pod objects",
     ]
