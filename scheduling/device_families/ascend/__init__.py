@@ -1,0 +1,1 @@
+"""Ascend NPUs: products, how their chips are grouped and which of them a pod gets; virtual NPUs."""

@@ -1,0 +1,39 @@
+"""910 server with half of its chips (`accelerator-type: half`): one ring of four, {0-3}."""
+
+from dataclasses import dataclass
+
+from scheduling.device_families.ascend.chips import (
+    ChipRequest,
+    Chips,
+    JobChips,
+    Placing,
+    Problem,
+    Product,
+    linear_score,
+    lowest,
+)
+from scheduling.device_families.ascend.module_910 import best_ring, ring_problem
+
+
+@dataclass(frozen=True)
+class Half910(Product):
+    """One ring of four chips."""
+
+    title = "910 half x4"
+    chips_max: int = 4
+    linear: bool = False
+    """Whether the score is the number of free chips instead of the table."""
+
+    def problem(self, job: JobChips) -> Problem:
+        """Return the first task that asks for another number than 1, 2 or 4."""
+        return ring_problem(job, (1, 2, 4))
+
+    def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing | None:
+        """Return the lowest ids of the ring."""
+        found = best_ring(request.count, [usable])
+        if found is None:
+            return None
+        score = 8 * (chips.allocatable * 4 - found[0])
+        if self.linear:
+            score = linear_score(self.chips_max, chips, usable)
+        return Placing(score, lowest(usable, request.count))

@@ -1,0 +1,1 @@
+"""Ascend products and virtual NPUs."""
