@@ -154,7 +154,9 @@ def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> 
     for one in event.placements:
         pod_class = cluster.pods[one.uid].pod_class
         charge = quota_charging.charge_on(cluster, pod_class, one.node)
-        held[one.uid] = Nomination(one.node, pod_class.request, charge, record.position)
+        held[one.uid] = Nomination(
+            one.node, pod_class.request, charge, record.position, one.devices
+        )
     cluster.set_nominations(group, held)
     group.refusals.clear()
     cluster.internal_errors.clear(group.key)

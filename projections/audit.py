@@ -325,13 +325,13 @@ def _audit_places(state: AuditedState) -> None:
     for group in cluster.groups.values():
         for held in group.nominations.values():
             _add(nominated.setdefault(held.node, {}), held.request)
-    nominated_pods: dict[str, dict[str, None]] = {}
+    nominated_pods: dict[str, dict[str, tuple[str, ...]]] = {}
     for group in cluster.groups.values():
         for uid, held in group.nominations.items():
-            nominated_pods.setdefault(held.node, {})[uid] = None
+            nominated_pods.setdefault(held.node, {})[uid] = held.devices
     for pod in cluster.pods.values():
         if (room := nominations.nomination_of(pod)) is not None:
-            nominated_pods.setdefault(room[0], {})[pod.facts.uid] = None
+            nominated_pods.setdefault(room[0], {})[pod.facts.uid] = ()
     for name, node in cluster.nodes.nodes.items():
         check_same(f"node {name} nominated", node.nominated, nominated.pop(name, {}))
         expected = nominated_pods.get(name, {})

@@ -525,7 +525,7 @@ class Cluster:
         group = self.own_group(group)
         group.nominations = nominations
         for uid, held in nominations.items():
-            self.nodes.nominate(held.node, uid, held.request, 1)
+            self.nodes.nominate(held.node, uid, held.request, 1, held.devices)
             self.queues[group.queue].add_charge("nominated", held.charge, 1)
         if nominations:
             self.changed_queues[group.queue] = None

@@ -1,25 +1,54 @@
 """Device families: what devices nodes have, and how they serve pods. Each family is one class; `FAMILIES` is their table.
 
-A device is an accelerator or the allocatable part of one. A family holds nothing: it answers from the objects that it
-is given, so that equal objects have equal answers. `discover` is called while records are applied, all else while a
-cycle decides.
+A device is an accelerator or the allocatable part of one. A family holds nothing: it answers from what it is given, so
+that equal objects have equal answers. `discover`, `asked` and `assigned` are called while records are applied, all else
+while a cycle decides.
+
+What is free of a node (`available`) is a small value of the family: states that serve pods alike must be equal, because
+each answer about a state (`DeviceFit`) is asked once and remembered.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
 
+from projections.devices import NodeDevices
+from projections.pod_terms import Labels
+
 if TYPE_CHECKING:
     from projections.nodes import NodeFacts
-    from projections.pod_class import PodClass
+    from projections.plugin import PluginSet
+    from projections.pod_class import Amounts, PodClass
     from projections.selector import NodeSelector
 
 Cards: TypeAlias = tuple[str, ...] | None
 """The cards that a pod may be charged, in order of preference; None if it uses none or any."""
+
+NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+class DeviceSources(Struct, frozen=True):
+    """What the devices of a node are read from."""
+
+    name: str
+    """Name of the node."""
+    labels: Mapping[str, str]
+    capacity: Mapping[str, int]
+    """Amounts of its resources, healthy or not."""
+    allocatable: Mapping[str, int]
+    annotations: Mapping[str, str] = NO_ANNOTATIONS
+    """Those that a family reads (`DeviceFamily.node_annotations`)."""
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """Return the amounts of the resources. If all devices are unhealthy, the kubelet reports them in the capacity
+        only."""
+        given = {name: amount for name, amount in self.allocatable.items() if amount > 0}
+        return {**self.capacity, **given}
 
 
 class Discovered(Struct, frozen=True):
@@ -27,19 +56,64 @@ class Discovered(Struct, frozen=True):
 
     cards: dict[str, str] = {}
     """Resource name to the name of the card that it counts, as quotas name it; sorted by resource."""
-    devices: dict[str, tuple[str, ...]] = {}
-    """Resource name to the names of its devices, if the family knows them; a name is unique on the node. Sorted by
-    resource."""
+    devices: dict[str, NodeDevices] = {}
+    """Resource name to its devices, if the family knows them; sorted by resource."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message."""
 
 
-class DeviceFit(ABC):
-    """How the devices of nodes serve pods of one class."""
+class DeviceUse(Struct, frozen=True):
+    """What one pod takes of the devices of its node. How much of each device follows from the class of the pod, and
+    from the part that the name of the device ends in, if any."""
 
-    reads_devices: ClassVar[bool] = False
-    """Whether `points` depends on the named devices of a node and on which are taken. If not, the answer is the same
-    for nodes whose resources count the same cards, and asked once for them."""
+    pod_class: PodClass
+    devices: tuple[str, ...]
+    """Names of devices, and of parts of devices as `NAME:PART`. Empty if it is not known which devices the pod has."""
+    is_reported: bool = False
+    """Whether an annotation of the pod says that these are its devices, rather than the decision alone."""
+
+
+class JobShape(Struct, frozen=True, eq=False):
+    """What the fit of a pod depends on in the pods of its group that ask for devices with names. Pods that are finished
+    or terminating do not count.
+
+    Equal shapes of one session are the same object.
+    """
+
+    tasks: int = 0
+    """Number of these pods."""
+    devices: int = 0
+    """Number of devices that they ask for together."""
+    min_available: int = 0
+    classes: tuple[PodClass, ...] = ()
+    """Their classes."""
+
+    @property
+    def is_distributed(self) -> bool:
+        """Return whether several pods ask for devices."""
+        return self.tasks > 1
+
+
+NO_JOB: Final = JobShape()
+"""The shape of groups that ask for no devices with names."""
+
+
+class DeviceRequest(Struct, frozen=True, eq=False):
+    """A question about devices: which pod, of which job, under which policy."""
+
+    pod_class: PodClass
+    job: JobShape
+    cards: Cards
+    """The cards that its queue may be charged."""
+    order_weight: int
+    """Weight of the order of cards, in thousandths."""
+    plugins: PluginSet
+    """The plugins of the policy, with their arguments."""
+
+
+class DeviceFit(ABC):
+    """How the devices of nodes serve pods of one class: a frozen dataclass. Equal fits have equal answers, so a fit
+    keeps no more of the question than what it reads."""
 
     @property
     @abstractmethod
@@ -47,36 +121,56 @@ class DeviceFit(ABC):
         """Return why nodes do not serve the pod; it follows their number: "node(s) had none of ..."."""
 
     @abstractmethod
-    def points(self, node: NodeFacts, taken: Collection[str]) -> int:
-        """Return what the devices of the node that are not taken add to its score, in thousandths of a point; -1 if
-        the pod cannot get the ones that it needs."""
+    def points(self, available: Hashable) -> int:
+        """Return what the devices that are free add to the score of a node, in thousandths of a point; -1 if the pod
+        cannot get the ones that it needs."""
+
+    def pick(self, available: Hashable) -> tuple[str, ...]:
+        """Return the devices that the pod gets, by name. Not empty if `points` are 0 or more, unless the family has no
+        names for devices."""
+        return ()
 
     @abstractmethod
-    def obstacle(self, node: NodeFacts, taken: Collection[str]) -> str:
-        """Return why the node, of which `points` are -1, does not serve the pod, with what it has."""
+    def obstacle(self, available: Hashable) -> str:
+        """Return why a node, of which `points` are -1, does not serve the pod, with what it has."""
 
 
 class DeviceFamily(ABC):
     """A kind of devices: how they are found, and how they are given to pods."""
 
     name: ClassVar[str]
+    names_devices: ClassVar[bool] = True
+    """Whether devices have names. If not, the free amount of a resource is all that is known about them: `available`
+    is asked for every node, without uses, and again only when the object of the node changes."""
+    node_annotations: ClassVar[tuple[str, ...]] = ()
+    """Annotations of nodes that `discover` reads; others are not kept."""
+    pod_options: ClassVar[tuple[str, ...]] = ()
+    """Annotations and labels of pods that say what devices they need; an annotation counts before a label. They become
+    `PodClass.device_options`, and pods that differ in one of them are never decided alike."""
+    pod_assignments: ClassVar[tuple[str, ...]] = ()
+    """Annotations of pods that say which devices they have; `assigned` reads them."""
 
     @abstractmethod
-    def discover(self, labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
-        """Return the devices of a node from its labels and the amounts of its resources, healthy or not."""
+    def discover(self, sources: DeviceSources) -> Discovered:
+        """Return the devices of a node, healthy or not."""
+
+    def asked(self, request: Amounts, options: Mapping[str, str]) -> int:
+        """Return how many devices with names, whole or in part, a pod asks for; 0 if the family has none for it."""
+        return 0
 
     @abstractmethod
-    def fit(self, pod_class: PodClass, cards: Cards, order_weight: int) -> DeviceFit | None:
-        """Return how nodes serve pods of a class that may be charged these cards; None if the devices of nodes do not
-        matter to them. `order_weight` is the weight of the order of cards, in thousandths.
+    def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
+        """Return what is free of the devices of a node that these pods use. A family with names is asked about nodes
+        that have devices of it, and gets the uses of pods that ask for devices of it (`asked`)."""
 
-        Of the class it reads the request and the named cards.
-        """
+    @abstractmethod
+    def fit(self, request: DeviceRequest) -> DeviceFit | None:
+        """Return how nodes serve a pod; None if the devices of nodes do not matter to it."""
 
-    def pick(self, pod_class: PodClass, node: NodeFacts, taken: Collection[str]) -> tuple[str, ...]:
-        """Return the devices of the node that a pod of the class gets, by name: none that is taken; () if the family
-        names none, or if `points` are -1."""
-        return ()
+    def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
+        """Return code and message of what is wrong with the request of a pod in its job, whatever nodes there are;
+        empty texts if nothing is. Asked for each class of the job."""
+        return "", ""
 
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether no node that has one of these cards can match the selector."""
@@ -93,14 +187,37 @@ def register_families(*families: DeviceFamily) -> None:
         FAMILIES[one.name] = one
 
 
-def discover_devices(labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
+def discover_devices(sources: DeviceSources) -> Discovered:
     """Return the devices of a node, of all families."""
     assert FAMILIES, "no device family is registered: import scheduling.device_family_table"
-    found = [one.discover(labels, amounts) for one in FAMILIES.values()]
+    found = [one.discover(sources) for one in FAMILIES.values()]
     cards = {name: card for one in reversed(found) for name, card in one.cards.items()}
-    devices = {name: names for one in reversed(found) for name, names in one.devices.items()}
+    devices = {name: there for one in reversed(found) for name, there in one.devices.items()}
     return Discovered(
         cards={name: cards[name] for name in sorted(cards)},
         devices={name: devices[name] for name in sorted(devices)},
         faults=tuple(fault for one in found for fault in one.faults),
     )
+
+
+def node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of a node that a family reads."""
+    keys = [key for one in FAMILIES.values() for key in one.node_annotations]
+    return {key: annotations[key] for key in keys if key in annotations}
+
+
+def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
+    """Return the annotations and labels of a pod that say what devices it needs, sorted by key."""
+    found: dict[str, str] = {}
+    for one in FAMILIES.values():
+        for key in one.pod_options:
+            if key in annotations or key in labels:
+                found[key] = annotations[key] if key in annotations else labels[key]
+    return tuple(sorted(found.items())) if found else ()
+
+
+def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:
+    """Return, by family, how many devices with names a pod asks for; families of which it asks none are left out."""
+    given = dict(options)
+    found = [(name, one.asked(request, given)) for name, one in FAMILIES.items()]
+    return tuple([(name, count) for name, count in found if count > 0])

@@ -7,7 +7,6 @@
 A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,12 +15,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from events.limits import RESOURCE_BYTES_MAX, name_problem
-from projections.device_family import discover_devices
+from projections.device_family import DeviceSources, discover_devices, node_annotations
+from projections.devices import NodeDevices
 from projections.hyper_tree import HyperTree
 from projections.index import Index
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
-from projections.pods import RELEASING, Pod
+from projections.pods import RELEASING
 from projections.quantity import QuantityError
 from projections.quarantine import Quarantine
 
@@ -59,8 +59,14 @@ class NodeFacts(Struct, frozen=True):
     """Code and message of labels and quantities that cannot be used."""
     images: tuple[tuple[str, int], ...] = ()
     """Images on the node, by each of their names, and their size in bytes."""
-    devices: dict[str, tuple[str, ...]] = {}
-    """Resource name to the names of its devices, if a device family names them."""
+    devices: dict[str, NodeDevices] = {}
+    """Resource name to its devices, if a device family names them; sorted by resource."""
+
+    def devices_of(self, family: str) -> list[NodeDevices]:
+        """Return the devices of a family, by resource."""
+        if not self.devices:
+            return []
+        return [one for one in self.devices.values() if one.family == family]
 
 
 def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
@@ -73,9 +79,14 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
     allocatable.setdefault("pods", 0 if problem else PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
-    # If all cards are unhealthy, the kubelet reports them in the capacity only.
     found = discover_devices(
-        labels, {**capacity, **{k: v for k, v in allocatable.items() if v > 0}}
+        DeviceSources(
+            name=obj.metadata.name,
+            labels=labels,
+            capacity=capacity,
+            allocatable=allocatable,
+            annotations=node_annotations(obj.metadata.annotations or {}),
+        )
     )
     return NodeFacts(
         name=obj.metadata.name,
@@ -157,8 +168,8 @@ class Node:
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
-        self.nominated_pods: dict[str, None] = {}
-        """UIDs of pods that are nominated to this node."""
+        self.nominated_pods: dict[str, tuple[str, ...]] = {}
+        """UIDs of pods that are nominated to this node, with the devices that they hold."""
         self.overlay_added: dict[str, tuple[str, ...]] = {}
         """UIDs of pods that a node overlay has added, with the devices picked for them; empty outside of a placement
         attempt."""
@@ -224,18 +235,6 @@ class Node:
             return -SHORT_MAX
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
-    def taken_devices(self, pods: Mapping[str, Pod], *, later: bool = False) -> list[str]:
-        """Return the named devices that pods on the node have, and those that an overlay has picked; with `later`
-        without those of pods that are leaving. `pods` are all pods by UID."""
-        if self.facts is None or not self.facts.devices:
-            return []
-        taken = [device for picked in self.overlay_added.values() for device in picked]
-        for uid in self.pods:
-            pod = pods[uid]
-            if not (later and (uid in self.overlay_removed or pod.status == RELEASING)):
-                taken += pod.devices
-        return taken
-
     def fits(self, request: Request) -> bool:
         """Return whether the request fits now."""
         free = self.free
@@ -255,7 +254,7 @@ class SavedNode(Struct, frozen=True):
     node: Node
     sums: tuple[Amounts, Amounts, Amounts, Amounts]
     """`occupied`, `releasing`, `nominated` and `free`."""
-    pods: tuple[dict[str, None], dict[str, tuple[str, ...]], dict[str, None]]
+    pods: tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], dict[str, None]]
     """`nominated_pods`, `overlay_added` and `overlay_removed`."""
     is_leaving: bool
 
@@ -422,11 +421,13 @@ class NodeTable(Index):
                 column[slot] = node.free[name]
         self.changed_slots.append(slot)
 
-    def nominate(self, name: str, uid: str, request: Request, sign: int) -> None:
-        """Nominate a pod to a node, or (-1) remove the nomination."""
+    def nominate(
+        self, name: str, uid: str, request: Request, sign: int, devices: tuple[str, ...] = ()
+    ) -> None:
+        """Nominate a pod to a node, where it holds these devices, or (-1) remove the nomination."""
         node = self.ensure_node(name)
         if sign > 0:
-            node.nominated_pods[uid] = None
+            node.nominated_pods[uid] = devices
         else:
             node.nominated_pods.pop(uid, None)
         self.shift(node, "nominated", request, sign)

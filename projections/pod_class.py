@@ -27,6 +27,7 @@ from events.limits import (
 )
 from projections.affinity_terms import SelectedAs
 from projections.deltas import PodChanged
+from projections.device_family import asked_devices, pod_options
 from projections.index import Index
 from projections.objects import (
     Container,
@@ -98,6 +99,14 @@ class PodClass(Struct, frozen=True):
     """Index of the class that differs only in `selected_as`; its own if no term selects it."""
     plugin_labels: Labels = ()
     """The labels of such pods that plugins of the policy read, as keys and values."""
+    device_options: Labels = ()
+    """The annotations and labels of such pods that say what devices they need, as keys and values."""
+    asked_devices: tuple[tuple[str, int], ...] = ()
+    """Device family to the number of devices with names that such a pod asks for, without zeros."""
+
+    def asks_for(self, family: str) -> bool:
+        """Return whether such pods ask for devices of a family, by name."""
+        return any(name == family for name, _ in self.asked_devices)
 
     @property
     def amounts(self) -> Amounts:
@@ -287,13 +296,20 @@ def stated_cards(annotations: Mapping[str, str]) -> str:
     return annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
 
 
-def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str, str]) -> ClassKey:
+def class_key(
+    demands: Demands,
+    cards: str,
+    namespace: str,
+    labels: Mapping[str, str],
+    device_options: Labels = (),
+) -> ClassKey:
     """Return a key that is equal for pods with equal demands. Only labels that its own terms reference are part of
-    it."""
+    it, and what a device family reads."""
     own: tuple[object, ...] = ()
     if (keys := demands.referenced_labels) is not None:
         own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
-    return (*demands.key, cards, demands.never_preempts, own)
+    key = (*demands.key, cards, demands.never_preempts, own)
+    return (*key, "devices", device_options) if device_options else key
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
@@ -301,12 +317,15 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     request still counts on the node where they run."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     amounts, beyond = _request(spec)
+    options = () if problem else pod_options(annotations, pod.metadata.labels or {})
     faults = [one for one in (problem, beyond) if one]
     found = PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
         never_preempts=spec.preemptionPolicy == "Never",
         plain=index,
+        device_options=options,
+        asked_devices=asked_devices(amounts, options),
     )
     try:
         affinity = _optional(spec.affinity, _Affinity) or _Affinity()

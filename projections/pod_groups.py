@@ -68,6 +68,8 @@ class Nomination(Struct, frozen=True):
     charge: Charge
     position: int = 0
     """Position of the decision."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices that it holds."""
 
 
 class ReportedStatus(Struct, gc=False):

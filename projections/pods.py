@@ -13,6 +13,7 @@ from events.limits import (
     storable,
     whole_number,
 )
+from projections.device_family import pod_options
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
     CARD_NAME,
@@ -58,6 +59,8 @@ DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
 POSITION_DIGITS_MAX: Final = 18
 """Maximum number of digits of a position: it is stored in 64 bits."""
+DEVICE_OPTION_BYTES_MAX: Final = 1024
+"""Maximum length of an annotation or label that says what devices a pod needs."""
 FAILED_BINDINGS_MAX: Final = 4
 """Number of failed bindings that are kept per pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
@@ -138,6 +141,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     cards: str
     problem: str
     decision: int = 0
+    device_options: Labels = ()
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -156,6 +160,9 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     owner = next((one for one in meta.ownerReferences or () if one.controller), None)
     if owner is not None and not names.read("metadata.ownerReferences", owner.uid):
         owner = None
+    options = pod_options(annotations, labels)
+    for key, value in options:
+        names.read(key, value, DEVICE_OPTION_BYTES_MAX)
     return PodMetadataFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -176,6 +183,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         cards=names.read(CARD_NAME, stated_cards(annotations), CHOICE_BYTES_MAX),
         problem=names.problem,
         decision=_position(annotations.get(DECISION, "")),
+        device_options=() if names.problem else options,
     )
 
 
@@ -250,7 +258,7 @@ def combine_facts(
         problem=meta.problem or asked.problem,
         decision=meta.decision,
         is_cut=bool(asked.problem),
-    ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of)
+    ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 
 
 def _node_name(name: str) -> str:

@@ -1,105 +1,208 @@
-"""What the devices of nodes add to their scores, from the answers of all device families, as columns over the nodes."""
+"""What the devices of nodes add to their scores, and which devices pods get, from the answers of all device families.
 
-from collections.abc import Collection
+For each family the state of what is free is kept for every node, as a number; it is read again only for nodes in the
+journal of changes. A fit is asked once for each state. So many nodes cost one lookup each when a fit is new, and a
+node that did not change costs nothing.
+"""
+
+from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from projections.cluster import Cluster
-from projections.device_family import FAMILIES, Cards, DeviceFit
+from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest
+from projections.device_uses import uses_of
 from projections.nodes import Node
-from projections.pod_class import PodClass
+
+NONE: Final = -1
+"""Number of the state of a node that has no devices of a family."""
+
+SPARE_STATES: Final = 1024
+"""States are numbered again when there are this many, and four for each node."""
+
+Numbers = npt.NDArray[np.int64]
 
 
-class CardLayouts:
-    """One node of each card layout, so that a question about the cards of nodes is asked once for each layout."""
+class DeviceStates:
+    """What is free of the devices of one family on each node, as numbers of states."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self._read = (-1, -1)
-        self._nodes: list[Node] = []
-        self._number_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    def __init__(self, cluster: Cluster, family: DeviceFamily) -> None:
+        self.family = family
+        self.version = 0
+        """Grows when the states are numbered again."""
+        self._cluster = cluster
+        self._table = cluster.nodes
+        self._layout = -1
+        self._changed = self._updated = 0
+        self._states: list[Hashable] = []
+        self._number_of: dict[Hashable, int] = {}
+        self._now: Numbers = np.zeros(0, dtype=np.int64)
+        self._empty: Numbers = np.zeros(0, dtype=np.int64)
+        self._later: dict[int, int] = {}
+        """Slot to the number of the state once terminating pods are gone, where that was asked."""
 
-    def column(self, fit: DeviceFit, *, when_empty: bool) -> npt.NDArray[np.int64]:
+    def state(self, number: int) -> Hashable:
+        """Return the state of a number."""
+        return self._states[number]
+
+    def __len__(self) -> int:
+        """Return how many states have a number."""
+        return len(self._states)
+
+    def now(self) -> Numbers:
+        """Return the states of the devices that are free now, slot by slot. Do not modify the result."""
+        self.refresh()
+        return self._now
+
+    def when_empty(self) -> Numbers:
+        """Return the states of all devices, free or not, slot by slot. Do not modify the result."""
+        self.refresh()
+        return self._empty
+
+    def later(self, node: Node) -> int:
+        """Return the state of the devices that are free on a node once terminating pods are gone."""
+        self.refresh()
+        if not self.family.names_devices:
+            return int(self._now[node.slot])
+        found = self._later.get(node.slot)
+        if found is None:
+            found = self._later[node.slot] = self._read(node, later=True)
+        return found
+
+    def refresh(self) -> None:
+        """Read the nodes in the journal of changes again."""
+        table = self._table
+        changed, updated = len(table.changed_slots), len(table.updated_slots)
+        if self._layout != table.layout or len(self) > SPARE_STATES + 4 * len(table.order):
+            self._read_all()
+        elif self._changed != changed or self._updated != updated:
+            facts_changed = dict.fromkeys(table.updated_slots[self._updated :])
+            for slot in facts_changed:
+                self._empty[slot] = self._read(table.order[slot], is_empty=True)
+            if self.family.names_devices:
+                slots = dict.fromkeys(table.changed_slots[self._changed :])
+                slots.update(facts_changed)
+                for slot in slots:
+                    self._now[slot] = self._read(table.order[slot])
+                    self._later.pop(slot, None)
+        self._changed, self._updated = changed, updated
+
+    def _read_all(self) -> None:
+        table = self._table
+        self._layout, self.version = table.layout, self.version + 1
+        self._states, self._number_of, self._later = [], {}, {}
+        empty = [self._read(node, is_empty=True) for node in table.order]
+        self._empty = self._now = np.array(empty, dtype=np.int64)
+        if self.family.names_devices:
+            self._now = np.array([self._read(node) for node in table.order], dtype=np.int64)
+
+    def _read(self, node: Node, *, is_empty: bool = False, later: bool = False) -> int:
+        facts, family = node.facts, self.family
+        if facts is None:
+            return NONE
+        if family.names_devices and not facts.devices_of(family.name):
+            return NONE
+        uses = [] if is_empty else uses_of(node, self._cluster.pods, family.name, later=later)
+        state = family.available(facts, uses)
+        number = self._number_of.get(state)
+        if number is None:
+            number = self._number_of[state] = len(self._states)
+            self._states.append(state)
+        return number
+
+
+class FitPoints:
+    """The answers of one fit, by state."""
+
+    def __init__(self, states: DeviceStates, fit: DeviceFit) -> None:
+        self.states, self.fit = states, fit
+        self._version = -1
+        self._points: list[int] = []
+
+    def of(self, number: int) -> int:
+        """Return the points of a state; -1 without devices of the family."""
+        if self._version != self.states.version:
+            self._version, self._points = self.states.version, []
+        known = self._points
+        while len(known) <= number:
+            known.append(self.fit.points(self.states.state(len(known))))
+        return NONE if number == NONE else known[number]
+
+    def column(self, numbers: Numbers) -> Numbers:
         """Return the points of each node, slot by slot."""
-        if fit.reads_devices:
-            pods, nodes = self.cluster.pods, self.cluster.nodes.order
-            taken = [() if when_empty else one.taken_devices(pods) for one in nodes]
-            each = zip(nodes, taken, strict=True)
-            return np.array([_points(fit, node, gone) for node, gone in each], dtype=np.int64)
-        self._refresh()
-        points = [_points(fit, one, ()) for one in self._nodes]
-        return np.array(points, dtype=np.int64)[self._number_of]
-
-    def _refresh(self) -> None:
-        """Read the cards of each node, once for each change of the nodes."""
-        table = self.cluster.nodes
-        if self._read == (table.layout, len(table.updated_slots)):
-            return
-        self._read = (table.layout, len(table.updated_slots))
-        numbers: dict[str, int] = {}
-        for node in table.order:
-            numbers.setdefault(node.card_layout, len(numbers))
-        found = {node.card_layout: node for node in table.order}
-        self._nodes = [found[layout] for layout in numbers]
-        self._number_of = np.fromiter(
-            (numbers[node.card_layout] for node in table.order), dtype=np.int64
-        )
+        self.of(len(self.states) - 1)
+        return np.array([*self._points, NONE], dtype=np.int64)[numbers]
 
 
 class DevicePoints:
-    """What the devices of nodes add to the scores for pods of one class that may be charged certain cards.
+    """What the devices of nodes add to the scores for pods of one class and job that may be charged certain cards.
 
     Each answer is -1 for a node on which the pod cannot get the devices that it needs.
     """
 
-    def __init__(
-        self, layouts: CardLayouts, pod_class: PodClass, cards: Cards, order_weight: int
-    ) -> None:
-        self._layouts = layouts
-        found = [one.fit(pod_class, cards, order_weight) for one in FAMILIES.values()]
-        self.fits = [one for one in found if one is not None]
+    def __init__(self, fits: tuple[FitPoints, ...]) -> None:
+        self._fits = fits
         """Answers of the families to which the devices of nodes matter."""
-        self._known: list[dict[str, int]] = [{} for _ in self.fits]
-        """For each of them, card layout to points."""
-        self.reads_devices = any(one.reads_devices for one in self.fits)
-        """Whether an answer depends on which devices are taken."""
+        self._naming = tuple([one for one in fits if one.states.family.names_devices])
+
+    @property
+    def names_devices(self) -> bool:
+        """Return True if such pods get devices with names."""
+        return bool(self._naming)
+
+    @property
+    def key(self) -> Hashable:
+        """Return what is equal if all answers are."""
+        return tuple([(one.states.family.name, one.fit) for one in self._fits])
 
     def of_node(self, node: Node) -> int:
         """Return the points of the devices that are free now."""
-        return self._sum(
-            node, node.taken_devices(self._layouts.cluster.pods) if self.reads_devices else ()
-        )
-
-    def later(self, node: Node) -> int:
-        """Return the points of the devices that are free once terminating pods are gone."""
-        leaving = self.reads_devices
-        return self._sum(
-            node, node.taken_devices(self._layouts.cluster.pods, later=True) if leaving else ()
-        )
-
-    def when_empty(self, node: Node) -> int:
-        """Return the points of all devices, free or not."""
-        return self._sum(node, ())
-
-    def _sum(self, node: Node, taken: Collection[str]) -> int:
         total = 0
-        for fit, known in zip(self.fits, self._known, strict=True):
-            points = None if fit.reads_devices else known.get(node.card_layout)
-            if points is None:
-                points = _points(fit, node, taken)
-                if not fit.reads_devices:
-                    known[node.card_layout] = points
+        for one in self._fits:
+            points = one.of(int(one.states.now()[node.slot]))
             if points < 0:
                 return -1
             total += points
         return total
 
-    def of_all(self, *, when_empty: bool = False) -> npt.NDArray[np.int64] | None:
+    def later(self, node: Node) -> int:
+        """Return the points of the devices that are free once terminating pods are gone."""
+        total = 0
+        for one in self._fits:
+            points = one.of(one.states.later(node))
+            if points < 0:
+                return -1
+            total += points
+        return total
+
+    def when_empty(self, node: Node) -> int:
+        """Return the points of all devices, free or not."""
+        total = 0
+        for one in self._fits:
+            points = one.of(int(one.states.when_empty()[node.slot]))
+            if points < 0:
+                return -1
+            total += points
+        return total
+
+    def pick(self, node: Node, *, later: bool = False) -> tuple[str, ...]:
+        """Return the devices that the pod gets on a node, now or once terminating pods are gone, by name; () if they
+        have none, or if it cannot get the ones that it needs."""
+        picked: list[str] = []
+        for one in self._naming:
+            number = one.states.later(node) if later else int(one.states.now()[node.slot])
+            if one.of(number) < 0:
+                return ()
+            picked += one.fit.pick(one.states.state(number))
+        return tuple(picked)
+
+    def of_all(self, *, when_empty: bool = False) -> Numbers | None:
         """Return the points of all nodes, slot by slot; None if no family limits or scores them."""
-        total: npt.NDArray[np.int64] | None = None
-        for fit in self.fits:
-            points = self._layouts.column(fit, when_empty=when_empty)
+        total: Numbers | None = None
+        for one in self._fits:
+            points = _column(one, when_empty=when_empty)
             if total is not None:
                 points = np.where((total >= 0) & (points >= 0), total + points, -1)
             total = points
@@ -108,18 +211,43 @@ class DevicePoints:
     def excluded(self, *, when_empty: bool) -> list[tuple[str, npt.NDArray[np.bool_]]]:
         """Return the reason of each family and the nodes that it excludes: because they do not have the devices, or
         because those are not free now."""
-        fits = self.fits if when_empty else [one for one in self.fits if one.reads_devices]
-        return [(one.reason, self._layouts.column(one, when_empty=when_empty) < 0) for one in fits]
+        fits = self._fits if when_empty else self._naming
+        return [(one.fit.reason, _column(one, when_empty=when_empty) < 0) for one in fits]
 
     def obstacle(self, node: Node) -> str:
         """Return why the node does not serve the pod now; "" if it does."""
-        assert node.facts is not None, f"{node.name} is absent"
-        taken = node.taken_devices(self._layouts.cluster.pods) if self.reads_devices else ()
-        for fit in self.fits:
-            if _points(fit, node, taken) < 0:
-                return fit.obstacle(node.facts, taken)
+        for one in self._fits:
+            number = int(one.states.now()[node.slot])
+            if number == NONE:
+                return f"node has no devices of the family {one.states.family.name}"
+            if one.of(number) < 0:
+                return one.fit.obstacle(one.states.state(number))
         return ""
 
 
-def _points(fit: DeviceFit, node: Node, taken: Collection[str]) -> int:
-    return -1 if node.facts is None else fit.points(node.facts, taken)
+def _column(one: FitPoints, *, when_empty: bool) -> Numbers:
+    return one.column(one.states.when_empty() if when_empty else one.states.now())
+
+
+class DeviceAnswers:
+    """The answers of all device families about the nodes of one cluster: states by family, points by fit."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.states = {name: DeviceStates(cluster, one) for name, one in FAMILIES.items()}
+        self._points: dict[tuple[str, DeviceFit], FitPoints] = {}
+
+    def of(self, request: DeviceRequest) -> DevicePoints:
+        """Return what the devices of nodes add to the scores for a pod."""
+        found = [(name, one.family.fit(request)) for name, one in self.states.items()]
+        fits = [(name, fit) for name, fit in found if fit is not None]
+        return DevicePoints(tuple([self._of_fit(name, fit) for name, fit in fits]))
+
+    def forget_fits(self) -> None:
+        """Drop the points of all fits; the states of nodes remain."""
+        self._points = {}
+
+    def _of_fit(self, name: str, fit: DeviceFit) -> FitPoints:
+        found = self._points.get((name, fit))
+        if found is None:
+            found = self._points[name, fit] = FitPoints(self.states[name], fit)
+        return found

@@ -45,6 +45,7 @@ class GangAttempt:
         self.group = group
         self.where = where
         self.overlay = NodeOverlay(session.cluster, group)
+        self.job = session.rankings.job_of(group)
         self.reason: Unschedulable | None = None
         """The first reason why a pod has no node."""
         self._requeue_on: dict[str, None] = {}
@@ -125,7 +126,7 @@ class GangAttempt:
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
-        ranking = rankings.of(pod.pod_class, choice.cards)
+        ranking = rankings.of(pod.pod_class, choice.cards, self.job)
         nominated = self._nominated_node(pod)
         if nominated is not None and ranking.has_room(nominated):
             node: Node | None = nominated
@@ -136,7 +137,8 @@ class GangAttempt:
             group, count = self.group, len(self.overlay.now) + 1
             is_counted = bool(group.min_tasks) or group.sub_groups is not None
             is_last = not is_counted and group.is_ready_with(count, {})
-            self.overlay.place(pod, node, later=False, is_last=is_last)
+            devices = ranking.devices.pick(node)
+            self.overlay.place(pod, node, devices, later=False, is_last=is_last)
             self.where.record(node)
             return True
         if nominated is not None and ranking.will_have_room(nominated):
@@ -144,7 +146,8 @@ class GangAttempt:
         else:
             node = self.where.best_later(ranking)
         if node is not None:
-            self.overlay.place(pod, node, later=True)
+            devices = ranking.devices.pick(node, later=True)
+            self.overlay.place(pod, node, devices, later=True)
             self.where.record(node)
             return True
         self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
@@ -152,7 +155,9 @@ class GangAttempt:
             self._requeue_on.update(dict.fromkeys(ROOM))
             return False
         needed = min_pods_of_class(self.group, pod.pod_class)
-        self.reason = no_feasible_node(rankings, pod, choice, needed, self.where.candidate_nodes)
+        self.reason = no_feasible_node(
+            rankings, pod, choice, self.job, needed, self.where.candidate_nodes
+        )
         return False
 
     def _record_refusal(self, pod: Pod, reason: Unschedulable) -> None:
@@ -173,7 +178,9 @@ class GangAttempt:
             return reason
         needed = min_pods_of_class(self.group, pod.pod_class)
         candidate_nodes = self.where.candidate_nodes
-        return with_fit_when_empty(self.session.rankings, pod, reason, needed, candidate_nodes)
+        return with_fit_when_empty(
+            self.session.rankings, pod, reason, self.job, needed, candidate_nodes
+        )
 
     def _nominated_node(self, pod: Pod) -> Node | None:
         """Return the node that the pod is nominated for, here or in its status.

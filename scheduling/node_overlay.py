@@ -12,7 +12,6 @@ from typing import Final, Self
 from events.decision import Placement
 from projections import quota_charging
 from projections.cluster import Cluster
-from projections.device_family import FAMILIES
 from projections.nodes import Node, NodeTrial, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import Nomination, PodGroup
@@ -36,7 +35,7 @@ class NodeOverlay:
         self.extra: Amounts = {}
         """What these pods would be charged to the queue of the group."""
         self.devices: dict[str, tuple[str, ...]] = {}
-        """UID of a pod placed now to the devices picked for it, if they have names."""
+        """UID of a placed pod to the devices picked for it, if they have names."""
         self.roles: dict[str, int] = {}
         """Role to number of pods placed now."""
         self.nodes_of: dict[SubGroupKey, list[Node]] = {}
@@ -87,18 +86,28 @@ class NodeOverlay:
             self._shift_nomination(nomination, -1)
         return nomination
 
-    def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
-        """Take room for a pod. The last pod of a gang need not take any: no other pod reads the overlay after it."""
+    def place(
+        self,
+        pod: Pod,
+        node: Node,
+        devices: tuple[str, ...],
+        *,
+        later: bool,
+        is_last: bool = False,
+    ) -> None:
+        """Take room and devices for a pod. The last pod of a gang need not take any: no other pod reads the overlay
+        after it."""
         self.lift_nomination(pod)
         (self.later if later else self.now).append((pod, node))
-        picked = () if later else self._pick(pod, node)
+        if devices:
+            self.devices[pod.facts.uid] = devices
         self._record_sub_group(pod, node)
         if is_last:
             return
         kind = "nominated" if later else "occupied"
         self._held.append((node, kind, pod.pod_class.request))
         self._trial.shift(node, kind, pod.pod_class.request, 1)
-        node.overlay_added[pod.facts.uid] = picked
+        node.overlay_added[pod.facts.uid] = devices
         self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
@@ -115,19 +124,6 @@ class NodeOverlay:
             self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
             if kind != "nominated":
                 self.roles[pod.facts.role] -= 1
-
-    def _pick(self, pod: Pod, node: Node) -> tuple[str, ...]:
-        """Pick the devices that the pod gets on the node, of every family that names them. A pod that waits for others
-        to leave has none yet: theirs are not free."""
-        if node.facts is None or not node.facts.devices:
-            return ()
-        taken = node.taken_devices(self.cluster.pods)
-        families = FAMILIES.values()
-        found = [one.pick(pod.pod_class, node.facts, taken) for one in families]
-        picked = tuple(device for devices in found for device in devices)
-        if picked:
-            self.devices[pod.facts.uid] = picked
-        return picked
 
     @property
     def parts(self) -> dict[SubGroupKey, int]:

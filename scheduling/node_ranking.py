@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
-from projections.device_family import Cards
+from projections.device_family import NO_JOB, Cards, DeviceRequest, JobShape
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from scheduling.device_points import CardLayouts, DevicePoints
+from projections.pod_groups import PodGroup
+from scheduling.device_points import DeviceAnswers, DevicePoints
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (
     ADMITTED,
@@ -45,14 +46,16 @@ FREED_SHARE = 8
 class SharedScores:
     """The scores of all nodes, shared by all classes of pods with the same node requirements."""
 
-    def __init__(self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards) -> None:
+    def __init__(
+        self, rankings: "NodeRankings", pod_class: PodClass, devices: DevicePoints
+    ) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
         self._predicates = rankings.predicates(pod_class)
         self.scorer = NodeScorers(rankings.cluster.plugins, pod_class)
         self.preferences = Preferences(rankings.weights, pod_class)
-        self.devices = rankings.devices(pod_class, cards)
+        self.devices = devices
         self._scores = self._all()
         self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
@@ -107,13 +110,16 @@ class SharedScores:
 
 
 class NodeRanking:
-    """The scores of all nodes for one class and one set of cards."""
+    """The scores of all nodes for one class, one set of cards, and jobs of one shape."""
 
-    def __init__(self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards) -> None:
+    def __init__(
+        self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards, job: JobShape
+    ) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
-        self.shared_scores = rankings.shared_scores(pod_class, cards)
+        self.devices = rankings.devices(pod_class, cards, job)
+        self.shared_scores = rankings.shared_scores(pod_class, self.devices)
         self._pod_topology_filters = rankings.pod_topology(pod_class)
         self._images = rankings.images(pod_class)
         self._preferences = self.shared_scores.preferences
@@ -173,7 +179,7 @@ class NodeRanking:
             node.facts is None
             or not self.shared_scores.admits(node)
             or not node.fits_later(self._request)
-            or self.shared_scores.devices.later(node) < 0
+            or self.devices.later(node) < 0
         ):
             return False
         return self._pod_topology_filters is None or bool(
@@ -183,7 +189,7 @@ class NodeRanking:
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
         scores = self.shared_scores.scorer.of_all(self._table)
-        points = self.shared_scores.devices.of_all(when_empty=True)
+        points = self.devices.of_all(when_empty=True)
         if points is not None:
             scores, chosen = scores + points, chosen & (points >= 0)
         scores = np.where(chosen, np.maximum(scores, 0), -1)
@@ -201,36 +207,38 @@ class NodeRankings:
         self._freed = 0
         """Number of removed classes when the rankings were last cleaned up."""
         self._policy: object = None
-        self._rankings: dict[tuple[int, Cards], NodeRanking] = {}
+        self._rankings: dict[tuple[int, Cards, JobShape], NodeRanking] = {}
         self._shared_scores: dict[object, SharedScores] = {}
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
         self._predicates_by_key: dict[object, NodePredicates] = {}
         self._admission_of: dict[int, NodePredicates] = {}
         self._topology_index = PodTopologyIndex(cluster)
         self._pod_topology: dict[int, PodTopologyFilters] = {}
-        self._card_layouts = CardLayouts(cluster)
+        self.device_answers = DeviceAnswers(cluster)
+        self._devices: dict[tuple[int, Cards, JobShape], DevicePoints] = {}
+        self._jobs: dict[tuple[object, ...], JobShape] = {}
         self._soft_taints_read = (-1, -1)
         self._soft_taints = False
 
-    def of(self, pod_class: PodClass, cards: Cards) -> NodeRanking:
-        """Return the ranking for pods of a class that may be charged these cards."""
+    def of(self, pod_class: PodClass, cards: Cards, job: JobShape) -> NodeRanking:
+        """Return the ranking for pods of a class and a job that may be charged these cards."""
         self._keep_up()
-        key = (pod_class.index, cards)
+        key = (pod_class.index, cards, job)
         found = self._rankings.get(key)
         if found is None:
             most = SCORES_BYTES_MAX // (9 * max(1, len(self.cluster.nodes.order)))
             if len(self._rankings) >= min(RANKINGS_MAX, max(1, most)):
                 self._forget()
-            found = self._rankings[key] = NodeRanking(self, pod_class, cards)
+            found = self._rankings[key] = NodeRanking(self, pod_class, cards, job)
         return found
 
-    def shared_scores(self, pod_class: PodClass, cards: Cards) -> SharedScores:
+    def shared_scores(self, pod_class: PodClass, devices: DevicePoints) -> SharedScores:
         """Return the scores shared by all classes with the same node requirements."""
         asked = (pod_class.request, pod_class.selector, pod_class.tolerations)
-        key = (*asked, pod_class.preferences, pod_class.cards, cards)
+        key = (*asked, pod_class.preferences, devices.key)
         found = self._shared_scores.get(key)
         if found is None:
-            found = self._shared_scores[key] = SharedScores(self, pod_class, cards)
+            found = self._shared_scores[key] = SharedScores(self, pod_class, devices)
         return found
 
     def images(self, pod_class: PodClass) -> ImagePoints | None:
@@ -305,18 +313,55 @@ class NodeRankings:
         self._shared_scores = {
             key: one for key, one in self._shared_scores.items() if id(one) in kept
         }
-        images = {there[index].images: None for index, _ in self._rankings}
+        images = {there[index].images: None for index, _, _ in self._rankings}
         self._images = {key: one for key, one in self._images.items() if key in images}
+        self._devices = {key: one for key, one in self._devices.items() if key[0] in there}
+        self._jobs = {}
         if had_neighbours:
             self._topology_index.clear()
 
-    def devices(self, pod_class: PodClass, cards: Cards) -> DevicePoints:
-        """Return what the devices of nodes add to the scores for pods of a class that may be charged these cards."""
-        return DevicePoints(self._card_layouts, pod_class, cards, self.weights.card_order)
+    def devices(self, pod_class: PodClass, cards: Cards, job: JobShape) -> DevicePoints:
+        """Return what the devices of nodes add to the scores for pods of a class and a job that may be charged these
+        cards."""
+        self._keep_up()
+        key = (pod_class.index, cards, job)
+        found = self._devices.get(key)
+        if found is None:
+            if len(self._devices) >= RANKINGS_MAX:
+                self._devices, self._jobs = {}, {}
+            request = self.device_request(pod_class, cards, job)
+            found = self._devices[key] = self.device_answers.of(request)
+        return found
 
-    def having_devices(self, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.bool_] | None:
+    def device_request(self, pod_class: PodClass, cards: Cards, job: JobShape) -> DeviceRequest:
+        """Return the question that device families are asked about such pods."""
+        weight = self.weights.card_order
+        return DeviceRequest(pod_class, job, cards, weight, self.cluster.plugins)
+
+    def job_of(self, group: PodGroup) -> JobShape:
+        """Return what the fit of the pods of a group depends on in the group."""
+        asking = sorted([one.index for one in group.classes.values() if one.asked_devices])
+        if not asking:
+            return NO_JOB
+        counts = [group.live_classes.get(index, 0) for index in asking]
+        key = (*asking, *counts, group.min_available)
+        found = self._jobs.get(key)
+        if found is None:
+            classes = tuple([group.classes[index] for index in asking])
+            per_pod = [sum(count for _, count in one.asked_devices) for one in classes]
+            found = self._jobs[key] = JobShape(
+                tasks=sum(counts),
+                devices=sum(each * count for each, count in zip(per_pod, counts, strict=True)),
+                min_available=group.min_available,
+                classes=classes,
+            )
+        return found
+
+    def having_devices(
+        self, pod_class: PodClass, cards: Cards, job: JobShape
+    ) -> npt.NDArray[np.bool_] | None:
         """Return the nodes that have the devices that such pods need, free or not; None if all do."""
-        points = self.devices(pod_class, cards).of_all(when_empty=True)
+        points = self.devices(pod_class, cards, job).of_all(when_empty=True)
         return None if points is None else points >= 0
 
     def has_soft_taints(self) -> bool:
@@ -335,3 +380,5 @@ class NodeRankings:
     def _forget(self) -> None:
         self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
         self._pod_topology, self._shared_scores, self._images = {}, {}, {}
+        self._devices, self._jobs = {}, {}
+        self.device_answers.forget_fits()

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.requeue import HYPER_NODES, NODE_UPDATED, ROOM, quota_events
-from projections.device_family import Cards
+from projections.device_family import Cards, JobShape
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -75,13 +75,14 @@ def no_feasible_node(
     rankings: NodeRankings,
     pod: Pod,
     choice: CardChoice,
+    job: JobShape,
     needed: int = 1,
     candidate_nodes: CandidateNodes = ALL_NODES,
 ) -> Unschedulable:
     """Return the refusal for a pod without a feasible node: the number of nodes for each reason. The gang has
     `needed` such pods."""
     cards = choice.cards
-    counts, limit = node_reasons(rankings, pod.pod_class, cards, candidate_nodes.inside)
+    counts, limit = node_reasons(rankings, pod.pod_class, cards, job, candidate_nodes.inside)
     total = len(rankings.cluster.nodes.order)
     if candidate_nodes.inside is not None:
         total = int(np.count_nonzero(candidate_nodes.inside))
@@ -90,11 +91,11 @@ def no_feasible_node(
     message = (
         f"0/{total} nodes{of} are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
-    if both := _selector_conflict(rankings, pod.pod_class, cards):
+    if both := _selector_conflict(rankings, pod.pod_class, cards, job):
         message += f" N{both[1:]}."
     would_do = None if cards is None else (*cards, *choice.over_quota)
     never_fits, fits_only_closed_nodes = _fit_when_empty(
-        rankings, pod.pod_class, would_do, needed, candidate_nodes
+        rankings, pod.pod_class, would_do, job, needed, candidate_nodes
     )
     return Unschedulable(
         "NotEnoughResources",
@@ -111,14 +112,15 @@ def with_fit_when_empty(
     rankings: NodeRankings,
     pod: Pod,
     reason: Unschedulable,
+    job: JobShape,
     needed: int,
     candidate_nodes: CandidateNodes = ALL_NODES,
 ) -> Unschedulable:
     """Return a refusal by quota with the flags of the nodes: whether the group would fit regardless of quota."""
     known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
-    rankings.of(pod.pod_class, known or None).scores()  # Refresh the verdicts on nodes.
+    rankings.of(pod.pod_class, known or None, job).scores()  # Refresh the verdicts on nodes.
     never_fits, fits_only_closed_nodes = _fit_when_empty(
-        rankings, pod.pod_class, known or None, needed, candidate_nodes
+        rankings, pod.pod_class, known or None, job, needed, candidate_nodes
     )
     return structs.replace(
         reason,
@@ -131,13 +133,14 @@ def _fit_when_empty(
     rankings: NodeRankings,
     pod_class: PodClass,
     cards: Cards,
+    job: JobShape,
     needed: int,
     candidate_nodes: CandidateNodes,
 ) -> tuple[bool, bool]:
     """Return whether the nodes that match the pod's selector, and those that are open now, could not hold `needed`
     of the pods even if they were empty."""
     verdicts = rankings.predicates(pod_class).verdicts
-    room = _room_of(rankings, pod_class, cards)
+    room = _room_of(rankings, pod_class, cards, job)
     most = candidate_nodes.most(np.where(verdicts != NOT_SELECTED, room, 0))
     return most < needed, candidate_nodes.most(np.where(verdicts == ADMITTED, room, 0)) < needed
 
@@ -148,10 +151,12 @@ def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
 
 
-def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
+def _room_of(
+    rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape
+) -> npt.NDArray[np.int64]:
     """Return how many such pods each node could hold if it were empty, slot by slot."""
     room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
-    having_devices = rankings.having_devices(pod_class, cards)
+    having_devices = rankings.having_devices(pod_class, cards, job)
     if having_devices is not None:
         room[~having_devices] = 0
     for name, amount in pod_class.request:
@@ -160,12 +165,14 @@ def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.N
     return np.maximum(room, 0)
 
 
-def _selector_conflict(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> str:
+def _selector_conflict(
+    rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape
+) -> str:
     """Return a message with both constraints if no node with the cards matches the pod's node affinity; else empty."""
     if cards is None or not pod_class.cards:
         return ""
     verdicts = rankings.predicates(pod_class).verdicts
-    having_devices = rankings.having_devices(pod_class, cards)
+    having_devices = rankings.having_devices(pod_class, cards, job)
     if having_devices is None or (having_devices & (verdicts == ADMITTED)).any():
         return selector_conflict(pod_class)
     if not (having_devices & (verdicts == NOT_SELECTED)).any():
@@ -177,6 +184,7 @@ def node_reasons(
     rankings: NodeRankings,
     pod_class: PodClass,
     cards: Cards,
+    job: JobShape,
     inside: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[dict[str, int], str]:
     """Return reason to number of nodes (among those `inside`), and the resource that most nodes lack. Of the
@@ -190,7 +198,7 @@ def node_reasons(
         if count := int((inside & (verdicts == code)).sum()):
             counts[text] = count
     open_nodes = inside & (verdicts == ADMITTED)
-    devices = rankings.devices(pod_class, cards)
+    devices = rankings.devices(pod_class, cards, job)
     for text, missing in devices.excluded(when_empty=True):
         if count := int((open_nodes & missing).sum()):
             counts[text] = count

@@ -80,14 +80,14 @@ def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
 
 def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterator[Decision]:
     """Nominate nodes for the pods, unless exactly these nominations exist already."""
-    tried = attempt.overlay.now + attempt.overlay.later
-    if {pod.facts.uid: node.name for pod, node in tried} != {
-        uid: nomination.node for uid, nomination in group.nominations.items()
+    tried, devices = attempt.overlay.now + attempt.overlay.later, attempt.overlay.devices
+    if {pod.facts.uid: (node.name, devices.get(pod.facts.uid, ())) for pod, node in tried} != {
+        uid: (held.node, held.devices) for uid, held in group.nominations.items()
     }:
         yield PipelineDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(session.cluster, tried),
+            placements=placements(session.cluster, tried, devices),
         )
 
 

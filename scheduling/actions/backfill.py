@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
+from projections.device_family import NO_JOB
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -85,15 +86,15 @@ def _find_in(
     for pod in pods:
         nomination = overlay.lift_nomination(pod)
         session.work.add_pod(pod.pod_class)
-        ranking = session.rankings.of(pod.pod_class, None)
+        ranking = session.rankings.of(pod.pod_class, None, NO_JOB)
         node = where.best(ranking, pod.pod_class)
         kept = None if nomination is None else session.cluster.nodes.nodes.get(nomination.node)
         if node is None and kept is not None and ranking.will_have_room(kept):
-            overlay.place(pod, kept, later=True)
+            overlay.place(pod, kept, (), later=True)
         elif node is None:
             reason = no_feasible_node(
-                session.rankings, pod, CardChoice(None), 1, where.candidate_nodes
+                session.rankings, pod, CardChoice(None), NO_JOB, 1, where.candidate_nodes
             )
         else:
-            overlay.place(pod, node, later=False)
+            overlay.place(pod, node, (), later=False)
     return reason

@@ -11,13 +11,20 @@ where G is the memory of the card in GiB and r the number of its shares. Whole c
 different cards, each with its own quota. On one node a resource counts one card.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from events.limits import name_problem, whole_number
-from projections.device_family import Cards, DeviceFamily, DeviceFit, Discovered
+from projections.device_family import (
+    DeviceFamily,
+    DeviceFit,
+    DeviceRequest,
+    DeviceSources,
+    DeviceUse,
+    Discovered,
+)
 from projections.nodes import NodeFacts
-from projections.pod_class import PodClass
 from projections.selector import NodeSelector, Requirement
 
 SHARED: Final = "nvidia.com/gpu.shared"
@@ -32,9 +39,11 @@ class WholeCards(DeviceFamily):
     """Cards of one model, counted by a resource of the node."""
 
     name = "whole-cards"
+    names_devices = False
 
-    def discover(self, labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
+    def discover(self, sources: DeviceSources) -> Discovered:
         """Return the cards of a node. Of several product labels the smallest key counts; the others are errors."""
+        labels, amounts = sources.labels, sources.amounts
         products = [key for key in sorted(labels) if labels[key] and _is_product(key)]
         wrong = [text for key in products if (text := name_problem(labels[key]))]
         products = [key for key in products if not name_problem(labels[key])]
@@ -66,9 +75,16 @@ class WholeCards(DeviceFamily):
                 faults.append(("SeveralCardResources", text))
         return Discovered(cards=dict(sorted(cards.items())), faults=tuple(faults))
 
-    def fit(self, pod_class: PodClass, cards: Cards, order_weight: int) -> DeviceFit | None:
-        """Return how nodes serve pods that may be charged these cards; None if it does not matter which."""
-        return None if cards is None else _CardFit(pod_class, cards, order_weight)
+    def available(self, node: NodeFacts, _uses: Sequence[DeviceUse]) -> Hashable:
+        """Return the cards of the node."""
+        return tuple(node.cards.values())
+
+    def fit(self, request: DeviceRequest) -> DeviceFit | None:
+        """Return how nodes serve pods that may be charged certain cards; None if it does not matter which."""
+        if request.cards is None:
+            return None
+        order = request.pod_class.cards if len(request.pod_class.cards) > 1 else ()
+        return _CardFit(request.cards, order, request.order_weight if order else 0)
 
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether the selector requires another product label than that of a node with one of the cards.
@@ -79,34 +95,37 @@ class WholeCards(DeviceFamily):
         return bool(products) and _rules_out(selector, sorted(products))
 
 
+@dataclass(frozen=True)
 class _CardFit(DeviceFit):
     """A node serves the pod if it has one of the cards."""
 
-    def __init__(self, pod_class: PodClass, cards: tuple[str, ...], order_weight: int) -> None:
-        self._cards = cards
-        self._order = pod_class.cards if len(pod_class.cards) > 1 else ()
-        self._order_weight = order_weight
+    cards: tuple[str, ...]
+    order: tuple[str, ...]
+    """The cards that the pod names, if it names several: it prefers the first ones."""
+    order_weight: int
+    """In thousandths."""
 
     @property
     def reason(self) -> str:
         """Name the cards."""
-        return f"node(s) had none of the cards {'|'.join(self._cards)} that the queue may use"
+        return f"node(s) had none of the cards {'|'.join(self.cards)} that the queue may use"
 
-    def points(self, node: NodeFacts, _taken: Collection[str]) -> int:
+    def points(self, available: Hashable) -> int:
         """Return 100 points for the card named first, half for the next, and so on, times the weight of the order."""
-        there = node.cards.values()
-        card = next((one for one in self._cards if one in there), None)
+        assert isinstance(available, tuple)
+        card = next((one for one in self.cards if one in available), None)
         if card is None:
             return -1
-        if card not in self._order:
+        if card not in self.order:
             return 0
-        return _FULL * self._order_weight // 1000 >> min(self._order.index(card), 60)
+        return _FULL * self.order_weight // 1000 >> min(self.order.index(card), 60)
 
-    def obstacle(self, node: NodeFacts, _taken: Collection[str]) -> str:
+    def obstacle(self, available: Hashable) -> str:
         """Name the cards of the node and those that it lacks."""
-        there = " and ".join(node.cards.values())
+        assert isinstance(available, tuple)
+        there = " and ".join(available)
         has = f"node has cards {there}" if there else "node has no cards"
-        return f"{has}, not {' or '.join(self._cards)}"
+        return f"{has}, not {' or '.join(self.cards)}"
 
 
 def gib(mebibytes: int) -> int:

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from projections.device_family import Cards
+from projections.device_family import Cards, JobShape
 from projections.nodes import Node, NodeFacts
 from projections.plugin import PluginSet
 from projections.pod_class import PodClass
@@ -23,7 +23,9 @@ NODES_MAX: Final = 5
 _HARD: Final = ("NoSchedule", "NoExecute")
 
 
-def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[NodeShortfall, ...]:
+def nearest(
+    rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape
+) -> tuple[NodeShortfall, ...]:
     """Return the infeasible nodes that come nearest to feasible: nodes that admit the pod first, then those that
     lack least.
 
@@ -33,9 +35,9 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
     table.lay_out()
     if not table.order:
         return ()
-    rankings.of(pod_class, cards).scores()
+    rankings.of(pod_class, cards, job).scores()
     closed = rankings.predicates(pod_class).verdicts != ADMITTED
-    if (points := rankings.devices(pod_class, cards).of_all()) is not None:
+    if (points := rankings.devices(pod_class, cards, job).of_all()) is not None:
         closed = closed | (points < 0)
     if (pod_topology := rankings.pod_topology(pod_class)) is not None:
         closed = closed | ~pod_topology.admitted()
@@ -48,15 +50,15 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
         missing = missing + (np.minimum(short, amount) >> scale) * 1000 // (amount >> scale)
     slots = np.lexsort((np.arange(len(missing)), missing))
     slots = slots[missing[slots] > 0][:NODES_MAX]
-    return tuple(_shortfall(rankings, pod_class, cards, table.order[slot]) for slot in slots)
+    return tuple(_shortfall(rankings, pod_class, cards, job, table.order[slot]) for slot in slots)
 
 
-def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> int:
+def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape) -> int:
     """Return how many nodes could take the pod if they were empty."""
-    rankings.of(pod_class, cards).scores()
+    rankings.of(pod_class, cards, job).scores()
     table = rankings.cluster.nodes
     large = rankings.predicates(pod_class).verdicts == ADMITTED
-    if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+    if (having_devices := rankings.having_devices(pod_class, cards, job)) is not None:
         large = large & having_devices
     for name, amount in pod_class.request:
         column = table.allocatable.get(name)
@@ -77,14 +79,15 @@ def excluded_pods(rankings: NodeRankings, node: Node) -> tuple[ExcludedPods, ...
         pod_class = pods[0].pod_class
         queue = cluster.queues[cluster.groups[pods[0].group_key].queue]
         cards = cards_allowed(cluster, queue, pod_class, {})
-        shortfall = _shortfall(rankings, pod_class, cards, node)
+        job = rankings.job_of(cluster.groups[pods[0].group_key])
+        shortfall = _shortfall(rankings, pod_class, cards, job, node)
         if shortfall.obstacle or shortfall.lacks:
             found.append(ExcludedPods(len(pods), pods[0].key, shortfall))
     return tuple(found)
 
 
 def _shortfall(
-    rankings: NodeRankings, pod_class: PodClass, cards: Cards, node: Node
+    rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape, node: Node
 ) -> NodeShortfall:
     assert node.facts is not None, f"{node.name} is absent"
     lacks = {
@@ -93,7 +96,7 @@ def _shortfall(
         if amount > node.free.get(name, 0)
     }
     obstacle = obstacle_of(rankings.cluster.plugins, pod_class, node.facts)
-    obstacle = obstacle or rankings.devices(pod_class, cards).obstacle(node)
+    obstacle = obstacle or rankings.devices(pod_class, cards, job).obstacle(node)
     if not obstacle and (pod_topology := rankings.pod_topology(pod_class)) is not None:
         obstacle = pod_topology.obstacle(node.slot)
     asked = [name for name, _ in pod_class.request if name in node.quarantine]

@@ -40,7 +40,7 @@ def explain_placement(rankings: NodeRankings, placed: PlacedPod) -> Choice | Non
                 place, domain = placement_domain_of(Network(rankings), group, event.placements, uid)
                 found = _choice(rankings, overlay, place, pod, node)
                 return structs.replace(found, domain=domain)
-            overlay.place(pod, node, later=False)
+            overlay.place(pod, node, placement.devices, later=False)
     return None
 
 
@@ -50,8 +50,9 @@ def _choice(
     cluster, pod_class = rankings.cluster, pod.pod_class
     queue = cluster.queues[overlay.group.queue]
     cards = cards_allowed(cluster, queue, pod_class, overlay.extra)
-    plain = rankings.of(pod_class, cards).scores()
-    scores = place.scores(rankings.of(pod_class, cards), pod_class)
+    job = rankings.job_of(overlay.group)
+    plain = rankings.of(pod_class, cards, job).scores()
+    scores = place.scores(rankings.of(pod_class, cards, job), pod_class)
     order = np.lexsort((np.arange(len(scores)), -scores))
     candidates = int((scores >= 0).sum())
     best = [int(slot) for slot in order[: min(candidates, NODES_MAX)]]
@@ -68,7 +69,7 @@ def _choice(
         ranked=tuple(
             _scored(rankings, pod_class, slot, int(plain[slot]), int(scores[slot])) for slot in best
         ),
-        reasons=node_reasons(rankings, pod_class, cards, inside)[0],
+        reasons=node_reasons(rankings, pod_class, cards, job, inside)[0],
         limits=charged_limits(cluster, queue, charge, overlay.extra),
         agrees=best[0] == node.slot,
     )

@@ -303,14 +303,15 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
         return None
     cluster, rankings = session.cluster, session.rankings
     cards = cards_allowed(cluster, cluster.queues[group.queue], pod.pod_class, {})
-    fitting = int(np.count_nonzero(rankings.of(pod.pod_class, cards).scores() >= 0))
+    job = rankings.job_of(group)
+    fitting = int(np.count_nonzero(rankings.of(pod.pod_class, cards, job).scores() >= 0))
     return Judged(
         pod=pod.key,
         total=len(cluster.nodes.order),
         fitting=fitting,
-        large_enough=large_enough(rankings, pod.pod_class, cards),
-        reasons=node_reasons(rankings, pod.pod_class, cards)[0],
-        nearest=nearest(rankings, pod.pod_class, cards) if is_short else (),
+        large_enough=large_enough(rankings, pod.pod_class, cards, job),
+        reasons=node_reasons(rankings, pod.pod_class, cards, job)[0],
+        nearest=nearest(rankings, pod.pod_class, cards, job) if is_short else (),
     )
 
 

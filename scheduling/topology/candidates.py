@@ -132,9 +132,10 @@ class CandidateDomains:
     def _room(self, pod_class: PodClass, free: Callable[[str], Room | None]) -> Room:
         """Return how many pods of a class each node has room for, regardless of quota."""
         rankings, cards = self._network.rankings, self._cards(pod_class)
-        rankings.of(pod_class, cards).scores()  # Refresh the verdicts on nodes.
+        job = rankings.job_of(self._group)
+        rankings.of(pod_class, cards, job).scores()  # Refresh the verdicts on nodes.
         can = rankings.predicates(pod_class).verdicts == ADMITTED
-        if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+        if (having_devices := rankings.having_devices(pod_class, cards, job)) is not None:
             can = can & having_devices
         room = np.full(len(can), len(self.wanted.pods), dtype=np.int64)
         for name, amount in pod_class.request:

@@ -162,13 +162,11 @@ class GangSearch:
     def _keep_nominations(self) -> None:
         for pod in self.group.pending:
             nomination = self.group.nominations.get(pod.facts.uid)
-            node = (
-                None
-                if nomination is None
-                else self.session.cluster.nodes.nodes.get(nomination.node)
-            )
+            if nomination is None:
+                continue
+            node = self.session.cluster.nodes.nodes.get(nomination.node)
             if node is not None:
-                self.overlay.place(pod, node, later=True)
+                self.overlay.place(pod, node, nomination.devices, later=True)
 
     @property
     def _preemptor(self) -> Preemptor:
@@ -373,14 +371,16 @@ class GangSearch:
         if not isinstance(choice, CardChoice):
             return False
         self.session.work.add_pod(pod.pod_class)
-        ranking = self.session.rankings.of(pod.pod_class, choice.cards)
+        job = self.session.rankings.job_of(self.group)
+        ranking = self.session.rankings.of(pod.pod_class, choice.cards, job)
         node = where.best(ranking, pod.pod_class)
         # If any pod is evicted, if only to release quota, the gang waits for that.
         is_later = node is None or bool(self.overlay.evicted)
         if node is None:
             node = where.best_later(ranking)
         if node is not None:
-            self.overlay.place(pod, node, later=is_later)
+            devices = ranking.devices.pick(node, later=is_later)
+            self.overlay.place(pod, node, devices, later=is_later)
         return node is not None
 
     def _restore_unneeded(

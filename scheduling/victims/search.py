@@ -30,6 +30,7 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.preemption_triggers import is_starving
+from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
@@ -71,6 +72,7 @@ class PreemptionSearch:
         self.action = action
         self.group = group
         self.overlay = NodeOverlay(session.cluster, group)
+        self._job = session.rankings.job_of(group)
         self.is_cut = False
         """True if the search was cut short: unless the gang is complete it continues in the next cycle."""
         self.counts: Counter[str] = Counter()
@@ -194,9 +196,11 @@ class PreemptionSearch:
     def _keep_nominations(self) -> None:
         for pod in self.group.pending:
             held = self.group.nominations.get(pod.facts.uid)
-            node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+            if held is None:
+                continue
+            node = self.session.cluster.nodes.nodes.get(held.node)
             if node is not None:
-                self.overlay.place(pod, node, later=True)
+                self.overlay.place(pod, node, held.devices, later=True)
 
     def _place_all(self) -> None:
         group, plugins = self.group, self.session.cluster.plugins
@@ -242,14 +246,15 @@ class PreemptionSearch:
             return False
         self._limits.update(dict.fromkeys(choice.over_quota))
         self.session.work.add_pod(pod.pod_class)
-        ranking = self.session.rankings.of(pod.pod_class, choice.cards)
+        ranking = self.session.rankings.of(pod.pod_class, choice.cards, self._job)
         node = ranking.best()
         if node is not None:
-            self.overlay.place(pod, node, later=False)
+            self.overlay.place(pod, node, ranking.devices.pick(node), later=False)
             return True
         node = self._being_freed(ranking, pod)
         if node is not None:
-            self.overlay.place(pod, node, later=True)
+            devices = ranking.devices.pick(node, later=True)
+            self.overlay.place(pod, node, devices, later=True)
         return node is not None
 
     def _being_freed(self, ranking: NodeRanking, pod: Pod) -> Node | None:
@@ -326,7 +331,8 @@ class PreemptionSearch:
 
     def _place_on(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
         is_free = not gone and node.fits(preemptor.pod.pod_class.request)
-        self.overlay.place(preemptor.pod, node, later=not is_free)
+        devices = _devices(preemptor).pick(node, later=not is_free)
+        self.overlay.place(preemptor.pod, node, devices, later=not is_free)
         self._freed.append(node.name)
 
     def _freeable_nodes(
@@ -389,7 +395,7 @@ class PreemptionSearch:
         """Yield nodes that evictions could free, the better ones first, without those known to fail."""
         session, pod_class, work = self.session, preemptor.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
-        ranking = rankings.of(pod_class, _cards(preemptor))
+        ranking = rankings.of(pod_class, _cards(preemptor), rankings.job_of(preemptor.group))
         ranking.scores()
         is_open = _admitting_nodes(preemptor)
         if self._is_within:
@@ -494,7 +500,9 @@ def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
     """Return the nodes that admit a pod, regardless of the pods there."""
     rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
     is_open: npt.NDArray[np.bool_] = rankings.predicates(pod_class).verdicts == ADMITTED
-    having_devices = rankings.having_devices(pod_class, _cards(preemptor))
+    having_devices = rankings.having_devices(
+        pod_class, _cards(preemptor), rankings.job_of(preemptor.group)
+    )
     return is_open if having_devices is None else is_open & having_devices
 
 
@@ -569,8 +577,13 @@ def _has_devices(preemptor: Preemptor, node: Node) -> bool:
     """Return True if the pod can get its devices, if they have names, once terminating pods are gone."""
     if node.facts is None or not node.facts.devices:
         return True
-    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
-    return rankings.devices(pod_class, _cards(preemptor)).later(node) >= 0
+    return _devices(preemptor).later(node) >= 0
+
+
+def _devices(preemptor: Preemptor) -> DevicePoints:
+    rankings = preemptor.session.rankings
+    job = rankings.job_of(preemptor.group)
+    return rankings.devices(preemptor.pod.pod_class, _cards(preemptor), job)
 
 
 def _has_room(preemptor: Preemptor, node: Node) -> bool:

@@ -55,7 +55,7 @@ def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
             message=_message(action, group, cluster.groups[key]),
         )
     if overlay.later:
-        placed = placements(cluster, overlay.placed)
+        placed = placements(cluster, overlay.placed, overlay.devices)
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
     else:
         placed = placements(cluster, overlay.placed, overlay.devices)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.cards import parse_quota
-from projections.device_family import discover_devices
+from projections.device_family import DeviceSources, discover_devices
 from projections.quota_charging import Cards
 from scheduling.device_families.whole_cards import gib
 
@@ -62,7 +62,7 @@ SHARES = {**V100, f"{GPU}.replicas": "4"}
 def test_labels_and_what_can_be_allocated_name_the_cards(
     labels: dict[str, str], amounts: dict[str, int], cards: dict[str, str]
 ) -> None:
-    assert discover_devices(labels, amounts).cards == cards
+    assert discover_devices(DeviceSources("n1", labels, amounts, amounts)).cards == cards
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,9 @@ def test_labels_and_what_can_be_allocated_name_the_cards(
 def test_a_label_that_cannot_be_used_is_a_fault(
     labels: dict[str, str], amounts: dict[str, int], code: str
 ) -> None:
-    assert [found for found, _ in discover_devices(labels, amounts).faults] == [code]
+    assert [
+        found for found, _ in discover_devices(DeviceSources("n1", labels, amounts, amounts)).faults
+    ] == [code]
 
 
 @pytest.mark.parametrize(

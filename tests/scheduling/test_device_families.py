@@ -1,6 +1,7 @@
 """A second device family, registered like whole cards: it chooses nodes, and names the devices that pods get."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -13,14 +14,17 @@ from events.normalize import JsonObject
 from projections import snapshot
 from projections.device_family import (
     FAMILIES,
-    Cards,
     DeviceFamily,
     DeviceFit,
+    DeviceRequest,
+    DeviceSources,
+    DeviceUse,
     Discovered,
     register_families,
 )
+from projections.devices import Device, NodeDevices
 from projections.nodes import NodeFacts
-from projections.pod_class import PodClass
+from projections.pod_class import Amounts
 from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, gone, raw
 
@@ -33,57 +37,64 @@ class Slots(DeviceFamily):
 
     name = "slots"
 
-    def discover(self, labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
+    def discover(self, sources: DeviceSources) -> Discovered:
         """Read the names of the slots from a label."""
-        names = tuple(labels.get(LABEL, "").split("-")) if LABEL in labels else ()
-        return Discovered(devices={SLOT: names}) if names and amounts.get(SLOT) else Discovered()
+        if LABEL not in sources.labels or not sources.amounts.get(SLOT):
+            return Discovered()
+        names = sources.labels[LABEL].split("-")
+        devices = tuple(Device(name, number) for number, name in enumerate(names))
+        return Discovered(devices={SLOT: NodeDevices(self.name, SLOT, devices)})
 
-    def fit(self, pod_class: PodClass, cards: Cards, order_weight: int) -> DeviceFit | None:
+    def asked(self, request: Amounts, options: Mapping[str, str]) -> int:
+        """Every slot is asked for by its number."""
+        return request.get(SLOT, 0)
+
+    def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
+        """Return the rows of free slots."""
+        taken = [name for use in uses for name in use.devices]
+        rows: list[list[str]] = [[]]
+        for name in node.devices[SLOT].names:
+            if name in taken:
+                rows.append([])
+            else:
+                rows[-1].append(name)
+        return tuple([tuple(row) for row in rows if row])
+
+    def fit(self, request: DeviceRequest) -> DeviceFit | None:
         """Pods that request no slot may be anywhere."""
-        count = pod_class.amounts.get(SLOT, 0)
+        count = request.pod_class.amounts.get(SLOT, 0)
         return SlotFit(count) if count else None
 
-    def pick(self, pod_class: PodClass, node: NodeFacts, taken: Collection[str]) -> tuple[str, ...]:
-        """Return the first slots of the shortest row."""
-        count = pod_class.amounts.get(SLOT, 0)
-        row = shortest(node, taken, count) if count else None
-        return () if row is None else row[:count]
 
-
+@dataclass(frozen=True)
 class SlotFit(DeviceFit):
     """A node serves the pod if enough neighbours are free there; the fewer remain beside them, the better."""
 
-    reads_devices = True
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+    count: int
 
     @property
     def reason(self) -> str:
         """Say how many neighbours are missing."""
-        return f"node(s) had no {self._count} slots in a row"
+        return f"node(s) had no {self.count} slots in a row"
 
-    def points(self, node: NodeFacts, taken: Collection[str]) -> int:
+    def points(self, available: Hashable) -> int:
         """Return a hundred points for each slot that does not remain beside those of the pod."""
-        row = shortest(node, taken, self._count)
-        return -1 if row is None else 100_000 * (100 - len(row))
+        row = self._shortest(available)
+        return 100_000 * (100 - len(row)) if row else -1
 
-    def obstacle(self, node: NodeFacts, taken: Collection[str]) -> str:
+    def pick(self, available: Hashable) -> tuple[str, ...]:
+        """Return the first slots of the shortest row."""
+        return self._shortest(available)[: self.count]
+
+    def obstacle(self, available: Hashable) -> str:
         """Name the free slots."""
-        names = node.devices.get(SLOT, ())
-        return f"free slots: {' '.join(one for one in names if one not in taken) or 'none'}"
+        assert isinstance(available, tuple)
+        return f"free slots: {' '.join(name for row in available for name in row) or 'none'}"
 
-
-def shortest(node: NodeFacts, taken: Collection[str], count: int) -> tuple[str, ...] | None:
-    """Return the shortest row of free slots that is long enough, the first of equals."""
-    rows: list[list[str]] = [[]]
-    for name in node.devices.get(SLOT, ()):
-        if name in taken:
-            rows.append([])
-        else:
-            rows[-1].append(name)
-    enough = [tuple(row) for row in rows if len(row) >= count]
-    return min(enough, key=len, default=None)
+    def _shortest(self, rows: Hashable) -> tuple[str, ...]:
+        """Return the shortest row of free slots that is long enough, the first of equals; () if there is none."""
+        assert isinstance(rows, tuple)
+        return min([row for row in rows if len(row) >= self.count], key=len, default=())
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +226,7 @@ def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> N
     harness.show_all("Pod", *running, pod("high", 2, priority=10))
     harness.cycle()
     promised = [one for one in map(event_of, harness.records) if isinstance(one, PipelineDecided)]
-    assert [one.devices for event in promised for one in event.placements] == [()]
+    assert [one.devices for event in promised for one in event.placements] == [("a", "b")]
     harness.see(*(gone(one) for one in running))
     harness.cycle()
     assert given(harness) == {"high": ("n1", "a", "b")}

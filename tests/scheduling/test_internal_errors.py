@@ -136,8 +136,10 @@ def test_what_was_tried_is_given_back_when_the_trial_raises(
 ) -> None:
     real = NodeOverlay.place
 
-    def bug(self: NodeOverlay, one: Pod, there: Node, **named: bool) -> None:
-        real(self, one, there, **named)
+    def bug(
+        self: NodeOverlay, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
+    ) -> None:
+        real(self, one, there, devices, **named)
         if self.group.key == BAD and self.count == 2:
             raise ZeroDivisionError
 
@@ -344,8 +346,10 @@ def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.Monke
 def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     real, leave = NodeOverlay.place, NodeOverlay.__exit__
 
-    def bug(self: NodeOverlay, one: Pod, there: Node, **named: bool) -> None:
-        real(self, one, there, **named)
+    def bug(
+        self: NodeOverlay, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
+    ) -> None:
+        real(self, one, there, devices, **named)
         raise ZeroDivisionError
 
     def leave_a_rest(self: NodeOverlay, *raised: object) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from events.codec import event_of
+from projections.device_family import NO_JOB
 from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.explain.nodes import nearest
@@ -72,7 +73,7 @@ async def test_the_nearest_nodes_name_the_pod_topology_constraint_that_excludes_
     name: str,
 ) -> None:
     state = await _last()
-    found = nearest(NodeRankings(state.cluster), _class(state, name), None)
+    found = nearest(NodeRankings(state.cluster), _class(state, name), None, NO_JOB)
     assert {one.node: one.obstacle for one in found}["a1"] == NODE_TEXTS[name]
 
 

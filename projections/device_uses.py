@@ -1,0 +1,27 @@
+"""Which pods use devices of a node, and which devices these are."""
+
+from collections.abc import Mapping
+
+from projections.device_family import DeviceUse
+from projections.nodes import Node
+from projections.pods import RELEASING, Pod
+
+
+def uses_of(
+    node: Node, pods: Mapping[str, Pod], family: str, *, later: bool = False
+) -> list[DeviceUse]:
+    """Return the uses of devices of one family on a node: by the pods on it (with `later` without those that are
+    terminating), by pods that a node overlay has added, and by pods that are nominated to it. `pods` are all pods by
+    UID."""
+    found: list[DeviceUse] = []
+    for uid in node.pods:
+        pod = pods[uid]
+        if not pod.pod_class.asks_for(family):
+            continue
+        if not (later and (uid in node.overlay_removed or pod.status == RELEASING)):
+            found.append(DeviceUse(pod.pod_class, pod.devices))
+    for held in (node.overlay_added, node.nominated_pods):
+        for uid, devices in held.items():
+            if uid in pods and pods[uid].pod_class.asks_for(family):
+                found.append(DeviceUse(pods[uid].pod_class, devices))
+    return found

@@ -1,0 +1,43 @@
+"""The devices of a node, as facts: what there is of each resource, and its health."""
+
+from msgspec import Struct
+
+
+class Device(Struct, frozen=True):
+    """An accelerator, or another unit that pods are given by name."""
+
+    name: str
+    """Unique on its node, such as `Ascend910-3`."""
+    number: int = 0
+    is_healthy: bool = True
+    is_network_healthy: bool = True
+    is_recovering: bool = False
+    """Whether it is being reset: neither available nor faulty."""
+    capacity: tuple[tuple[str, int], ...] = ()
+    """What parts of it can be given; empty if it is given whole only."""
+    faults: tuple[str, ...] = ()
+
+
+class NodeDevices(Struct, frozen=True):
+    """The devices of one resource of a node."""
+
+    family: str
+    resource: str
+    devices: tuple[Device, ...]
+    """Sorted by number."""
+    card: str = ""
+    """Their model, as quotas name it."""
+    product: str = ""
+    """The form in which they are built into the node, such as `module-910b-8`; it decides which go together."""
+    problem: str = ""
+    """Why none of them can be given now; empty if they can."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the devices."""
+        return tuple([one.name for one in self.devices])
+
+
+def device_of(name: str) -> str:
+    """Return the name of the device that a name of a device or of a part (`NAME:PART`) means."""
+    return name.partition(":")[0]
