@@ -12,6 +12,9 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 # The tests start the command some two hundred times: without bytecode each start compiles it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What property tests draw their examples from in `make soak`.
+SEED := $(if $(SEED),$(SEED),$(shell date +%s))
+
 .PHONY: help demo test test-e2e check bench bench-e2e soak control-plane docs clean
 
 help:  ## say what there is to make
@@ -43,8 +46,11 @@ bench: $(VENV)/.developer  ## measure, print a table, write bench.json
 bench-e2e: control-plane  ## measure against kube-scheduler and a bare client on a real API server
 	$(RUN) -m benchmarks.end_to_end
 
-soak: $(VENV)/.developer  ## run the tests that take long
+soak: $(VENV)/.developer  ## run the tests that take long, and property tests on other examples (SEED=... for the same again)
 	$(RUN) -m pytest -q -m soak
+	@echo "Property tests on other examples: SEED=$(SEED)"
+	$(RUN) -m pytest -q --hypothesis-profile=other-examples --hypothesis-seed=$(SEED) -k "not misses and not mutation" \
+		tests/events tests/projections tests/scheduling tests/simulator tests/properties
 
 docs: $(VENV)/.developer  ## make the pages that are made from the code
 	PYTHONPATH=. $(RUN) docs/generate.py

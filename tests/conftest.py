@@ -14,9 +14,11 @@ from daemon.memory_tuning import collect_rarely
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared
 
-# A busy machine is no fault of an example's.
-settings.register_profile("here", deadline=None)
-settings.load_profile("here")
+# A busy machine is no fault of an example's. The same examples each time, so that a change that fails is at fault;
+# `make soak` draws others.
+settings.register_profile("same-examples", deadline=None, derandomize=True)
+settings.register_profile("other-examples", deadline=None, print_blob=True)
+settings.load_profile("same-examples")
 
 # As the daemon does it: by default a tenth of the time goes into looking through what the tests keep.
 collect_rarely()

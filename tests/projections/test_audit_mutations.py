@@ -121,7 +121,6 @@ def test_a_wrong_value_at_the_end_of_any_history_is_found() -> None:
         max_examples=40,
         stateful_step_count=20,
         deadline=None,
-        derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Mutated, settings=profile)

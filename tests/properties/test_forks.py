@@ -110,7 +110,6 @@ def test_forks_and_their_originals_go_on_apart() -> None:
         max_examples=40,
         stateful_step_count=25,
         deadline=None,
-        derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Forked, settings=profile)

@@ -13,6 +13,7 @@ from events import requeue
 from scheduling import session
 from tests.properties.checked_index import CheckedIndex
 from tests.properties.machine import History
+from tests.properties.reached import rarely_reached
 
 REACHED_MIN: Final = 2
 """In so many histories at least each of these must happen, or nothing is known of it."""
@@ -71,11 +72,10 @@ def test_any_history_obeys_the_rules(checked: type[CheckedIndex]) -> None:
         max_examples=300,
         stateful_step_count=40,
         deadline=None,
-        derandomize=True,
         suppress_health_check=_LENIENT,
     )
     run_state_machine_as_test(Counted, settings=profile)
-    rare = {one: Counted.seen[one] for one in REACHED if Counted.seen[one] < REACHED_MIN}
+    rare = rarely_reached(Counted.seen, REACHED, REACHED_MIN)
     assert not rare, f"hardly ever happens: {rare} of {Counted.seen}"
     assert not checked.failures
     assert checked.lookups[0] > 1_000
@@ -109,7 +109,6 @@ def test_histories_find_an_index_that_misses_an_event(
         max_examples=110,
         stateful_step_count=40,
         deadline=None,
-        derandomize=True,
         phases=(Phase.generate,),
         suppress_health_check=_LENIENT,
     )

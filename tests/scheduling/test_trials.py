@@ -137,7 +137,6 @@ def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.Mo
         max_examples=20,
         stateful_step_count=25,
         deadline=None,
-        derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(History, settings=profile)

@@ -262,7 +262,7 @@ class Judged:
         return pod
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None)
 @given(nodes=_nodes(), pods=st.lists(_pods(), min_size=1, max_size=8), data=st.data())
 def test_whoever_may_go_somewhere_goes_and_nobody_else(
     nodes: Nodes, pods: list[APod], data: st.DataObject
