@@ -73,7 +73,7 @@ def apply_deletion(cluster: Cluster, kind: str, record: Record, event: ObjectDel
     if observed is None or not observed.has_own_table:
         name = record.subject.partition("/")[2]
         cluster.others.get(kind, {}).pop(name, None)
-        cluster.object_facts.get(kind, {}).pop(name, None)
         cluster.config_errors.put(record.subject, ())
     drop = drop_owner if observed is None else observed.drop
     drop(cluster, record.subject, event.uid)
+    cluster.object_facts.get(kind, {}).pop(record.subject.partition("/")[2], None)

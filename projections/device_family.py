@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
 
+from projections.device_report import DeviceReport
 from projections.devices import NodeDevices
 from projections.pod_terms import Labels
 
@@ -42,6 +43,8 @@ class DeviceSources(Struct, frozen=True):
     allocatable: Mapping[str, int]
     annotations: Mapping[str, str] = NO_ANNOTATIONS
     """Those that a family reads (`DeviceFamily.node_annotations`)."""
+    report: DeviceReport | None = None
+    """What the ConfigMaps of a device stack say of the node; None if none does."""
 
     @property
     def amounts(self) -> dict[str, int]:

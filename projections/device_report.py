@@ -18,16 +18,20 @@ from msgspec import Struct, structs
 
 from events.limits import INT32_MAX, clipped, decode_text, name_problem, quoted, storable
 from events.normalize_config_map import (
+    CLUSTER_INFO,
     CLUSTER_PREFIX,
+    DEVICE_INFO,
     DEVICE_KEY,
     DEVICE_PREFIX,
     MISMATCH,
+    NODE_INFO,
     NODE_KEY,
     NODE_PREFIX,
     NOT_JSON,
     SEPARATED_KEY,
     SWITCH_KEY,
     SWITCH_PREFIX,
+    Selection,
 )
 from projections.objects import Metadata
 
@@ -239,14 +243,36 @@ def read_reports(content: bytes) -> Reports | tuple[str, str]:
 def merged_report(
     devices: DeviceReport | None, node: NodeState | None, switch: NodeState | None
 ) -> DeviceReport | None:
-    """Return the report of a node from its parts; None without any. The state of a node that is not reported is
-    Healthy."""
+    """Return the report of a node from its parts; None without any. A node without a state is healthy."""
     if devices is None and node is None and switch is None:
         return None
     report = devices or DeviceReport(problem="no report of its devices")
     if switch is not None:
         report = structs.replace(report, switch=switch)
     return report if node is None else structs.replace(report, node=node)
+
+
+def report_of(facts: Mapping[str, Mapping[str, Struct]], node: str) -> DeviceReport | None:
+    """Return the report of a node, of the facts of all objects by kind and name; None if none mentions it. An
+    aggregated report counts before that of the node itself."""
+    by_cluster = [
+        one for one in facts.get(CLUSTER_INFO.kind, {}).values() if isinstance(one, Reports)
+    ]
+    own = _reports(facts, DEVICE_INFO, f"{DEVICE_PREFIX}{node}")
+    of_node = _reports(facts, NODE_INFO, f"{NODE_PREFIX}{node}")
+    devices = [one.devices[node] for one in (*by_cluster, own) if node in one.devices]
+    nodes = [one.nodes[node] for one in (*by_cluster, of_node) if node in one.nodes]
+    switches = [one.switches[node] for one in by_cluster if node in one.switches]
+    return merged_report(
+        devices[0] if devices else None,
+        nodes[0] if nodes else None,
+        switches[0] if switches else None,
+    )
+
+
+def _reports(facts: Mapping[str, Mapping[str, Struct]], kind: Selection, name: str) -> Reports:
+    found = facts.get(kind.kind, {}).get(f"{kind.namespace}/{name}")
+    return found if isinstance(found, Reports) else Reports()
 
 
 def _device_plugin(node: str, data: Mapping[str, str]) -> Reports:

@@ -1,10 +1,11 @@
 """Apply nodes and HyperNodes to the cluster, with the effects on cards and quotas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged
+from projections.device_report import report_of
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
@@ -33,6 +34,20 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
                 and quota_charging.is_unresolved(cluster, pod)
             ):
                 cluster.recharge_pod(pod)
+
+
+def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], None]) -> None:
+    """Make a change of device reports, and update the nodes of these names whose report it changes."""
+    known = [name for name in names if (node := cluster.nodes.nodes.get(name)) and node.is_present]
+    before = [report_of(cluster.object_facts, name) for name in known]
+    change()
+    for name, was in zip(known, before, strict=True):
+        report, node = report_of(cluster.object_facts, name), cluster.nodes.nodes[name]
+        if report == was or node.facts is None:
+            continue
+        facts = node.facts.with_report(was, report)
+        if facts != node.facts:
+            put_node(cluster, facts, node.digest)
 
 
 def drop_node(cluster: Cluster, name: str) -> None:

@@ -7,15 +7,17 @@
 A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, name_problem
 from projections.device_family import DeviceSources, discover_devices, node_annotations
+from projections.device_report import DeviceReport
 from projections.devices import NodeDevices
 from projections.hyper_tree import HyperTree
 from projections.index import Index
@@ -61,6 +63,30 @@ class NodeFacts(Struct, frozen=True):
     """Images on the node, by each of their names, and their size in bytes."""
     devices: dict[str, NodeDevices] = {}
     """Resource name to its devices, if a device family names them; sorted by resource."""
+    capacity: Amounts = {}
+    annotations: dict[str, str] = {}
+    """Those that a device family reads."""
+
+    def with_report(self, before: DeviceReport | None, after: DeviceReport | None) -> "NodeFacts":
+        """Return the facts of the same object after its device report has changed."""
+        was, found = (discover_devices(self._sources(one)) for one in (before, after))
+        return structs.replace(
+            self,
+            cards=found.cards,
+            card_totals=_card_totals(found.cards, self.capacity, self.allocatable),
+            faults=(*(one for one in self.faults if one not in was.faults), *found.faults),
+            devices=found.devices,
+        )
+
+    def _sources(self, report: DeviceReport | None) -> DeviceSources:
+        return DeviceSources(
+            name=self.name,
+            labels=self.labels,
+            capacity=self.capacity,
+            allocatable=self.allocatable,
+            annotations=self.annotations,
+            report=report,
+        )
 
     def devices_of(self, family: str) -> list[NodeDevices]:
         """Return the devices of a family, by resource."""
@@ -69,8 +95,8 @@ class NodeFacts(Struct, frozen=True):
         return [one for one in self.devices.values() if one.family == family]
 
 
-def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
-    """Return what muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`.
+def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None = None) -> NodeFacts:
+    """Return what muster reads of a Node, and of the report of its devices. Quantities that cannot be read count as 0 and are named in `faults`.
 
     With a `problem` only the metadata could be read: the node has no allocatable resources.
     """
@@ -79,13 +105,15 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
     allocatable.setdefault("pods", 0 if problem else PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
+    annotations = node_annotations(obj.metadata.annotations or {})
     found = discover_devices(
         DeviceSources(
             name=obj.metadata.name,
             labels=labels,
             capacity=capacity,
             allocatable=allocatable,
-            annotations=node_annotations(obj.metadata.annotations or {}),
+            annotations=annotations,
+            report=report,
         )
     )
     return NodeFacts(
@@ -96,7 +124,7 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
         unschedulable=bool(spec.unschedulable),
         allocatable=allocatable,
         cards=found.cards,
-        card_totals=tuple((one, capacity.get(one, allocatable.get(one, 0))) for one in found.cards),
+        card_totals=_card_totals(found.cards, capacity, allocatable),
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
         faults=(
             *([("InvalidNode", f"{problem}; it can give nothing")] if problem else []),
@@ -109,7 +137,15 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
             for name in one.names or ()
         ),
         devices=found.devices,
+        capacity=allocatable if capacity == allocatable else capacity,
+        annotations=annotations,
     )
+
+
+def _card_totals(
+    cards: Iterable[str], capacity: Amounts, allocatable: Amounts
+) -> tuple[tuple[str, int], ...]:
+    return tuple([(one, capacity.get(one, allocatable.get(one, 0))) for one in cards])
 
 
 @lru_cache(maxsize=1 << 16)

@@ -12,6 +12,7 @@ from events.normalize_config_map import CLUSTER_INFO, DEVICE_INFO, NODE_INFO, Se
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.device_report import INVALID_REPORT, DeviceList, Reports, read_reports
+from projections.node_updates import change_reports
 from projections.objects import Metadata
 from projections.observed_kind import ObservedKind, Reading
 
@@ -27,10 +28,42 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     kind, _, name = reading.subject.partition("/")
     found = reading.of(read_reports, unreadable)
     if isinstance(found, Reports):
-        cluster.object_facts.setdefault(kind, {})[name] = found
+        _replace(cluster, kind, name, found)
         cluster.config_errors.put(reading.subject, (*reading.faults, *found.errors))
     else:
         cluster.config_errors.put(reading.subject, (*reading.faults, found))
+
+
+def _drop(cluster: Cluster, subject: str, _uid: str) -> None:
+    kind, _, name = subject.partition("/")
+    _replace(cluster, kind, name, None)
+
+
+def _replace(cluster: Cluster, kind: str, name: str, found: Reports | None) -> None:
+    """Replace the reports of a ConfigMap, or drop them (None), and update the nodes whose report has changed."""
+    of_kind = cluster.object_facts.setdefault(kind, {})
+    old = of_kind.get(name)
+    before = old if isinstance(old, Reports) else Reports()
+
+    def change() -> None:
+        if found is None:
+            of_kind.pop(name, None)
+        else:
+            of_kind[name] = found
+
+    change_reports(cluster, _changed_nodes(before, found or Reports()), change)
+
+
+def _changed_nodes(before: Reports, after: Reports) -> list[str]:
+    """Return the names of the nodes of which two ConfigMaps say different things, sorted."""
+    names: dict[str, None] = {}
+    for was, now in (
+        (before.devices, after.devices),
+        (before.nodes, after.nodes),
+        (before.switches, after.switches),
+    ):
+        names.update((one, None) for one in {**was, **now} if was.get(one) != now.get(one))
+    return sorted(names)
 
 
 def _summarize(content: bytes) -> list[str]:
@@ -64,6 +97,7 @@ def _selected(selection: Selection) -> ObservedKind:
         why="devices and faults of Ascend nodes",
         records_heartbeats=False,
         apply=_apply,
+        drop=_drop,
         facts=Reports,
         summarize=_summarize,
     )
