@@ -16,7 +16,7 @@ def scenario(name: str) -> str:
 
 
 async def test_why_names_the_preemptor_of_an_evicted_pod() -> None:
-    entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
+    entries = await recorded(scenario("preempt/no_more_pods_are_evicted_than_needed"))
     answer = ask(entries, "pod/default/low-2")
     [evicted] = [one for one in answer.steps if one.kind.startswith("eviction_decided")]
     assert evicted.text.startswith(
@@ -28,7 +28,7 @@ async def test_why_names_the_preemptor_of_an_evicted_pod() -> None:
 
 
 async def test_why_names_the_victims_of_a_preemptor() -> None:
-    entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
+    entries = await recorded(scenario("preempt/no_more_pods_are_evicted_than_needed"))
     answer = ask(entries, "podgroup/default/hi")
     kinds = [one.kind for one in answer.steps]
     assert kinds.index("eviction_decided.v1") < kinds.index("gang_bind_decided.v1")
@@ -37,6 +37,6 @@ async def test_why_names_the_victims_of_a_preemptor() -> None:
 
 
 async def test_why_reports_that_evicting_all_victims_would_not_suffice() -> None:
-    entries = await recorded(scenario("preempt/nobody_leaves_where_that_would_not_do"))
+    entries = await recorded(scenario("preempt/no_pod_is_evicted_if_that_is_not_enough"))
     said = "\n".join(lines_of(ask(entries, "podgroup/default/hi")))
     assert "1 node(s) would not have enough room after evicting all allowed victims" in said

@@ -140,7 +140,7 @@ async def test_every_node_that_was_chosen_comes_out_best_again(path: Path) -> No
 
 
 async def test_a_choice_names_the_domain_and_what_closeness_added() -> None:
-    path = HERE / "topology" / "what_runs_already_says_where_the_rest_goes.yaml"
+    path = HERE / "topology" / "running_pods_decide_the_domain_of_a_gang.yaml"
     [made] = await explained(_body(path))
     assert (made.domain, made.nodes, made.candidates) == ("HyperNode b (tier 1)", 2, 1)
     path = HERE / "topology" / "pods_of_a_soft_gang_go_near_each_other.yaml"
