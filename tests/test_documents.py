@@ -20,7 +20,7 @@ from simulator.openb import POLICY
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT, short, tracked
 from tests.daemon.cli.builders import documents, muster
-from tests.scheduling.test_closing import Member, given
+from tests.scheduling.test_pod_group_status import Member, given
 
 DEMO = "scenario: the demo, made small\nworkload: {name: openb, scale: 0.15}\nuntil: 120s\n"
 DIVERGES = "spread.yaml"

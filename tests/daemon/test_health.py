@@ -34,7 +34,7 @@ def test_a_daemon_that_has_only_begun_is_not_ready(health: Health) -> None:
     assert health.has_begun
 
 
-def test_reasons_stand_by_name_until_they_are_gone(health: Health) -> None:
+def test_reasons_are_kept_by_name_until_resolved(health: Health) -> None:
     health.clear("start")
     health.set("watch/Pod", "forbidden: watch pods")
     health.set("log", "disk full")
@@ -70,7 +70,7 @@ def test_what_stopped_moving_is_named_once_its_bound_is_over(
     assert list(health.still) == ["loop", "watch/Pod"]
 
 
-def test_what_rests_or_never_began_does_not_stand_still(
+def test_an_idle_or_unstarted_task_is_not_reported_as_stuck(
     health: Health, stopwatch: Stopwatch
 ) -> None:
     assert health.is_live

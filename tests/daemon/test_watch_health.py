@@ -115,7 +115,7 @@ def test_a_server_that_is_away_is_no_reason_to_be_killed(watched: Watched) -> No
         watched.seconds += 30
 
 
-def test_watches_may_stand_still_while_the_log_takes_nothing_in(watched: Watched) -> None:
+def test_watches_may_pause_while_the_log_accepts_no_records(watched: Watched) -> None:
     with watched.health.asking(watched.check):
         assert watched.health.is_live
         watched.health.set("log", "disk full")

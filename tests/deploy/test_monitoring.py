@@ -117,9 +117,7 @@ def test_what_is_no_query_for_series_is_found(text: str) -> None:
     assert kind != "instant"
 
 
-def test_the_dashboard_shows_what_is_there_given_out_used_promised_too_often_and_waited_for() -> (
-    None
-):
+def test_the_dashboard_shows_total_allocated_used_overcommitted_and_requested_cards() -> None:
     """Per card and per queue, and what helps to find over-allocation and lost nodes."""
     shown = " ".join(expression for _, expression, _ in panels())
     for measure in ("total", "quota", "allocated", "healthy", "free"):

@@ -112,7 +112,9 @@ async def test_a_job_above_quota_gets_a_pod_group_condition_before_it_has_pods(
     await rig.judged(daemon)
 
 
-async def test_a_deployment_grows_to_its_quota_and_gives_back_what_it_leaves(rig: Rig) -> None:
+async def test_a_deployment_scales_up_to_its_quota_and_releases_it_when_scaled_down(
+    rig: Rig,
+) -> None:
     """The pod beyond the quota waits and says why, running pods stay."""
     await rig.add_nodes(1)
     daemon = await rig.started()

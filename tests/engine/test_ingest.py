@@ -366,7 +366,7 @@ def test_a_kubelet_rejection_is_recorded_once() -> None:
     assert harness.kinds() == ["object_observed Pod/default/a"]
 
 
-def test_a_pod_bound_by_others_and_turned_away_says_nothing_of_our_choice() -> None:
+def test_a_pod_bound_by_others_and_rejected_quarantines_no_node() -> None:
     harness = EngineHarness()
     harness.show_all("Node", node("n1"))
     harness.show_the_rest()

@@ -320,7 +320,7 @@ def test_a_name_that_no_object_has_is_refused_with_the_reason(
     assert_replays(harness)
 
 
-def test_texts_of_an_answer_can_stand_in_any_log() -> None:
+def test_texts_of_an_answer_are_valid_in_any_log() -> None:
     """An admission webhook may answer anything; PostgreSQL refuses a NUL in a text."""
     request = BindRequest(decision=1, namespace="d", name="a", uid="u", node="n")
     refused = Rejected(code="Denied\x00", message="\x00\x1b[2J" + "m" * 9_000)

@@ -85,7 +85,9 @@ def test_an_epoch_does_not_run_backwards() -> None:
 
 
 @given(st.text(max_size=6), st.binary(max_size=6), st.integers(0, 3))
-def test_the_bounds_between_columns_count(subject: str, body: bytes, cut: int) -> None:
+def test_moving_bytes_between_columns_changes_the_digest(
+    subject: str, body: bytes, cut: int
+) -> None:
     whole = Draft(1, 1, 1, 0, None, None, "k", subject, body, None)
     text = subject + body.decode("latin1")
     other = structs.replace(whole, subject=text[:cut], body=text[cut:].encode("latin1", "ignore"))

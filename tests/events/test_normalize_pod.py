@@ -60,7 +60,7 @@ def outcome(read: object, raw: bytes) -> Normalized | str:
 
 
 @given(CHANGES, st.sampled_from(("Pod", "Node", "", 3)), st.sampled_from(("v1", "v2", None)))
-def test_parts_and_whole_are_normalized_alike(
+def test_a_pod_is_normalized_alike_whole_and_in_parts(
     changes: list[tuple[str, str, Json]], kind: Json, version: Json
 ) -> None:
     raw = msgspec.json.encode(changed(changes) | {"kind": kind, "apiVersion": version})

@@ -10,7 +10,7 @@ REVISIONS = st.integers(1, 2**128)
 
 
 @given(one=REVISIONS, other=REVISIONS)
-def test_the_longer_is_later_and_of_one_length_the_greater_as_text(one: int, other: int) -> None:
+def test_revisions_are_compared_by_length_then_by_text(one: int, other: int) -> None:
     """K1.2: positive decimal integers of up to 128 bits."""
     assert is_newer(str(one), str(other)) == (one > other)
 

@@ -119,7 +119,7 @@ def test_any_other_quota_is_refused_as_a_whole(text: str, reason: str) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from("xyz")), max_size=8), st.data())
-def test_what_counts_a_card_does_not_hang_on_the_order_of_nodes(
+def test_the_resource_of_a_card_does_not_depend_on_the_order_of_nodes(
     nodes: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     cards, again = Cards(), Cards()

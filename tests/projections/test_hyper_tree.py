@@ -129,7 +129,7 @@ CHANGES = st.lists(
 
 @settings(deadline=None)
 @given(CHANGES)
-def test_after_any_changes_the_tree_is_as_if_made_at_once(
+def test_after_any_changes_the_tree_equals_a_rebuilt_one(
     changes: list[tuple[str, list[str] | None]],
 ) -> None:
     tree = HyperTree()

@@ -112,7 +112,7 @@ def test_only_volumes_that_need_a_claim_are_in_claims() -> None:
 
 
 @given(st.text(alphabet="AB| ", max_size=12))
-def test_card_names_are_trimmed_and_stand_once(text: str) -> None:
+def test_card_names_are_trimmed_and_unique(text: str) -> None:
     names = card_names(text)
     assert len(set(names)) == len(names)
     assert all(name and name == name.strip() and "|" not in name for name in names)

@@ -106,17 +106,17 @@ def test_cards_are_whole() -> None:
 
 
 @given(st.integers(-MAX, MAX))
-def test_whole_numbers_come_back(number: int) -> None:
+def test_whole_numbers_round_trip(number: int) -> None:
     assert whole(str(number)) == whole(number) == memory_bytes(f"{number}") == number
 
 
 @given(st.integers(0, 2**40), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi"]))
-def test_rounding_up_never_loses_and_never_adds_a_unit(number: int, suffix: str) -> None:
+def test_rounding_up_adds_less_than_a_unit(number: int, suffix: str) -> None:
     text = f"{number}{suffix}"
     assert 0 <= memory_bytes(text) - parse(text) < 1
     assert 0 <= cpu_milli(text) - parse(text) * 1000 < 1 or cpu_milli(text) == MAX
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18))
-def test_a_number_means_what_its_text_means(number: float) -> None:
+def test_a_number_equals_its_text(number: float) -> None:
     assert parse(number) == parse(repr(number))

@@ -49,7 +49,9 @@ def test_the_next_pod_waits_for_the_quarantine_to_end(harness: EngineHarness) ->
     assert not harness.state.quarantined
 
 
-def test_a_pod_that_does_not_ask_for_it_is_let_in(harness: EngineHarness) -> None:
+def test_a_pod_that_does_not_request_the_withheld_resource_is_placed(
+    harness: EngineHarness,
+) -> None:
     containers = [{"name": "main", "resources": {"requests": {"memory": "0"}}}]
     harness.see(ObjectSeen(pod("c", spec={"containers": containers})))
     harness.cycle()

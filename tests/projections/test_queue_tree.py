@@ -47,7 +47,7 @@ changes = st.tuples(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(changes, max_size=14))
-def test_places_after_any_changes_are_those_that_are_found_from_the_beginning(
+def test_queue_positions_after_any_changes_equal_rebuilt_ones(
     steps: list[tuple[str, str, int]],
 ) -> None:
     harness = EngineHarness(policy=POLICY)

@@ -271,7 +271,7 @@ def described(action: str, free: tuple[int, ...], pods: list[tuple[int, int]]) -
 @pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
 @settings(max_examples=5, deadline=None)
 @given(free=running, pods=waiting)
-def test_at_rest_a_search_without_a_bound_would_find_no_more(
+def test_an_unbounded_search_finds_no_more_when_nothing_is_due(
     action: str, free: tuple[int, ...], pods: list[tuple[int, int]]
 ) -> None:
     harness = cluster(NARROW, actions_of(action), described(action, free, pods))

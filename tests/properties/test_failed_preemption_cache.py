@@ -114,7 +114,7 @@ def _head(history: list[Step]) -> Head:
 
 
 @given(turns)
-def test_what_is_remembered_of_searches_changes_no_decision(
+def test_the_failed_preemption_cache_changes_no_decision(
     history: list[Step],
 ) -> None:
     remembered = _head(history)

@@ -48,7 +48,7 @@ def told_of(messages: list[WatchMessage]) -> EngineHarness:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), OBJECTS, st.sets(st.integers(0, 3)))
-def test_whose_a_group_is_follows_from_what_is_there(
+def test_the_scheduler_of_a_group_follows_from_its_objects(
     data: st.DataObject, objects: tuple[bytes, ...], gone: set[int]
 ) -> None:
     if 1 not in gone:

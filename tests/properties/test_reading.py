@@ -185,12 +185,12 @@ READERS: Final[dict[str, Callable[[str], None]]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 @given(text=texts(20_000))
-def test_any_text_gives_a_value_or_a_fault(reader: str, text: str) -> None:
+def test_any_text_gives_a_value_or_an_error(reader: str, text: str) -> None:
     READERS[reader](text)
 
 
 @given(depth=st.integers(0, 3 * DEPTH_MAX), unit=st.sampled_from(['{"a":', "[", '{"b":[']))
-def test_depth_is_bounded_and_what_is_not_too_deep_stays(depth: int, unit: str) -> None:
+def test_nesting_beyond_the_bound_is_cut_and_the_rest_is_kept(depth: int, unit: str) -> None:
     closing = {"{": "}", "[": "]"}
     end = "".join(closing[one] for one in reversed(unit) if one in closing)
     raw = (unit * depth + "1" + end * depth).encode()

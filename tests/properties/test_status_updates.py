@@ -127,7 +127,7 @@ replies = st.sampled_from([OutcomeUnknown("no answer"), Rejected("Unavailable", 
     cpus=st.integers(0, 3),
     history=st.lists(st.one_of(steps, st.just("settle"), replies), max_size=14),
 )
-def test_objects_say_what_is_true_once_everything_is_told(
+def test_objects_report_the_true_status_once_all_updates_are_made(
     least: int, cpus: int, history: list[object]
 ) -> None:
     server = Server(least, cpus)

@@ -110,7 +110,7 @@ def _pods(described: list[tuple[int, str, str, int]]) -> list[bytes]:
 @pytest.mark.parametrize("cpu", [64, 0])
 @settings(max_examples=15, deadline=None)
 @given(described=waiting)
-def test_a_narrow_budget_comes_to_the_same_rest(
+def test_a_narrow_work_budget_reaches_the_same_placements(
     actions: str, cpu: int, described: list[tuple[int, str, str, int]]
 ) -> None:
     wide, narrow = (cluster(one, _pods(described), cpu, actions) for one in (WIDE, NARROW))

@@ -48,7 +48,9 @@ async def test_without_enqueue_each_group_is_admitted_and_refused_for_itself() -
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_a_promise_that_cannot_be_kept_is_withdrawn_and_the_group_refused(count: int) -> None:
+async def test_a_nomination_that_no_longer_fits_is_withdrawn_and_the_group_refused(
+    count: int,
+) -> None:
     entries = await recorded(PROMISED.replace("COUNT", str(count)))
     events = [event_of(one.record) for one in entries]
     at = next(i for i, event in enumerate(events) if isinstance(event, PipelineWithdrawn))

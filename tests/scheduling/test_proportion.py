@@ -45,7 +45,7 @@ queues = st.lists(
 
 
 @given(queues, st.integers(0, 20_000))
-def test_nothing_is_given_twice_and_nothing_kept_that_is_asked_for(
+def test_deserved_never_exceeds_the_cluster_and_leaves_no_request_unserved(
     given_queues: list[QueueDemand], total: int
 ) -> None:
     deserved = compute_deserved({"cpu": total}, given_queues)

@@ -101,7 +101,7 @@ def test_the_parts_of_a_score_are_between_nothing_and_full() -> None:
 
 
 @given(st.lists(st.integers(0, 1 << 51), min_size=1, max_size=8))
-def test_roots_of_columns_are_those_of_numbers(numbers: list[int]) -> None:
+def test_square_roots_of_columns_equal_those_of_numbers(numbers: list[int]) -> None:
     squares = [one * one for one in numbers if one < 1 << 25] + numbers
     assert root(np.array(squares, dtype=np.int64)).tolist() == [isqrt(one) for one in squares]
 

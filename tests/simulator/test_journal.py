@@ -47,7 +47,7 @@ histories = st.lists(st.tuples(st.integers(0, 2 * SECOND), requests), max_size=2
 
 @settings(max_examples=150, deadline=None)
 @given(histories)
-def test_the_same_calls_make_the_same_world_and_no_node_holds_too_much(
+def test_the_same_calls_give_the_same_cluster_and_no_node_is_overcommitted(
     history: list[tuple[int, Request]],
 ) -> None:
     simulated = SimulatedCluster(SCENARIO)

@@ -37,7 +37,7 @@ def text_of(line: Line) -> str:
     return "".join(part.text if isinstance(part, Styled) else part for part in parts)
 
 
-def test_numbers_stand_to_the_right_with_their_units_and_where_there_is_none() -> None:
+def test_numbers_are_aligned_right_with_and_without_units() -> None:
     rows = [
         ("a", 2494, "98.3 %", "4.5 min", "none", "500m", None),
         ("bcd", 7, "-", "1 s", "~12,000Gi", "32", "1.0"),
@@ -61,7 +61,7 @@ def test_a_table_without_rows_is_its_headers() -> None:
     assert list(map(text_of, table(("a", "b"), []))) == ["  a  b"]
 
 
-def test_columns_stand_under_each_other_where_a_cell_is_escaped_or_too_long() -> None:
+def test_columns_are_aligned_if_a_cell_is_escaped_or_too_long() -> None:
     rows = [("\x1b[31m", "x"), ("y" * 10_000, "x"), ("z", "x")]
     lines = [text_of(line) for line in table(("a", "b"), rows)]
     assert len({len(line) for line in lines}) == 1
@@ -74,7 +74,7 @@ def is_safe(text: str) -> bool:
 
 
 @given(TEXTS | DANGEROUS | st.text())
-def test_text_is_escaped_once_and_for_all(text: str) -> None:
+def test_escaping_twice_changes_nothing(text: str) -> None:
     escaped = printable(text)
     assert escaped.isprintable()
     assert printable(escaped) == escaped
@@ -84,7 +84,7 @@ def test_text_is_escaped_once_and_for_all(text: str) -> None:
 
 
 @given(st.text(min_size=1), st.integers(1, 4))
-def test_a_long_text_keeps_its_two_ends(text: str, times: int) -> None:
+def test_a_long_text_keeps_its_beginning_and_end(text: str, times: int) -> None:
     long = "first " + text * (LINE_CHARS_MAX * times) + " last"
     shown = printable(long)
     assert len(shown) <= LINE_CHARS_MAX
@@ -235,7 +235,7 @@ def said(result: Result) -> str:
 @EXAMPLES
 @example(EVIL)
 @given(text=TEXTS.filter(bool))
-def test_no_command_prints_what_a_terminal_would_obey(
+def test_no_command_prints_control_sequences(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     folder = tmp_path_factory.mktemp("hostile")

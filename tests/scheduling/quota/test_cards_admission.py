@@ -76,7 +76,7 @@ def test_a_group_is_admitted_as_long_as_all_reservations_can_be_served(
 
 
 @given(quota=counts, used=counts, name=st.sampled_from(NAMES), amount=st.integers(1, 8))
-def test_a_pod_may_be_charged_just_the_cards_of_which_enough_is_left(
+def test_a_pod_is_charged_only_a_card_with_enough_quota_left(
     quota: dict[str, int], used: dict[str, int], name: str, amount: int
 ) -> None:
     cluster, found = queue(quota, used, {})

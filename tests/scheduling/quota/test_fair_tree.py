@@ -55,7 +55,7 @@ moves = st.tuples(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(moves, max_size=20))
-def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
+def test_a_tree_kept_up_by_deltas_equals_a_rebuilt_one(
     steps: list[tuple[int, str, int, str]],
 ) -> None:
     harness = EngineHarness(policy=POLICY)

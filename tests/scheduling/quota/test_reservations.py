@@ -26,7 +26,7 @@ def queue(name: str) -> bytes:
     return raw("Queue", name, metadata={"annotations": {"volcano.sh/card.quota": '{"X": 9}'}})
 
 
-def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() -> None:
+def test_a_group_that_lost_its_pod_that_never_fits_reserves_its_minimum_again() -> None:
     harness = EngineHarness()
     harness.show_all("Node", node("n1", cpu=8, labels=LABELS))
     harness.show_all("Queue", queue("default"))

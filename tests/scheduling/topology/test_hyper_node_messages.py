@@ -74,7 +74,7 @@ def test_a_gang_that_is_bound_because_of_a_hypernode_says_so() -> None:
     assert bound.cause == shown
 
 
-def test_hypernodes_may_stand_in_each_other_as_deep_as_one_likes() -> None:
+def test_hypernodes_may_be_nested_to_any_depth() -> None:
     harness = two_racks()
     see(harness, *(hyper_node(f"d{at}", at, children=(f"d{at - 1}",)) for at in range(3, 1050)))
     see(harness, hyper_node("d2", 2, children=("s",)), hyper_node("s", 1, "a1", "b1"))

@@ -200,7 +200,7 @@ def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(networks(), groups(), st.booleans())
-def test_nobody_is_placed_farther_away_than_allowed(
+def test_no_pod_is_placed_beyond_its_tier(
     network: Network, asked: list[AGroup], is_scored: bool
 ) -> None:
     harness = _begun(network, is_scored=is_scored)
@@ -243,7 +243,7 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
 
 @settings(deadline=None, max_examples=100)
 @given(networks(), groups(), st.data())
-def test_whoever_comes_back_comes_back_to_the_others(
+def test_a_replaced_pod_returns_to_the_domain_of_its_gang(
     network: Network, asked: list[AGroup], data: st.DataObject
 ) -> None:
     [one, *_] = asked
@@ -274,7 +274,7 @@ def test_whoever_comes_back_comes_back_to_the_others(
 
 @settings(deadline=None, max_examples=60)
 @given(networks(), groups())
-def test_the_order_in_which_objects_are_shown_decides_nothing(
+def test_the_order_of_watch_events_does_not_change_placements(
     network: Network, asked: list[AGroup]
 ) -> None:
     nodes, found = network.shown()

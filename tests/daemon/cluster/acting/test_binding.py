@@ -274,9 +274,7 @@ class Faulty(Scripted):
 
 
 @given(st.lists(st.sampled_from(FAULTS), max_size=2 * REQUESTS_MAX), st.floats(0, 0.999))
-async def test_whatever_the_server_does_bind_says_nothing_that_is_not_so(
-    faults: list[str], jitter: float
-) -> None:
+async def test_bind_reports_only_what_the_server_did(faults: list[str], jitter: float) -> None:
     """Done only of a pod that is bound there; Refused never of one; so many requests and no more."""
     server, time = Server(faults), Time()
     reply = await bind(request_budget(Faulty(server), time), REQUEST)

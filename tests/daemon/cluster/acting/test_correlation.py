@@ -62,7 +62,7 @@ def test_an_event_has_all_that_is_required_and_six_digits_of_time_k11_1() -> Non
     }
 
 
-def test_events_about_what_has_no_namespace_stand_in_default_k11_1() -> None:
+def test_events_of_objects_without_a_namespace_are_in_default_k11_1() -> None:
     write = Correlator("h").write(notice(regarding=Regarding("Node", "n1", "u")), AT_NS)
     assert write is not None
     assert write.namespace == "default"
@@ -173,7 +173,7 @@ def test_an_object_has_25_events_at_once_and_then_one_each_five_minutes_k11_3() 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2 * REFILL_NS), st.integers(0, 3)), max_size=200))
-def test_no_time_sees_more_events_of_an_object_than_its_budget_k11_3(
+def test_no_window_holds_more_events_of_an_object_than_its_budget_k11_3(
     steps: list[tuple[int, int]],
 ) -> None:
     correlator, now = Correlator("h"), AT_NS

@@ -1,6 +1,6 @@
-"""Who stands where: what is decided over random clusters, judged by the rules as Kubernetes' pages say them.
+"""Placements over random clusters, checked against the rules of the Kubernetes pages on affinity and spread.
 
-The judge looks node by node and pod by pod, and knows nothing of tallies or classes.
+The check goes node by node and pod by pod, without the counts and classes that the code keeps.
 """
 
 from collections.abc import Iterator
@@ -264,7 +264,7 @@ class Judged:
 
 @settings(max_examples=250, deadline=None)
 @given(nodes=_nodes(), pods=st.lists(_pods(), min_size=1, max_size=8), data=st.data())
-def test_whoever_may_go_somewhere_goes_and_nobody_else(
+def test_every_pod_that_a_node_admits_is_placed_and_no_other(
     nodes: Nodes, pods: list[APod], data: st.DataObject
 ) -> None:
     named = [structs.replace(pod, name=f"p{index}") for index, pod in enumerate(pods)]

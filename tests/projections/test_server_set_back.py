@@ -1,4 +1,4 @@
-"""What State holds of an API server that turns out to be set back: nothing that was not seen again."""
+"""An API server set back to an older state: State keeps only objects that were seen again."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""What PodGroups say of themselves: phase, counts of pods, and whether the gang is whole (volcano A.2, B.14)."""
+"""Status updates of PodGroups: phase, counts of pods, and the conditions Scheduled and Unschedulable."""
 
 import msgspec
 import pytest
@@ -281,7 +281,7 @@ def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers
     )
 
 
-def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
+def test_a_nominated_pod_reports_its_node() -> None:
     harness = EngineHarness(updates_status=True)
     harness.show_all("Node", node("n1", cpu=1))
     harness.show_all("PodGroup", group("Inqueue", 1))

@@ -1,4 +1,4 @@
-"""How much a cycle looks at: what changed, and not the cluster, nor all who wait."""
+"""The work of a cycle grows with what changed, not with the nodes of the cluster or its waiting pods."""
 
 from textwrap import dedent
 

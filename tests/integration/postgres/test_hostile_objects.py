@@ -14,7 +14,7 @@ from daemon.log.verify import verify
 from events.chain import Draft, seal
 from events.errors import UsageError
 from events.record import GENESIS, Head, Record
-from tests.histories.test_attacked import LOGS, served
+from tests.histories.test_hostile_objects import LOGS, served
 
 ATTACKED = {path.stem: path for path in LOGS}
 NAMES = ATTACKED.pop("names")

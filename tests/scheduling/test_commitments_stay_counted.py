@@ -1,4 +1,4 @@
-"""What was decided, or is there, stays counted until it is gone: nothing is given twice meanwhile."""
+"""Bound and existing pods count on their node and in their quota until they are gone."""
 
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided

@@ -1,4 +1,4 @@
-"""A pod that turns up where a decision wanted it, after its binding was recorded as failed, is ours."""
+"""A pod seen on the node of a decision after its binding was recorded as failed counts as bound by that decision."""
 
 from engine.pending_requests import bindings_and_evictions
 from events.codec import event_of

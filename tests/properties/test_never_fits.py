@@ -77,7 +77,7 @@ def _submit(sim: ClusterSim, name: str, gang: Gang) -> None:
     most=4,
     waves=[[Gang(3, 1, "b"), Gang(2, 1, "")]],
 )
-def test_nobody_who_fits_waits_behind_those_without_hope(
+def test_groups_that_fit_do_not_wait_behind_groups_that_never_fit(
     quota: str, there: list[Node], most: int, waves: list[list[Gang]]
 ) -> None:
     sim = ClusterSim(policy(quota))
