@@ -1,7 +1,7 @@
 """What the daemon says aloud: JSON lines on stderr, coloured text on a terminal.
 
 Each durable record is a line (the output is the log, told aloud), except for what the API server merely
-shows: that is the bulk, and stands in the log. Every other line bears the `position` and `cycle` up to
+shows: that is the bulk, and stands in the log. Every other line has the `position` and `cycle` up to
 which records were durable when it was said. What libraries say through `logging` comes out in the same
 form, from warnings on, each sort of line at most ten times a minute: what a library says of its peers is
 as much as the peers like.

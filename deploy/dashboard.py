@@ -107,7 +107,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "Over-commit",
                 ((f"{cards('quota')} / {cards('total')}", "{{card}}"),),
                 unit="percentunit",
-                about="Above 100 % queues were promised more than there is: what comes last waits for nodes.",
+                about="Above 100 % the quotas of queues exceed the cluster: the groups admitted last wait for nodes.",
             ),
             Panel(
                 "Quota without a card",

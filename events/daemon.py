@@ -6,7 +6,7 @@ from events.record import Fact
 
 
 class DaemonStarted(Fact, frozen=True, kw_only=True):
-    """A daemon took the log over: from here on the records bear its epoch."""
+    """A daemon took over the log: from here on the records have its epoch."""
 
     kind = "daemon_started.v1"
 

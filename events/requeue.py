@@ -17,7 +17,7 @@ QUEUE_UPDATED: Final = "queue-updated"
 """The limits of the queue, or of a queue above it, change."""
 
 CLUSTER_QUOTA: Final = "cluster-quota/"
-"""`cluster-quota/NAME`: of this resource, less of the whole cluster is promised, or the cluster has more."""
+"""`cluster-quota/NAME`: less of this resource is reserved in the whole cluster, or the cluster has more."""
 
 NODE_FREED: Final = "node-freed"
 """A node gains resources that a pending pod of the group could use."""

@@ -22,7 +22,7 @@ NODE_CODES: Final = frozenset({"NotEnoughResources"})
 """No node fits."""
 
 COMMON_CODES: Final = frozenset({"ResourceOverused"})
-"""Too much of the whole cluster is promised."""
+"""Reservations would exceed the whole cluster (`overcommit`)."""
 
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
 """The known cards do not match the request."""

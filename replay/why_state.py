@@ -128,7 +128,7 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
         "allocatable": amounts_text(found.allocatable),
         "taken": amounts_text(taken),
         "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
-        "promised": amounts_text({name: one for name, one in node.nominated.items() if one}),
+        "nominated": amounts_text({name: one for name, one in node.nominated.items() if one}),
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),

@@ -1,1 +1,1 @@
-"""The shore of the cluster: what observes it and acts on it."""
+"""The Kubernetes adapter: watches the cluster and carries out decisions."""

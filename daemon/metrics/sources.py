@@ -9,7 +9,7 @@ from projections.state import State
 
 
 class WatchFigures(Protocol):
-    """What a watch says of itself, counted since the process began."""
+    """Counters of a watch since the process started."""
 
     @property
     def resource(self) -> str:

@@ -265,13 +265,13 @@ def _try(session: Session, group: PodGroup) -> _Tried | None:
 def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> Iterable[Hurdle]:
     if group.nominations:
         nodes = ", ".join(sorted({held.node for held in group.nominations.values()}))
-        yield Hurdle("nodes", False, f"promised room that is still being freed on {nodes}")
+        yield Hurdle("nodes", False, f"nominated to {nodes}, where pods are still terminating")
     if tried is None:
         return
     if tried.is_ready:
         yield Hurdle("nodes", True, f"the next cycle would bind {tried.placed} of its pods")
     elif tried.is_pipelined:
-        yield Hurdle("nodes", False, "there is room once pods that are leaving have left")
+        yield Hurdle("nodes", False, "there is room once terminating pods are gone")
     elif tried.reason is not None:
         level = "nodes" if tried.reason.code == "NotEnoughResources" else "quota"
         yield Hurdle(level, False, tried.reason.message)

@@ -39,7 +39,7 @@ class OvercommitArguments(Struct, frozen=True):
     """Arguments of `overcommit`."""
 
     factor: Fraction = Fraction(6, 5)
-    """Factor of allocatable resources that can be promised to admitted groups (`overcommit-factor`)."""
+    """Factor of allocatable resources that can be reserved for admitted groups (`overcommit-factor`)."""
     factors: tuple[tuple[str, Fraction], ...] = ()
     """The same for single resources (`overcommit-factor.NAME`)."""
 
@@ -52,7 +52,7 @@ class OvercommitArguments(Struct, frozen=True):
 
 
 class Overcommit(JobEnqueueable, GroupState):
-    """Limits what is promised to admitted groups in the whole cluster."""
+    """Limits what is reserved for admitted groups in the whole cluster."""
 
     name = "overcommit"
     Arguments = OvercommitArguments
@@ -99,7 +99,7 @@ class Overcommit(JobEnqueueable, GroupState):
     def _beyond_factor(
         self, cluster: Cluster, least: Amounts, spare: Amounts
     ) -> dict[str, tuple[int, int]]:
-        """Return the resources of which too much would be promised: how much, and how much can be."""
+        """Return the resources whose reservations would exceed the limit: the amount, and the limit."""
         used, backlog = cluster.cluster_totals.used, cluster.indexes.of(Backlogs).total
         over: dict[str, tuple[int, int]] = {}
         for name, amount in least.items():

@@ -1,4 +1,4 @@
-"""A plain client for tests: says what it is told to say, and shows the whole reply.
+"""A plain client for tests: sends the given request, and returns the whole reply.
 
 It is not muster's own client, so that a fault there cannot hide here.
 """

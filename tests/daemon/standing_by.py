@@ -62,7 +62,7 @@ async def following(standby: StandbyFollower) -> AsyncIterator[StandbyFollower]:
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for what others do."""
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while not holds():  # noqa: ASYNC110  # what is waited for tells nobody
+        while not holds():  # noqa: ASYNC110  # the condition has no event to wait for
             await asyncio.sleep(0.01)
 
 

@@ -16,7 +16,7 @@ from tests.daemon.processes import Process, Universe
 
 
 class Daemon:
-    """A career whose work does nothing but tell what befell it."""
+    """A leader loop whose work only records what happened to it."""
 
     def __init__(self, server: Server, name: str, *, elects: bool = True) -> None:
         self.told: list[tuple[float, str]] = []

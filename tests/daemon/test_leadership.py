@@ -217,7 +217,7 @@ def test_a_lease_that_is_deleted_ends_the_term_and_is_made_again(server: Server)
     server.universe.run(60)
     assert first.lost == ["the lease was deleted"]
     assert server.lease is not None
-    # Whoever saw the lease held waits for its holder all the same.
+    # A candidate that saw the lease held waits for its holder all the same.
     assert server.lease.holder == "a"
     assert second.terms == 0
 

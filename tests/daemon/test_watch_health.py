@@ -103,7 +103,7 @@ def test_a_watch_that_is_not_reopened_is_stalled_by_rule_k3_12(watched: Watched)
         watched.seconds = SILENCE_SECONDS + 1
         watched.pods.requests += 1
         assert watched.health.still == {"watch/Deployment": SILENCE_SECONDS + 1}
-    assert watched.health.is_live, "whoever is not there any more need not move"
+    assert watched.health.is_live, "a watch that ended need not progress"
 
 
 def test_a_server_that_is_away_is_no_reason_to_be_killed(watched: Watched) -> None:

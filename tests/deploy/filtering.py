@@ -23,7 +23,7 @@ def called(trace: Path) -> set[str]:
         return set()
     found = set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(encoding="utf-8"), re.MULTILINE))
     assert "connect" in found, "this is no trace of a daemon"
-    # Without systemd nobody can say what its groups hold.
+    # Without systemd the contents of its groups are unknown.
     return found if shutil.which("systemd-analyze") else set()
 
 

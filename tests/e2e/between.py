@@ -26,7 +26,7 @@ FORBIDDEN: Final = {
 }
 
 Deed: TypeAlias = Callable[[str], Awaitable[None]]
-"""What to do before a binding; it is told the path of the pod."""
+"""What to do before a binding; it is given the path of the pod."""
 
 
 class Between:

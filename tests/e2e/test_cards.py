@@ -1,4 +1,4 @@
-"""Quotas of cards on a real API server: who is let in, who is told what, and what a changed quota does (volcano D)."""
+"""Quotas of cards on a real API server: admission, messages, and a changed quota."""
 
 import asyncio
 import json
@@ -159,7 +159,7 @@ async def test_a_quota_of_nonsense_counts_for_nothing_and_is_said_once_and_back_
     await rig.until_running(3, "web")
     await set_quota(rig, queue, quota_of(1))
     await rig.settle(daemon)
-    assert sum(map(is_running, await rig.pods("web"))) == 3, "nobody is evicted for a lower quota"
+    assert sum(map(is_running, await rig.pods("web"))) == 3, "no pod is evicted for a lower quota"
     events = await rig.api.items(EVENTS.collection_path("default"))
     about = [one for one in events if one["regarding"].get("uid") == made["metadata"]["uid"]]
     assert [one["metadata"]["name"] for one in about] == [event["metadata"]["name"]]

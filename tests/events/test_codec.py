@@ -1,4 +1,4 @@
-"""Events to bytes and back, whatever they hold; what is newer or broken is told apart."""
+"""Events to bytes and back, whatever they hold; newer and damaged ones raise different errors."""
 
 from typing import get_type_hints
 

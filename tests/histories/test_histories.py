@@ -20,7 +20,7 @@ LOGS = sorted(HERE.rglob("*.muster"))
 
 OTHERWISE: dict[str, tuple[int, str]] = {
     # Since decider 2 a gang that ran and lost a pod, while others of it run, is Unknown (as Volcano has
-    # it) and not admitted anew: the cycle that did that is not due.
+    # it) and not admitted again: the cycle that did that is not due.
     "cycles_without_decider": (51, "a cycle was held in which nothing could change"),
     # Since decider 4 a text that cannot be a name puts a pod into no group and no queue, and long texts are
     # cut in messages.

@@ -1,6 +1,6 @@
 """How `v0.1/cycles_without_decider.muster` was made: `python -m tests.histories.write_old_shape BUNDLE`.
 
-A run is recorded, and its cycles are told in the shape of before the decider's version was recorded. The
+A run is recorded, and its cycles are rewritten in the shape from before the decider version was recorded. The
 file in the repository stays as it is; this is kept to show where it came from.
 """
 

@@ -1,4 +1,4 @@
-"""A pod that must leave: its room is promised at once, and free only when it is gone (K9.6)."""
+"""An evicted pod: its room can be nominated at once, and is free only when the pod is gone (K9.6)."""
 
 from hashlib import sha256
 

@@ -101,7 +101,9 @@ def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
     told_.see(DeletionSeen(named("muster", "ours")))
     assert told_.state.cluster.groups["default/g"].is_foreign
     told_.see(DeletionSeen(named("volcano")))
-    assert not told_.state.cluster.groups["default/g"].is_foreign, "nobody says anything any more"
+    assert not told_.state.cluster.groups["default/g"].is_foreign, (
+        "no pod names a scheduler any more"
+    )
 
 
 def test_a_queue_used_by_another_scheduler_gets_no_status() -> None:

@@ -98,7 +98,7 @@ def test_a_hypernode_cycle_is_reported_for_each_member_until_it_is_broken() -> N
 
 def test_a_hypernode_with_two_parents_is_reported() -> None:
     tree = _tree(_of("a", 2, "x"), _of("b", 2, "x"))
-    assert not tree.problem, "nobody is torn who is not there"
+    assert not tree.problem, "an absent node has no two parents"
     tree.put(_of("x", 1), ())
     assert [code for code, _ in tree.faults_of("x")] == [TWO_PARENTS]
     assert tree.problem.startswith("HyperNode x is a member of a and of b")
@@ -138,12 +138,16 @@ def test_after_any_changes_the_tree_equals_a_rebuilt_one(
             tree.drop(name)
         else:
             tree.put(_of(name, 1, *children, nodes=(f"n{name}",)), ())
-    anew = HyperTree()
+    rebuilt = HyperTree()
     for facts in tree.facts.values():
-        anew.put(facts, ())
-    assert (tree.parents, tree.nodes, tree.of_node) == (anew.parents, anew.nodes, anew.of_node)
-    assert tree.multi_parent == anew.multi_parent
-    assert tree.circular == anew.circular == circular(tree.facts)
+        rebuilt.put(facts, ())
+    assert (tree.parents, tree.nodes, tree.of_node) == (
+        rebuilt.parents,
+        rebuilt.nodes,
+        rebuilt.of_node,
+    )
+    assert tree.multi_parent == rebuilt.multi_parent
+    assert tree.circular == rebuilt.circular == circular(tree.facts)
     for name in tree.facts:
         assert _reaches(tree, name) <= (name in tree.circular)
 

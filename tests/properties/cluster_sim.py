@@ -80,7 +80,7 @@ class ClusterSim:
                 deadline = self.engine.state.next_deadline_ns
                 if deadline is None:
                     missed = overlooked(self.engine, self.now_ns)
-                    assert not missed, f"nobody looked at it: {missed}"
+                    assert not missed, f"no cycle decided it: {missed}"
                     return
                 self.now_ns = max(self.now_ns, deadline - SECOND)
         said = [f"{one.position} {one.body.decode()}" for one, _ in self.witness.log]

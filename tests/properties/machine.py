@@ -29,7 +29,7 @@ from tests.properties.witness import Witness, same
 SECOND = 1_000_000_000
 AGAIN_MAX = 3
 """Cycles in a row although nothing happens, beside one for each group without hope: what one decides may be room
-for somebody else, such as the reservation that a group without hope loses."""
+for other groups, such as the reservation that a group that never fits loses."""
 
 lives = st.sampled_from(
     [[], ["done"], ["done"], ["done", "done"], ["refused", "done"], ["unheard"], [""]]
@@ -65,7 +65,7 @@ class History(RuleBasedStateMachine):
         gangs: list[shapes.Gang],
         life: list[str],
     ) -> None:
-        """A cluster in which somebody waits already, and a daemon that has just listed it."""
+        """A cluster with waiting pods, and a daemon that has just listed it."""
         self.api.put("PriorityClass", "high", {"value": 5})
         for index, (meta, body) in enumerate(nodes):
             self.api.put("Node", f"n{index + 1}", body, meta)
@@ -239,14 +239,14 @@ class History(RuleBasedStateMachine):
             if not requests and not self.api.unseen and self.engine.state.next_deadline_ns is None:
                 assert self.engine.cycle(self.now_ns) is None
                 missed = overlooked(self.engine, self.now_ns)
-                assert not missed, f"nobody looked at it: {missed}"
+                assert not missed, f"no cycle decided it: {missed}"
                 return
             self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
         raise AssertionError("a cluster that is left alone does not come to rest")
 
     @rule()
     def settle_with_owners(self) -> None:
-        """See everything and decide it, with owners that replace whoever is evicted, until all are at rest."""
+        """Observe and decide everything, with owners that replace evicted pods, until nothing is due."""
         for _ in range(60):
             before = len(self.witness.log)
             self.settle()
@@ -322,7 +322,7 @@ class History(RuleBasedStateMachine):
                 self.api.put("Pod", pod, body, {**meta, "annotations": annotations})
 
     def _answer(self, request: Request, how: str) -> None:
-        """Answer a request: it is done, refused, lost on the way, or done and nobody hears of it."""
+        """Answer a request: it is done, refused, lost before the server, or done and its answer lost."""
         self.is_checked = False
         reply: Reply
         match how:

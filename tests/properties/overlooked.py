@@ -2,7 +2,7 @@
 
 Left out are gangs of unequal pods. One that did not fit because its first pods took what its last ones needed
 may fit in part once there is less room for the first: it is looked at when room comes free, not when it goes.
-And so is whoever others would have to make way for.
+And so is a group for which others would have to be evicted.
 """
 
 from engine.engine import Engine

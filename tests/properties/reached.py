@@ -49,7 +49,7 @@ def reached(state: State, record: Record, event: Event) -> Iterator[str]:
 
 
 def _placed(state: State, event: GangBindDecided | PipelineDecided) -> Iterator[str]:
-    what = "room is promised" if isinstance(event, PipelineDecided) else "pods are bound"
+    what = "pods are nominated" if isinstance(event, PipelineDecided) else "pods are bound"
     yield what
     if len(event.placements) > 1:
         yield f"{what}: a gang"

@@ -20,7 +20,7 @@ from tests.properties.reached import rarely_reached
 REACHED_MIN: Final = 2
 REACHED: Final = (
     "pods are bound: a gang",
-    "room is promised",
+    "pods are nominated",
     "a pod is evicted: preempt",
     "a pod is evicted: reclaim",
     "a whole card is charged",

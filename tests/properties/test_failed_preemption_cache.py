@@ -147,5 +147,5 @@ def test_a_node_is_tried_again_when_a_group_there_has_more_elsewhere() -> None:
     )
     whole = [PodShape(name=f"whole-{index}", cards=8, models=mine) for index in range(2)]
     assert sim.show(first, small, whole[0], groups=["gang"]) == []
-    assert sim.show(whole[1]) == [], "nobody would have as much left as it asks for"
+    assert sim.show(whole[1]) == [], "no eviction would leave as much as it requests"
     assert sim.show(second) + sim.show() == ["gang-0"], "the gang has so much elsewhere"

@@ -20,7 +20,7 @@ REACHED_MIN: Final = 2
 REACHED: Final = (
     "pods are bound",
     "pods are bound: a gang",
-    "room is promised",
+    "pods are nominated",
     "a promise is withdrawn",
     "a pod is evicted: reclaim",
     "a whole card is charged",

@@ -1,4 +1,4 @@
-"""Objects are told what is true and nothing else, the telling ends, and what comes back of it changes nothing."""
+"""Status updates write what is true and nothing else, they end, and the watch events of them change nothing."""
 
 import msgspec
 from hypothesis import given, settings
@@ -28,7 +28,7 @@ NAMES = ("p-0", "p-1", "p-2")
 
 
 class Server:
-    """The objects of one gang as an API server has them; what is told is shown again."""
+    """The objects of one gang as an API server has them; each status update comes back as a watch event."""
 
     def __init__(self, least: int, cpus: int) -> None:
         self.least = least

@@ -16,7 +16,7 @@ REACHED_MIN: Final = 1
 
 REACHED: Final = (
     "pods are bound: a gang",
-    "room is promised: a gang",
+    "pods are nominated: a gang",
     "at rest with a promise",
     "at rest with a group that is blocked",
     "a promise is withdrawn",

@@ -107,7 +107,7 @@ def timeline(seed: int) -> Timeline:
     ]
     for day in days:
         if chance.random() < CROSSED:
-            # Pods leave slowly, room is promised to a group that wants it, and then something keeps the group from it.
+            # Pods terminate slowly, a group is nominated to their room, and then something keeps the group from it.
             day += [("stop", chance.randrange(4), 3), ("group", 0, _group(chance)), ("pause", 0, 1)]
             day.append(("cross", chance.randrange(8), chance.choice(CROSSES)))
     return Timeline(f'{{"actions":"{", ".join(actions)}","tiers":{tiers}}}', nodes, queues, days)
@@ -317,10 +317,10 @@ class Played:
                 pass
 
     def _cross(self, how: str) -> None:
-        """Keep the first group that is promised room from having it."""
-        promised = [one for one in self.step.state.cluster.groups.values() if one.nominations]
+        """Keep the first nominated group from being bound."""
+        nominated = [one for one in self.step.state.cluster.groups.values() if one.nominations]
         api = self.api
-        for group in promised[:1]:
+        for group in nominated[:1]:
             name, queue = group.key.partition("/")[2], group.queue
             self.seen[f"a promise is crossed: {how}"] += 1
             match how:
@@ -468,7 +468,7 @@ class Played:
             reason = self._standing_reason(group)
             if group.nominations:
                 self.seen["at rest with a promise"] += 1
-                assert not reason, f"{key} is promised room: {reason}"
+                assert not reason, f"{key} is nominated: {reason}"
                 assert all(uid in group.pods for uid in group.nominations), f"{key}: a pod is gone"
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1

@@ -1,6 +1,6 @@
 """The log told for people: every kind of record, and a whole log as a golden.
 
-`RETELL=1` writes the golden anew for review; in CI it does not.
+`RETELL=1` writes the golden file again for review; in CI it does not.
 """
 
 import os

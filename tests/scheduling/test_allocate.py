@@ -20,7 +20,7 @@ cluster:
 until: 3s
 """
 
-PROMISED = """\
+NOMINATED = """\
 cluster:
   - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, pods: 110}}}
   - kind: Pod
@@ -51,7 +51,7 @@ async def test_without_enqueue_each_group_is_admitted_and_refused_for_itself() -
 async def test_a_nomination_that_no_longer_fits_is_withdrawn_and_the_group_refused(
     count: int,
 ) -> None:
-    entries = await recorded(PROMISED.replace("COUNT", str(count)))
+    entries = await recorded(NOMINATED.replace("COUNT", str(count)))
     events = [event_of(one.record) for one in entries]
     at = next(i for i, event in enumerate(events) if isinstance(event, PipelineWithdrawn))
     withdrawn, refused = events[at : at + 2]

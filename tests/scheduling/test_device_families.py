@@ -225,8 +225,8 @@ def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> N
     running = [pod(one, 1, on="n1", phase="Running") for one in ("low", "other")]
     harness.show_all("Pod", *running, pod("high", 2, priority=10))
     harness.cycle()
-    promised = [one for one in map(event_of, harness.records) if isinstance(one, PipelineDecided)]
-    assert [one.devices for event in promised for one in event.placements] == [("a", "b")]
+    nominated = [one for one in map(event_of, harness.records) if isinstance(one, PipelineDecided)]
+    assert [one.devices for event in nominated for one in event.placements] == [("a", "b")]
     harness.see(*(gone(one) for one in running))
     harness.cycle()
     assert given(harness) == {"high": ("n1", "a", "b")}

@@ -299,7 +299,7 @@ def test_a_nominated_pod_reports_its_node() -> None:
     [request] = asked(harness, PodConditionRequest)
     assert isinstance(request, PodConditionRequest)
     assert request.message == "nominated for node n1, where pods are terminating"
-    assert request.nominated_node == "", "nobody was evicted for it"
+    assert request.nominated_node == "", "no pod was evicted for it"
     assert condition(harness)[0] == "Unschedulable"
 
 

@@ -16,7 +16,7 @@ def command(action: str, name: str = "q") -> str:
 
 
 def state(made: SimulatedCluster) -> object:
-    """What the queue says of itself."""
+    """The status of the queue."""
     return section(made.find("Queue", "", "q") or {}, "status").get("state")
 
 

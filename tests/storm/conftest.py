@@ -16,8 +16,8 @@ async def make_daemon(tmp_path: Path) -> AsyncIterator[MakeDaemon]:
     def make(log: str, scenario: Path) -> DaemonProcess:
         folder = tmp_path / f"victim-{len(victims)}"
         folder.mkdir()
-        shore = ["--simulate", str(scenario), "--world", str(folder / "world.db")]
-        victims.append(DaemonProcess(folder, log, shore))
+        cluster = ["--simulate", str(scenario), "--world", str(folder / "world.db")]
+        victims.append(DaemonProcess(folder, log, cluster))
         return victims[-1]
 
     yield make

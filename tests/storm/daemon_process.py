@@ -22,11 +22,13 @@ SETTINGS = "snapshot_every: 100\nlisten: ''\n"
 class DaemonProcess:
     """`muster run`, against a simulated cluster or an API server, in a folder that holds all its files."""
 
-    def __init__(self, folder: Path, log: str, shore: list[str], settings: str = SETTINGS) -> None:
+    def __init__(
+        self, folder: Path, log: str, cluster: list[str], settings: str = SETTINGS
+    ) -> None:
         self.log = log
         self.world = folder / "world.db"
         self._folder = folder
-        self._shore = shore
+        self._cluster = cluster
         self._config = folder / "settings.yaml"
         self._config.write_text(settings)
         self._starts = 0
@@ -46,7 +48,7 @@ class DaemonProcess:
         """Start it; it may end itself at a point."""
         self._starts += 1
         program = ["tests.crash_injection", crash_at] if crash_at else ["daemon"]
-        command = ["-m", *program, "run", *self._shore]
+        command = ["-m", *program, "run", *self._cluster]
         command += ["--log", self.log, "--config", str(self._config)]
         with self._stderr.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(

@@ -19,7 +19,7 @@ from events.watch import WENT_BACK, ServerDiscovered
 from projections.api_resource import Resource
 
 DISCOVERY: Final = "discovery"
-"""The turn of what the server says of itself: before all kinds."""
+"""List order of the facts about the server itself: before all kinds."""
 
 
 class Watches:

@@ -1,1 +1,1 @@
-"""Tests of the shore towards the cluster."""
+"""Tests of the Kubernetes adapter."""

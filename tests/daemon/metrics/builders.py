@@ -35,7 +35,7 @@ cluster:
 
 
 class Figures(Struct):
-    """What a watch says of itself."""
+    """The counters of a watch."""
 
     resource: str = "Pod"
     state: str = "watching"

@@ -53,7 +53,7 @@ MINUTE: Final = 60.0
 ASKED_MAX: Final = 60
 """Requests of one verb on one resource in any minute."""
 LOOKED_MAX: Final = 240
-"""The same of the lease, which whoever does not lead looks at each half second at most, twice after a 401."""
+"""The same of the lease, which a standby reads each half second at most, twice after a 401."""
 ASKED_ONCE: Final = "selfsubjectaccessreviews"
 """Of these there is one for each call that muster makes."""
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -237,7 +237,7 @@ class Trial:
         """Wait for something, in virtual time."""
         try:
             async with asyncio.timeout(seconds):
-                while not holds():  # noqa: ASYNC110 - it is told to nobody
+                while not holds():  # noqa: ASYNC110 - the condition has no event to wait for
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise AssertionError(f"not within {seconds:g} s; not ready: {self.reasons}") from None

@@ -74,7 +74,7 @@ DEMANDS: dict[str, dict[str, Json]] = {
 async def test_what_is_not_supported_is_refused_with_a_reason(
     trouble: StartTrial, demand: str
 ) -> None:
-    """K6.7: neither placed nor ignored; the pod is told."""
+    """K6.7: neither placed nor ignored; the pod's condition has the reason."""
     async with trouble() as one:
         one.put("Pod", pod("odd", **DEMANDS[demand]))
         one.pod("a")

@@ -89,7 +89,9 @@ NOT_H200: dict[str, object] = {"nodeSelector": {"nvidia.com/gpu.product": "H200"
 @pytest.mark.parametrize(
     "bad",
     [
-        pytest.param(Bad("H800", GOOD, "GetTaskRequestResourceFailed"), id="a card nobody has"),
+        pytest.param(
+            Bad("H800", GOOD, "GetTaskRequestResourceFailed"), id="a card that no node has"
+        ),
         pytest.param(
             Bad("A|910B", GOOD, "GetTaskRequestResourceFailed"), id="cards of two vendors"
         ),
@@ -131,7 +133,7 @@ def test_an_invalid_card_quota_is_reported_each_time_it_becomes_invalid() -> Non
         assert said(harness) == [f"new{number}: InsufficientScalarQuota", "queue: InvalidCardQuota"]
         harness.see(ObjectSeen(machine(f"m{number}")))
         harness.cycle()
-        assert said(harness) == [], "neither is told again"
+        assert said(harness) == [], "neither is reported again"
         harness.see(ObjectSeen(queue('{"A": 4, "B": -1}')))
         harness.cycle()
         assert said(harness) == ["queue: InvalidCardQuota"], "it is nonsense for another reason"

@@ -1,4 +1,4 @@
-"""Many pods on many nodes: a scenario, and pods that come when they are told to."""
+"""Many pods on many nodes: a scenario, and pods that are created on demand."""
 
 from typing import Final
 

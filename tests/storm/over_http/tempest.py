@@ -283,7 +283,7 @@ async def until(holds: Callable[[], bool], seconds: float, told: Callable[[], st
     """Wait for something, in virtual time."""
     try:
         async with asyncio.timeout(seconds):
-            while not holds():  # noqa: ASYNC110 - what is waited for is told to nobody
+            while not holds():  # noqa: ASYNC110 - the condition has no event to wait for
                 await asyncio.sleep(1.0)
     except TimeoutError:
         raise AssertionError(f"not within {seconds:g} s: {told()}") from None

@@ -64,8 +64,8 @@ async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
     log = str(folder / "log.db")
     async with running_server(cluster_of(nodes)) as server:
         crowd, witness = Crowd(server.api), Witness(server.api)
-        shore = ["--kubeconfig", str(server.kubeconfig(folder / "kubeconfig"))]
-        daemon = DaemonProcess(folder, log, shore, SETTINGS)
+        cluster = ["--kubeconfig", str(server.kubeconfig(folder / "kubeconfig"))]
+        daemon = DaemonProcess(folder, log, cluster, SETTINGS)
         await daemon.start()
         try:
             crowd.come(pods)

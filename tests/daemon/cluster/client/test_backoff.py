@@ -49,7 +49,7 @@ def test_reset_restarts_the_backoff() -> None:
 def test_no_server_behaviour_causes_more_than_sixty_requests_in_any_minute(
     pauses: list[float],
 ) -> None:
-    """K3.11: whoever waits as long as the budget says never asks more often than once a second."""
+    """K3.11: a client that waits as long as the budget says never sends more than one request a second."""
     budget, now = RequestBudget(), 0.0
     asked: list[float] = []
     for pause in pauses:

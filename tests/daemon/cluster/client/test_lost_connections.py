@@ -264,7 +264,7 @@ async def test_leaving_a_watch_closes_its_connection(tmp_path: Path) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            # aiohttp cancels whoever answers a connection that was closed.
+            # aiohttp cancels the handler of a connection that was closed.
             left.set()
         return response
 

@@ -267,7 +267,7 @@ async def test_the_same_seed_strikes_the_same_requests() -> None:
 
 
 class Leaps:
-    """A clock that stands until it is told otherwise."""
+    """A clock that moves only when set."""
 
     def __init__(self) -> None:
         self.at_ns = 0
