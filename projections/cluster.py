@@ -460,7 +460,8 @@ class Cluster:
             group.min_available,
             len(group.pending),
         )
-        mark = (*asked, group.spec, *self.internal_errors.suspended(group.key))
+        suspended = self.internal_errors.suspended(group.key)
+        mark = (*asked, group.spec, *suspended, *group.device_tasks)
         if keys and mark != group.fingerprint:
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position

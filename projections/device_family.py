@@ -172,7 +172,11 @@ class DeviceFamily(ABC):
 
     def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
         """Return code and message of what is wrong with the request of a pod in its job, whatever nodes there are;
-        empty texts if nothing is. Asked for each class of the job."""
+        empty texts if nothing is. Asked for each class of the job that asks for devices of the family.
+
+        The code is one of `projections/refusals.py`: `InvalidResourceRequest`, `InvalidArgument`, `NotSupportPolicy`.
+        The message names no pod or group, because equal groups are refused together.
+        """
         return "", ""
 
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:

@@ -78,6 +78,7 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         return None
     [index] = group.pending_classes
     close = () if group.topology_constraint is None else (group.topology_constraint,)
+    close = (*close, *group.device_tasks)
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase, *close)
     missing = group.min_available - group.ready_count

@@ -386,6 +386,15 @@ class PodGroup:
         return MinMemberSet(self.min_available, self.enforced_roles, live)
 
     @property
+    def device_tasks(self) -> tuple[tuple[int, int], ...]:
+        """Return class index and number of pods of the classes that ask for devices with names, in order; pods that are
+        finished or terminating do not count."""
+        asking = [index for index, one in self.classes.items() if one.asked_devices]
+        if not asking:
+            return ()
+        return tuple([(index, self.live_classes.get(index, 0)) for index in sorted(asking)])
+
+    @property
     def has_enough_pods(self) -> bool:
         """Return whether enough pods exist for minMember."""
         return self.valid_count >= self.min_available

@@ -32,10 +32,13 @@ TOPOLOGY_CODES: Final = frozenset({"TopologyNotReady", "UnknownTier"})
 
 GROUP_CODES: Final = frozenset(
     {
+        "InvalidArgument",
         "InvalidPodGroup",
+        "InvalidResourceRequest",
         "NotEnoughPods",
         "NotEnoughPodsOfSubGroup",
         "NotEnoughPodsOfTask",
+        "NotSupportPolicy",
         "PodGroupNotFound",
         "UnsupportedDemand",
     }

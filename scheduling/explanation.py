@@ -12,7 +12,18 @@ from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
 
 LEVELS: Final = (
-    *("cluster", "pod group", "queue", "admission", "card", "gang", "network", "quota", "nodes"),
+    *(
+        "cluster",
+        "pod group",
+        "queue",
+        "admission",
+        "card",
+        "gang",
+        "devices",
+        "network",
+        "quota",
+        "nodes",
+    ),
     *EVICTING,
 )
 """The checks that a group has to pass, in this order."""

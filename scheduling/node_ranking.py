@@ -340,20 +340,20 @@ class NodeRankings:
 
     def job_of(self, group: PodGroup) -> JobShape:
         """Return what the fit of the pods of a group depends on in the group."""
-        asking = sorted([one.index for one in group.classes.values() if one.asked_devices])
-        if not asking:
+        tasks = group.device_tasks
+        if not tasks:
             return NO_JOB
-        counts = [group.live_classes.get(index, 0) for index in asking]
-        key = (*asking, *counts, group.min_available)
+        key = (group.min_available, *tasks)
         found = self._jobs.get(key)
         if found is None:
-            classes = tuple([group.classes[index] for index in asking])
-            per_pod = [sum(count for _, count in one.asked_devices) for one in classes]
+            classes = [(group.classes[index], count) for index, count in tasks]
             found = self._jobs[key] = JobShape(
-                tasks=sum(counts),
-                devices=sum(each * count for each, count in zip(per_pod, counts, strict=True)),
+                tasks=sum(count for _, count in tasks),
+                devices=sum(
+                    each * count for one, count in classes for _, each in one.asked_devices
+                ),
                 min_available=group.min_available,
-                classes=classes,
+                classes=tuple([one for one, _ in classes]),
             )
         return found
 

@@ -10,6 +10,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from projections.pod_groups import WAITING, PodGroup
 from projections.scheduling_queue import EquivalenceGroup
+from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.node_overlay import placements
@@ -39,6 +40,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
     problem = problem or missing_pods(group) or too_many_classes(session, group)
+    problem = problem or invalid_device_request(session, group)
     problem = problem or placement_problem(session, group)
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)

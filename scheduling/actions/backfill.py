@@ -9,6 +9,7 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.scheduling_queue import EquivalenceGroup
+from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import placement_problem
 from scheduling.hyper_node_placement import best_effort_pods, best_effort_scopes
@@ -31,7 +32,8 @@ def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Dec
     group = equivalence_group.head
     session.groups_examined += 1
     reason = precheck(session, group) or missing_pods(group)
-    reason = reason or too_many_classes(session, group) or placement_problem(session, group)
+    reason = reason or too_many_classes(session, group)
+    reason = reason or invalid_device_request(session, group) or placement_problem(session, group)
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, equivalence_group)

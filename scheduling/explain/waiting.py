@@ -20,6 +20,7 @@ from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import State
+from scheduling.device_request import invalid_device_request
 from scheduling.explain.nodes import large_enough, nearest
 from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
 from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
@@ -61,9 +62,17 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
     problem = precheck(session, group)
     denied = None if problem is not None else _denied(session, group)
     short, far = missing_pods(group), placement_problem(session, group)
-    is_tried = problem is None and short is None and far is None
+    invalid = invalid_device_request(session, group)
+    is_tried = not (problem or short or invalid or far)
     tried = _try(session, group) if is_tried else None
-    reason = problem or denied or short or far or (tried.reason if tried is not None else None)
+    reason = (
+        problem
+        or denied
+        or short
+        or invalid
+        or far
+        or (tried.reason if tried is not None else None)
+    )
     pod = _pod_to_judge(group, reason)
     hurdles = (
         *_cluster_hurdles(session.state, group),
@@ -71,6 +80,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
         *_admission_hurdle(session, group, problem, denied),
         *_card_hurdle(session.cluster, group, pod),
         _hurdle("gang", short, _gang_text(group)),
+        *([_hurdle("devices", invalid, "")] if invalid is not None else []),
         *_network_hurdle(group, far),
     )
     standing = max(group.refusals.values(), key=_refusal_order, default=None)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from events.codec import event_of
+from events.decision import Decision
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
@@ -59,6 +60,13 @@ class Slots(DeviceFamily):
             else:
                 rows[-1].append(name)
         return tuple([tuple(row) for row in rows if row])
+
+    def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
+        """Several pods of a job may ask for pairs only."""
+        count = request.pod_class.amounts[SLOT]
+        if request.job.is_distributed and count % 2:
+            return "InvalidResourceRequest", f"{count} slots are no pairs, in a job of several pods"
+        return "", ""
 
     def fit(self, request: DeviceRequest) -> DeviceFit | None:
         """Pods that request no slot may be anywhere."""
@@ -245,6 +253,26 @@ def test_a_pod_is_evicted_whose_device_is_in_the_way() -> None:
     harness.cycle()
     events = [one for one in map(event_of, harness.records) if isinstance(one, EvictionDecided)]
     assert [one.pod for event in events for one in event.evictions] == ["default/mid"]
+
+
+def test_a_group_whose_requests_a_family_refuses_is_unschedulable_until_it_changes() -> None:
+    harness = begun(node("n1", "a-b-c-d"))
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    harness.show_all("Pod", pod("p0", 2, group="g"), pod("p1", 1, group="g"), pod("q", 1))
+    harness.cycle()
+    assert given(harness) == {"q": ("n1", "a")}
+    refusal = harness.state.cluster.groups["default/g"].refusals["allocate"]
+    text = "1 slots are no pairs, in a job of several pods"
+    assert (refusal.code, refusal.message) == ("InvalidResourceRequest", text)
+    harness.show_all("Node", node("n1", "a-b-c-d"), node("n2", "x-y-z"))
+    harness.see(gone(pod("q", 1)))
+    records = len(harness.records)
+    harness.cycle()
+    decided = [one for one in map(event_of, harness.records[records:]) if isinstance(one, Decision)]
+    assert decided == []
+    harness.show_all("Pod", pod("p0", 2, group="g"), pod("p2", 2, group="g"))
+    harness.cycle()
+    assert given(harness) == {"p0": ("n2", "x", "y"), "p2": ("n1", "a", "b")}
 
 
 def test_devices_are_omitted_from_records_of_families_that_name_none() -> None:
