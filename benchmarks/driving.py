@@ -113,16 +113,21 @@ def bindings(engine: Engine) -> int:
 
 @asynccontextmanager
 async def composed_loop(
-    cluster: Cluster, clock: Clock, heard: Listener, thread: DecidingThread
+    cluster: Cluster,
+    clock: Clock,
+    heard: Listener,
+    thread: DecidingThread,
+    intake_max: int = INTAKE_MAX,
 ) -> AsyncIterator[Loop]:
     """The loop as `muster run` composes it: deciding thread, views, SQLite, snapshots and audits."""
     with folder() as place:
         stored = await open_log(str(place / "loop.db"), "write")
         try:
-            log = NotifyingLog(stored, clock.elapsed_ns, (heard,), ignore)
+            log = NotifyingLog(stored, clock.elapsed_ns, (heard,), ignore, thread.until_idle)
             running = Running(
                 holder="benchmark",
                 version="0",
+                intake_max=intake_max,
                 snapshot_every=Settings().snapshot_every,
                 updates_status=True,
                 has_deciding_thread=True,

@@ -1,7 +1,7 @@
 """Watch events through the daemon's own loop, at several sizes of batches, while pods wait: rate, and share of the audits.
 
 What runs is what `muster run` composes around State: the loop, the deciding thread, views, SQLite, snapshots and audits.
-The cluster beside it shows a batch as soon as the one before was taken in. It begins when the conditions of all waiting
+The cluster beside it shows a batch as soon as the one before was taken in, while that is being made durable. It begins when the conditions of all waiting
 pods are written. All times are CPU times of the process, the period of the cycles included, so other work on the machine
 does not count, and what making the events takes is left out.
 """
@@ -80,8 +80,7 @@ class Feed:
             began = time.thread_time_ns()
             batch = list(islice(events, self._size))
             self.making_ns += time.thread_time_ns() - began
-            yield batch
-            await self._until(lambda: not loop.intake)
+            yield batch  # The loop asks for the next when it has taken this one in.
             self.count += len(batch)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
@@ -132,7 +131,7 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
     shape = Filled(nodes=scale.nodes[0], waiting=scale.waiting_beside)
     clock, feed = CpuClock(), Feed(shape, size)
     thread = DecidingThread(clock.elapsed_ns)
-    async with composed_loop(feed, clock, feed.on_batch, thread) as loop:
+    async with composed_loop(feed, clock, feed.on_batch, thread, size) as loop:
         feed.loop = loop
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run(), name="loop")

@@ -186,7 +186,8 @@ class DaemonApp:
             )
             fenced = FencedCluster(cluster, elector)
             health = self._operation.health
-            heard = self._operation.heard(log, self._noted)
+            until_idle = None if self._thread is None else self._thread.until_idle
+            heard = self._operation.heard(log, self._noted, until_idle=until_idle)
             refold = self._refold(log, warm)
             loop = Loop(heard, fenced, clock, refold, self._running(), health, self._thread)
             loop.cycle_held = self._operation.metrics.counted.cycle_held

@@ -4,8 +4,9 @@ What follows from an input is computed in `engine/engine.py`, which does not wai
 messages, for the time of the next cycle, for the log. The adapters to cluster, clock and log are arguments; the
 same loop runs in production and in a simulation.
 
-Nothing is acted upon that is not durable. When the log cannot be written, State that ran ahead of it is
-thrown away; muster goes on observing within a bound, and resumes from what the log holds.
+Nothing is acted upon that is not durable. The next batch of watch messages is taken in while the last one is made
+durable (`daemon/append_ahead.py`), except where time stands still meanwhile. When the log cannot be written, State that
+ran ahead of it is thrown away; muster goes on observing within a bound, and resumes from what the log holds.
 
 With a `DecidingThread`, State is changed in that thread while the event loop goes on; without one, as in virtual and
 stepped time, in the event loop itself.
@@ -14,11 +15,13 @@ stepped time, in the event loop itself.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
 import structlog
 from msgspec import Struct
 
+from daemon.append_ahead import AppendAhead
 from daemon.auditing import Audits
 from daemon.composition import audits_of
 from daemon.deciding_thread import DecidingThread, StuckCycleError
@@ -36,7 +39,7 @@ from projections.batch import Batch
 from scheduling.failed_objects import FailedObjects
 
 INTAKE_MAX: Final = 10_000
-"""Watch messages taken into one batch."""
+"""Watch messages not yet taken in, from which on watches are not read on."""
 
 INTAKE_BYTES_MAX: Final = 64 << 20
 """Bytes of objects not yet taken in, at which watches are not read on."""
@@ -103,6 +106,8 @@ class Running(Struct, frozen=True):
     policy: PolicyChanged | None = None
     """The policy to begin with, where it is another than the log's."""
     in_flight_max: int = IN_FLIGHT_MAX
+    intake_max: int = INTAKE_MAX
+    """Watch messages not yet taken in, from which on watches are not read on."""
     grace_ns: int = 20_000_000_000
     """How long a shutdown waits for what is under way."""
     snapshot_every: int = 0
@@ -167,6 +172,9 @@ class Loop:
         self._room = asyncio.Event()
         self._room.set()
         self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
+        self._ahead = AppendAhead(log.append, self._woken)
+        self._appended = 0
+        """Batches appended that nothing else was done beside."""
         self._next_cycle_ns = 0
         self._stop = False
         self._thread = thread
@@ -186,7 +194,7 @@ class Loop:
         self.health = Health(clock.elapsed_ns) if health is None else health
         self.is_synced = False
         """Whether every required kind has been listed, and requests are made."""
-        self.cycles = self.batches = 0
+        self.cycles = 0
         self.engine: Engine | None = None
 
     def stop(self) -> None:
@@ -209,6 +217,7 @@ class Loop:
         await self._begin()
         async with asyncio.TaskGroup() as tasks:
             effects = tasks.create_task(self._effects.run(), name="effects")
+            ahead = tasks.create_task(self._ahead.run(), name="append")
             watch = tasks.create_task(self._watch(), name="watch")
             try:
                 while not self._is_done():
@@ -219,6 +228,7 @@ class Loop:
                 # After fencing or a bug nothing more is done.
                 watch.cancel()
                 effects.cancel()
+                ahead.cancel()
 
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
@@ -276,7 +286,10 @@ class Loop:
             self._inbox += taken
             self._inbox_bytes += sum(len(getattr(one, "raw", b"")) for one in taken)
             del taken  # It would hold the objects until the next come.
-            if len(self._inbox) >= INTAKE_MAX or self._inbox_bytes >= INTAKE_BYTES_MAX:
+            if (
+                len(self._inbox) >= self._running.intake_max
+                or self._inbox_bytes >= INTAKE_BYTES_MAX
+            ):
                 self._room.clear()
             self._woken.set()
 
@@ -294,11 +307,14 @@ class Loop:
             # State is half changed: fold it again from what is durable, and record that object as unreadable.
             logger.error("an object cannot be taken in", subject=error.subject, reason=error.reason)
             self._log_is_writable = False
+            with suppress(LogUnavailableError):  # Then it is waited for.
+                await self._ahead.until_durable()
             await self._begin_again()
 
     async def _turn(self) -> None:
         """Take in what came, hold a cycle if it is time, and wait for something to happen."""
         self._woken.clear()
+        self._ahead.check()
         self.health.beat()
         if self._clock.is_stepped:
             await self._effects.all_answered()
@@ -313,7 +329,10 @@ class Loop:
             is_time = is_time and made.rest is None
             if is_time:
                 self._schedule_next_cycle(now)
-            await self._append(*made.batches, *made.decided)
+            if made.decided or made.rest is not None or self._clock.is_stepped:
+                await self._append(*made.batches, *made.decided)
+            else:
+                await self._append_ahead(made.batches)
             if made.rest is not None:
                 await self._take_in_rest(made.rest)
             if made.decided:
@@ -462,16 +481,23 @@ class Loop:
         if not engine.state.is_synced or is_last:
             return
         if is_time or not self.is_synced:
+            await self._ahead.until_durable()
             self.is_synced = True
             what = "finding what to ask of the cluster"
             self._effects.ask(await self._change_state(what, lambda: list(engine.requests())))
         elif self._clock.is_stepped:
             self._effects.ask(engine.urgent_requests())
 
+    @property
+    def batches(self) -> int:
+        """Batches made durable."""
+        return self._appended + self._ahead.durable_count
+
     async def _append(self, *batches: Batch) -> None:
-        """Return when all are durable. They are handed over together, to share a transaction."""
+        """Return when all are durable, and what was handed over before them. They share a transaction."""
         if not batches:
             return
+        await self._ahead.until_durable()
         if len(batches) == 1:
             await self._log.append(batches[0])
         else:
@@ -479,9 +505,20 @@ class Loop:
             for failure in await asyncio.gather(*written, return_exceptions=True):
                 if failure is not None:
                     raise failure
-        self.batches += len(batches)
+        self._appended += len(batches)
+        await self._keep_if_due()
+
+    async def _append_ahead(self, batches: list[Batch]) -> None:
+        """Hand batches over to be made durable, and return as soon as there is room for more."""
+        self._ahead.hand_over(batches)
+        await self._ahead.until_room()
+        await self._keep_if_due()
+
+    async def _keep_if_due(self) -> None:
+        """Keep State if there are enough records since the last time; all of them are made durable before."""
         every = self._running.snapshot_every
-        if every and batches[-1].after.position - self._kept >= every:
+        if every and self._present().head.position - self._kept >= every:
+            await self._ahead.until_durable()
             await self._keep()
 
     async def _keep(self) -> None:
@@ -529,6 +566,11 @@ class Loop:
 
     async def _finish(self) -> None:
         """Wait for what is under way, within bounds, and record what came of it."""
+        try:
+            await self._ahead.until_durable()
+        except LogUnavailableError as error:
+            self._log_is_writable = False
+            logger.warning("the log cannot be written", error=str(error))
         if self._running.cycles_max is not None:
             return
         leave_by = self._leave_by

@@ -4,7 +4,7 @@ An append that waits for a database that stands still fails only after the bound
 the daemon is not ready: nothing is decided or done while it waits.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -32,11 +32,14 @@ class NotifyingLog:
         elapsed_ns: Callable[[], int],
         listeners: Iterable[Listener],
         on_error: OnError = ignore,
+        until_idle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`until_idle` returns when State is not being changed: listeners may read it."""
         self._log = log
         self._elapsed_ns = elapsed_ns
         self._listeners = tuple(listeners)
         self._on_error = on_error
+        self._until_idle = until_idle
         self._under_way: dict[int, tuple[str, int]] = {}
         """Number of an operation to what it is and when it began; the oldest first."""
         self._number = 0
@@ -46,6 +49,8 @@ class NotifyingLog:
         with self._timed("an append") as began:
             await self._log.append(batch)
         seconds = (self._elapsed_ns() - began) / _SECOND_NS
+        if self._until_idle is not None:
+            await self._until_idle()
         for listener in self._listeners:
             try:
                 listener(batch, seconds)

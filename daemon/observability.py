@@ -4,7 +4,7 @@ It is made first, so that a slow start can be observed; the loop and the Kuberne
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -40,10 +40,18 @@ class Observability:
         self.on_error = InternalErrorLog(self.metrics.counted.internal_error)
         """Records exceptions in muster's own code that were held to one object."""
 
-    def heard(self, log: Log, *others: Listener) -> NotifyingLog:
-        """Wrap the log: each durable batch is counted, logged on stderr, and passed to listeners."""
+    def heard(
+        self,
+        log: Log,
+        *others: Listener,
+        until_idle: Callable[[], Awaitable[None]] | None = None,
+    ) -> NotifyingLog:
+        """Wrap the log: each durable batch is counted, logged on stderr, and passed to listeners.
+
+        `until_idle` returns when State is not being changed in another thread.
+        """
         listeners = (self.metrics.counted.observe_batch, self._teller.hear, *others)
-        self._log = NotifyingLog(log, self._elapsed_ns, listeners, self.on_error)
+        self._log = NotifyingLog(log, self._elapsed_ns, listeners, self.on_error, until_idle)
         return self._log
 
     def reasons(self) -> Mapping[str, str]:

@@ -49,10 +49,14 @@ class FlakyLog(MemoryLog):
         self.seconds = 0.0
         """How long an append takes."""
         self.failures = 0
+        self.answers = asyncio.Event()
+        """While this is not set, an append has no end."""
+        self.answers.set()
 
     async def append(self, batch: Batch) -> None:
         """Take the batch in, unless the log is away."""
         await asyncio.sleep(self.seconds)
+        await self.answers.wait()
         if self.leaves_at in {record.kind for record in batch.records}:
             self.is_away, self.leaves_at = True, ""
             if self.takes_it_in:
@@ -109,7 +113,14 @@ class Moody:
 class Rig:
     """A loop, its shores, and what a test looks at."""
 
-    def __init__(self, folder: Path, text: str, in_flight_max: int = 8) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        in_flight_max: int = 8,
+        intake_max: int = 10_000,
+        period_ns: int = PERIOD_NS,
+    ) -> None:
         scenario = parse_scenario(f"scenario: a test\n{text}", "test.yaml")
         clock = WallClock()
         self.world = folder / "world.db"
@@ -120,9 +131,10 @@ class Rig:
         running = Running(
             holder="test",
             version="test",
-            period_ns=PERIOD_NS,
+            period_ns=period_ns,
             policy=policy_of(scenario),
             in_flight_max=in_flight_max,
+            intake_max=intake_max,
         )
         fold = refolder(self.log, with_views=False)
         self.loop = Loop(self.log, self.cluster, clock, fold, running)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import effects, loop
+from daemon import effects
 from daemon.log.memory import MemoryLog
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
@@ -101,18 +101,15 @@ async def test_after_the_log_was_away_all_is_listed_before_anything_is_decided(
 
 
 @pytest.mark.parametrize("intake", [1, 10_000])
-async def test_what_vanished_while_the_log_was_away_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, intake: int
-) -> None:
+async def test_what_vanished_while_the_log_was_away_is_gone(tmp_path: Path, intake: int) -> None:
     """Also where the watch had shown it, and there was no room to take it in."""
-    monkeypatch.setattr(loop, "INTAKE_MAX", intake)
     steps = """\
 steps:
   - {at: 300ms, apply: [{kind: Pod, metadata: {name: b}, spec: {schedulerName: other}}]}
   - {at: 400ms, apply: [{kind: Pod, metadata: {name: c}, spec: {schedulerName: other}}]}
   - {at: 600ms, delete: [{kind: Pod, name: a}, {kind: Pod, name: b}, {kind: Pod, name: c}]}
 """
-    rig = Rig(tmp_path, NODE + POD + steps)
+    rig = Rig(tmp_path, NODE + POD + steps, intake_max=intake)
     async with rig.runs():
         await rig.until(lambda: rig.count(PodBound) == 1)
         rig.log.is_away = True
@@ -123,6 +120,90 @@ steps:
     gone = [event for event in rig.events() if isinstance(event, ObjectDeleted)]
     assert [event.synthesized for event in gone] == [True]
     assert await rig.known() == {}
+
+
+def one_after_the_other(count: int) -> str:
+    """Steps in which pods of another scheduler come, which no cycle decides on."""
+    return "steps:\n" + "".join(
+        f"  - {{at: {300 + 40 * index}ms, apply: [{{kind: Pod, metadata: {{name: b{index}}}, "
+        "spec: {schedulerName: other}}]}\n"
+        for index in range(count)
+    )
+
+
+def names_of(rig: Rig) -> set[str]:
+    """Return the pods that State holds."""
+    engine = rig.loop.engine
+    return (
+        set() if engine is None else {one.facts.name for one in engine.state.cluster.pods.values()}
+    )
+
+
+def is_quiet(rig: Rig) -> bool:
+    """Return True if all was listed and nothing is under way; the next cycle is a period away."""
+    engine, is_busy = rig.loop.engine, rig.loop.in_flight or rig.loop.intake
+    return bool(rig.loop.is_synced and engine and not is_busy and rig.log.head == engine.head)
+
+
+async def test_batches_are_taken_in_while_earlier_ones_are_made_durable(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NODE + POD + one_after_the_other(8), period_ns=60_000_000_000)
+    async with rig.runs():
+        await rig.until(lambda: is_quiet(rig))
+        rig.log.answers.clear()
+        await rig.until(lambda: len(names_of(rig)) >= 6)
+        head = rig.loop.engine.head if rig.loop.engine else None
+        assert head is not None
+        assert rig.log.head.position < head.position - 2
+        rig.log.answers.set()
+        await rig.until(lambda: len(names_of(rig)) == 9)
+    batches = {record.batch for record in rig.log.memory.records}
+    assert len(batches) >= 6, "each batch stays one of its own"
+    assert set(await rig.known()) == {"a", *(f"b{index}" for index in range(8))}
+
+
+async def test_several_batches_ahead_of_a_log_that_fails_are_taken_in_again(
+    tmp_path: Path,
+) -> None:
+    """None of them is in the log; State is folded again from what is."""
+    rig = Rig(tmp_path, NODE + POD + one_after_the_other(8), period_ns=60_000_000_000)
+    async with rig.runs():
+        await rig.until(lambda: is_quiet(rig))
+        rig.log.answers.clear()
+        await rig.until(lambda: len(names_of(rig)) >= 6)
+        rig.log.is_away = True
+        rig.log.answers.set()
+        await rig.until(lambda: rig.log.failures >= 3)
+        assert not rig.loop.health.is_ready
+        rig.log.is_away = False
+        await rig.until(lambda: len(names_of(rig)) == 9)
+    assert set(await rig.known()) == {"a", *(f"b{index}" for index in range(8))}
+    assert rig.count(DaemonStarted) == 2
+
+
+async def test_stopping_makes_batches_durable_that_are_ahead(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NODE + POD + one_after_the_other(5), period_ns=60_000_000_000)
+    async with rig.runs():
+        await rig.until(lambda: is_quiet(rig))
+        rig.log.answers.clear()
+        await rig.until(lambda: len(names_of(rig)) == 6)
+        rig.loop.stop()
+        await asyncio.sleep(0)
+        rig.log.answers.set()
+    assert set(await rig.known()) == {"a", *(f"b{index}" for index in range(5))}
+
+
+async def test_no_request_is_made_while_observations_before_it_are_not_durable(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, FOUR)
+    async with rig.runs():
+        await rig.until(lambda: rig.loop.engine is not None and rig.loop.engine.head.position > 0)
+        rig.log.answers.clear()
+        await asyncio.sleep(0.3)  # Cycles are due; were a request made, it would be made by now.
+        assert rig.calls() == []
+        rig.log.answers.set()
+        await rig.until(lambda: rig.count(PodBound) == 4)
+    assert len(await rig.known()) == 4
 
 
 async def test_a_fenced_daemon_sends_no_more_requests(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.daemon.log.contract import filled
 PROGRAM = """
 import asyncio, os, signal, sys
 from daemon.log.opening import open_log
+from tests.daemon.log.builders import batches
 from tests.daemon.log.contract import filled
 
 armed = False
@@ -28,7 +29,8 @@ async def main():
     log = await open_log(sys.argv[1], "write", faults=die)
     await filled(log, count=1, size=3)
     armed = True
-    await filled(log, count=1, size=3)
+    made = batches(log.head, count=4, size=3)
+    await asyncio.gather(*(log.append(one) for one in made))
 
 asyncio.run(main())
 """
@@ -38,6 +40,7 @@ asyncio.run(main())
     ("point", "kept"), [("before_commit", 3), ("inside_commit", 3), ("after_commit", 6)]
 )
 async def test_a_batch_is_there_whole_or_not_at_all(tmp_path: Path, point: str, kept: int) -> None:
+    """One that waits behind a transaction, too: the first of four is written, the others share the next one."""
     path = str(tmp_path / "log.db")
     died = subprocess.run(  # noqa: ASYNC221, S603 - a program of this file, and nothing else to do
         [sys.executable, "-c", PROGRAM, path, point], cwd=ROOT, check=False, timeout=60

@@ -249,7 +249,8 @@ class Trial:
     def _is_in_order(self) -> bool:
         state = self.state
         is_done = not state.commitments and not state.evictions
-        return is_done and known(state) == self.witness.there()
+        is_durable = self.operation.metrics.sources.position() == self.memory.head.position
+        return is_done and is_durable and known(state) == self.witness.there()
 
     def _difference(self) -> str:
         there, ours = self.witness.there(), known(self.state)
