@@ -60,12 +60,17 @@ class ActionArguments(Struct, frozen=True):
         return dict(self.ganging).get(action, GangEvictionArguments())
 
 
-def read_configurations(value: object, warn: Warn) -> ActionArguments:
-    """Read the arguments of all actions; call `warn` for arguments without effect."""
+def read_configurations(
+    value: object, warn: Warn, of_plugins: tuple[str, ...] = ()
+) -> ActionArguments:
+    """Read the arguments of all actions; call `warn` for arguments without effect. Entries with the names `of_plugins`
+    are not about actions."""
     found = ActionArguments()
     for index, entry in enumerate(items_at(value, "configurations")):
         path = f"configurations[{index}]"
         one = object_at(entry, path)
+        if one.get("name") in of_plugins:
+            continue
         given = one.get("arguments")
         for key, argument in object_at(given, f"{path}.arguments").items() if given else ():
             at = f"{path}.arguments.{key}"

@@ -13,6 +13,8 @@ class Device(Struct, frozen=True):
     is_network_healthy: bool = True
     is_recovering: bool = False
     """Whether it is being reset: neither available nor faulty."""
+    is_listed: bool = True
+    """Whether a device plugin that says which devices are free says so of this one; True if it does not say."""
     capacity: tuple[tuple[str, int], ...] = ()
     """What parts of it can be given; empty if it is given whole only."""
     faults: tuple[str, ...] = ()
@@ -31,6 +33,12 @@ class NodeDevices(Struct, frozen=True):
     """The form in which they are built into the node, such as `module-910b-8`; it decides which go together."""
     problem: str = ""
     """Why none of them can be given now; empty if they can."""
+    knows_network: bool = True
+    """Whether it is known which of them have no network."""
+    are_all_known: bool = True
+    """Whether the node itself names all of them. If not, only those are free that a device plugin lists as free."""
+    super_pod_id: int = -1
+    """The SuperPoD that they are linked in; -1 for none."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ have to count at every question it keeps in an index of its own (`Plugin.indexes
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from events.errors import PolicyError
 from projections.policy_values import JsonObject, typed
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ class Plugin(ABC):
 
     name: ClassVar[str]
     """Its name in the policy."""
+    name_pattern: ClassVar[str] = ""
+    """Regular expression of other names that policies may have for it, such as with a version; "" for none."""
+    configuration: ClassVar[str] = ""
+    """Name of the entry of `configurations` that holds arguments of it; "" for none."""
     version: ClassVar[str] = ""
     """Version of a plugin that is not part of muster. Cycles record it, and a replay requires the same one."""
     Arguments: ClassVar[type[Struct] | None] = None
@@ -76,7 +82,17 @@ class Plugin(ABC):
                 values[key] = typed(value, fields[key].default, f"{path}.{key}")
             else:
                 warn_unknown(cls.name, key, path, warn)
-        return None if kind is None else msgspec.convert(values, kind)
+        try:
+            return None if kind is None else msgspec.convert(values, kind)
+        except msgspec.ValidationError as error:
+            raise PolicyError(f"{path}: {error}") from error
+
+    @classmethod
+    def read_configuration(
+        cls, arguments: Struct | None, given: JsonObject, path: str, warn: Warn
+    ) -> Struct | None:
+        """Return the arguments with those of the entry of `configurations` that belongs to the plugin."""
+        return arguments
 
     @classmethod  # noqa: B027  # most plugins have nothing to check
     def check(cls, config: PluginConfig, tier: Iterable[type[Plugin]], path: str) -> None:
@@ -239,6 +255,14 @@ def register(*plugins: type[Plugin]) -> None:
     """Add plugins to the table."""
     for one in plugins:
         PLUGINS[one.name] = one
+
+
+def plugin_named(name: str) -> type[Plugin] | None:
+    """Return the plugin that a policy means by a name, if there is one."""
+    if name in PLUGINS:
+        return PLUGINS[name]
+    found = (one for one in PLUGINS.values() if one.name_pattern)
+    return next((one for one in found if re.fullmatch(one.name_pattern, name)), None)
 
 
 def build_plugins(tiers: Iterable[Iterable[PluginConfig]]) -> PluginSet:

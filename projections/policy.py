@@ -7,11 +7,11 @@ skipped; a malformed value is an error that names its path.
 from functools import lru_cache
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.errors import PolicyError
 from projections.action_arguments import ActionArguments, read_configurations
-from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota
+from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
 from projections.pools import Pool, read_pools
 
@@ -123,7 +123,9 @@ class _Parser:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics", "pools"):
                 self.warn(key, "muster does not know this key")
-        action_arguments = read_configurations(document.get("configurations"), self.warn)
+        of_plugins = tuple([one.configuration for one in PLUGINS.values() if one.configuration])
+        configurations = document.get("configurations")
+        action_arguments = read_configurations(configurations, self.warn, of_plugins)
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
         tiers: list[tuple[PluginConfig, ...]] = []
         for index, tier in enumerate(items_at(document.get("tiers"), "tiers")):
@@ -133,6 +135,7 @@ class _Parser:
             for one in plugins:
                 PLUGINS[one.name].check(one, [PLUGINS[other.name] for other in plugins], path)
             tiers.append(plugins)
+        tiers = self._configured(tiers, configurations)
         quota = [one.name for tier in tiers for one in tier if issubclass(PLUGINS[one.name], Quota)]
         if len(quota) > 1:
             raise PolicyError(
@@ -174,12 +177,12 @@ class _Parser:
             at = f"{path}.plugins[{index}]"
             given = object_at(entry, at)
             name = text_at(given.get("name"), f"{at}.name")
-            plugin = PLUGINS.get(name)
+            plugin = plugin_named(name)
             if plugin is None:
                 text = f"plugin {name} is not known to this release: skipped"
                 self.warned.append(PolicyWarning(at, text, unknown_plugin=name))
                 continue
-            if any(one.name == name for one in (*known, *plugins)):
+            if any(one.name == plugin.name for one in (*known, *plugins)):
                 raise PolicyError(f"{at}: plugin {name} is named twice")
             stated = given.get("arguments")
             arguments = plugin.read_arguments(
@@ -187,8 +190,39 @@ class _Parser:
                 f"{at}.arguments",
                 self.warn,
             )
-            plugins.append(PluginConfig(name, self._flags(plugin, given, at), arguments))
+            plugins.append(PluginConfig(plugin.name, self._flags(plugin, given, at), arguments))
         return tuple(plugins)
+
+    def _configured(
+        self, tiers: list[tuple[PluginConfig, ...]], configurations: object
+    ) -> list[tuple[PluginConfig, ...]]:
+        """Return the plugins with the arguments that `configurations` has for them."""
+        owners = {one.configuration: one for one in PLUGINS.values() if one.configuration}
+        for index, entry in enumerate(items_at(configurations, "configurations")):
+            path = f"configurations[{index}]"
+            one = object_at(entry, path)
+            owner = owners.get(str(one.get("name")))
+            if owner is None:
+                continue
+            if not any(config.name == owner.name for tier in tiers for config in tier):
+                self.warn(path, f"plugin {owner.name}, which reads it, is not in the policy")
+                continue
+            stated = one.get("arguments")
+            at = f"{path}.arguments"
+            given = {} if stated is None else object_at(stated, at)
+            tiers = [
+                tuple(
+                    structs.replace(
+                        config,
+                        arguments=owner.read_configuration(config.arguments, given, at, self.warn),
+                    )
+                    if config.name == owner.name
+                    else config
+                    for config in tier
+                )
+                for tier in tiers
+            ]
+        return tiers
 
     def _flags(self, plugin: type[Plugin], given: JsonObject, path: str) -> frozenset[str]:
         switched: set[str] = set()

@@ -14,6 +14,7 @@ from scheduling.plugins.predicates import Predicates
 from scheduling.plugins.priority import Priority
 from scheduling.plugins.proportion import Proportion
 from scheduling.plugins.sla import Sla
+from scheduling.plugins.volcano_npu import VolcanoNpu
 
 register(
     BinPack,
@@ -29,4 +30,5 @@ register(
     Priority,
     Proportion,
     Sla,
+    VolcanoNpu,
 )

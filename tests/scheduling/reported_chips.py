@@ -23,7 +23,7 @@ from projections.nodes import NodeFacts
 from projections.pod_class import Amounts
 from tests.scheduling.builders import raw
 
-CHIP: Final = "huawei.com/Ascend910"
+CHIP: Final = "example.com/npu"
 KIND: Final = "ConfigMap.device-info"
 
 

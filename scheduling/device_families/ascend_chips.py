@@ -1,0 +1,382 @@
+"""Ascend chips: pods get whole chips by name, of the product that their job chooses.
+
+Which chips a node has is read from the annotation `baseDeviceInfos` and from the report of its device plugin
+(`ascend/inventory.py`), which product a job means from its labels, annotations and node selector
+(`ascend/product_choice.py`); how chips are grouped, and what that is worth, is in one file for each product. The plugin
+`volcano-npu` switches the family on; without it chips are counted and have no names.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from projections.device_family import (
+    DeviceFamily,
+    DeviceFit,
+    DeviceRequest,
+    DeviceSources,
+    DeviceUse,
+    Discovered,
+)
+from projections.nodes import NodeFacts
+from projections.pod_class import Amounts, PodClass
+from scheduling.device_families.ascend.box16_910b import Box16
+from scheduling.device_families.ascend.card_910 import Card910
+from scheduling.device_families.ascend.card_910b import Card910B
+from scheduling.device_families.ascend.chips import (
+    INVALID_ARGUMENT,
+    INVALID_REQUEST,
+    NO_PROBLEM,
+    NONE_FIT,
+    AscendOptions,
+    ChipRequest,
+    Chips,
+    JobChips,
+    Problem,
+    Product,
+    TaskChips,
+    mask_of,
+    thousandths,
+)
+from scheduling.device_families.ascend.duo_chip_310p import DuoChip310P
+from scheduling.device_families.ascend.half_910 import Half910
+from scheduling.device_families.ascend.inference_card_910b import InferenceCard910B
+from scheduling.device_families.ascend.inventory import (
+    BASE_DEVICES,
+    DUO_CARD,
+    INFER_CARD,
+    SUPER_POD,
+    chip_number,
+    label_faults,
+    node_devices,
+    read_base,
+    resources_of,
+)
+from scheduling.device_families.ascend.module_910 import Module910
+from scheduling.device_families.ascend.module_910b import Module910B
+from scheduling.device_families.ascend.module_a3 import ModuleA3
+from scheduling.device_families.ascend.product_choice import (
+    ACCELERATOR_TYPE,
+    DISTRIBUTED,
+    DUO,
+    POLICY,
+    SP_BLOCK,
+    STRATEGY_310,
+    TYPES,
+    WHOLE_CHIPS,
+    Demand,
+    product_of,
+)
+from scheduling.device_families.ascend.super_pod_a3 import SuperPodA3
+from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
+
+CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.com/Ascend310P-")
+"""Beginnings of the resources of virtual NPUs."""
+
+
+class ChipState(NamedTuple):
+    """What is free of the chips of a node, and what of the node decides which jobs it serves."""
+
+    resource: str
+    prefix: str
+    """Type of the chips: `Ascend910` of `Ascend910-3`."""
+    product: str
+    """Label `accelerator-type`."""
+    infer_card: str
+    """Label `infer-card-type`."""
+    is_in_super_pod: bool
+    problem: str
+    """Why no chip can be given now."""
+    chips: Chips
+    listed: int
+    """Mask of the free chips that the device plugin lists as available."""
+    idle: int
+    """Number of allocatable chips that no pod requests."""
+
+
+class AscendChips(DeviceFamily):
+    """Whole chips."""
+
+    name = "ascend"
+    node_annotations = (BASE_DEVICES, SUPER_POD)
+    pod_options = (POLICY, SP_BLOCK, STRATEGY_310, DUO, DISTRIBUTED)
+
+    def discover(self, sources: DeviceSources) -> Discovered:
+        """Return the chips of a node with the label `accelerator`."""
+        resources = resources_of(sources)
+        if not resources:
+            return Discovered()
+        base = read_base(sources.annotations.get(BASE_DEVICES, ""))
+        faults = label_faults(sources)
+        if base.problem:
+            faults.append(("InvalidBaseDevices", base.problem))
+        found = {one: node_devices(one, sources, base, self.name) for one in resources}
+        cards = {one: devices.card for one, devices in found.items()}
+        return Discovered(cards=cards, devices=found, faults=tuple(faults))
+
+    def asked(self, request: Amounts, options: Mapping[str, str]) -> int:
+        """Return the number of whole chips."""
+        return sum(request.get(one, 0) for one in WHOLE_CHIPS)
+
+    def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
+        """Return the free chips: healthy, not being reset, and in use by no pod."""
+        there = node.devices_of(self.name)[0]
+        used = mask_of(
+            number
+            for use in uses
+            for name in use.devices
+            if (number := chip_number(name)) is not None
+        )
+        healthy = mask_of(
+            one.number for one in there.devices if one.is_healthy and not one.is_recovering
+        )
+        listed = mask_of(one.number for one in there.devices if one.is_listed)
+        free = healthy & ~used & (-1 if there.are_all_known else listed)
+        allocatable = node.allocatable.get(there.resource, 0)
+        requested = sum(use.pod_class.amounts.get(there.resource, 0) for use in uses)
+        without_network = [one.number for one in there.devices if not one.is_network_healthy]
+        return ChipState(
+            resource=there.resource,
+            prefix=there.devices[0].name.rpartition("-")[0] if there.devices else "",
+            product=there.product,
+            infer_card=node.labels.get(INFER_CARD, ""),
+            is_in_super_pod=there.super_pod_id >= 0,
+            problem=there.problem,
+            chips=Chips(
+                free=free,
+                allocatable=allocatable,
+                network_unhealthy=mask_of(without_network),
+                unhealthy=sum(not one.is_healthy for one in there.devices),
+                knows_network=there.knows_network,
+            ),
+            listed=free & listed,
+            idle=allocatable - requested,
+        )
+
+    def fit(self, request: DeviceRequest) -> DeviceFit | None:
+        """Return how nodes serve a pod that asks for whole chips."""
+        arguments = npu_arguments(request.plugins)
+        if arguments is None or not request.pod_class.asks_for(self.name):
+            return None
+        demand = _demand(request.pod_class, arguments)
+        choice = product_of(demand, _options(arguments))
+        if choice.product is None:
+            return NoProduct(choice.problem.message)
+        product = choice.product
+        is_super_pod = isinstance(product, SuperPodA3)
+        return ChipFit(
+            product=product,
+            request=ChipRequest(
+                count=request.pod_class.amounts[demand.resource],
+                is_distributed=request.job.is_distributed,
+                resource=demand.resource,
+                total=request.job.devices if is_super_pod else 0,
+            ),
+            weight=arguments.weight,
+            maintains_free_list=arguments.maintains_free_list,
+            is_any_type=POLICY in demand.options,
+        )
+
+    def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
+        """Return what is wrong with the request of a pod, or with those of its job together."""
+        arguments = npu_arguments(request.plugins)
+        if arguments is None or not request.pod_class.asks_for(self.name):
+            return NO_PROBLEM
+        return self._problem(request, arguments)
+
+    def _problem(self, request: DeviceRequest, arguments: NpuArguments) -> Problem:
+        asking = [name for name, _ in request.pod_class.request if name in WHOLE_CHIPS]
+        if len(asking) > 1:
+            text = f"the pod requests {' and '.join(asking)}: chips of one resource can be given"
+            return Problem(INVALID_REQUEST, text)
+        classes = [one for one in request.job.classes if one.asks_for(self.name)]
+        cut = [name for one in request.job.classes for name, _ in one.request if _is_cut(name)]
+        if cut:
+            text = f"the job requests whole chips ({asking[0]}) and virtual NPUs ({cut[0]})"
+            return Problem(INVALID_REQUEST, text)
+        demand = _demand(request.pod_class, arguments)
+        for one in classes:
+            if difference := _difference(demand, _demand(one, arguments)):
+                return Problem(INVALID_ARGUMENT, difference)
+        choice = product_of(demand, _options(arguments))
+        if choice.product is None:
+            return choice.problem
+        counts = sorted({one.amounts[demand.resource] for one in classes})
+        job = JobChips(
+            tasks=tuple([TaskChips(count) for count in counts]),
+            task_count=request.job.tasks,
+            total=request.job.devices,
+        )
+        return choice.product.problem(job)
+
+
+@dataclass(frozen=True)
+class NoProduct(DeviceFit):
+    """No node serves a job of no product."""
+
+    message: str
+
+    @property
+    def reason(self) -> str:
+        """Say what is wrong with the job."""
+        return f"node(s) could not be used: {self.message}"
+
+    def points(self, available: Hashable) -> int:
+        """Return that no node fits."""
+        return NONE_FIT
+
+    def obstacle(self, available: Hashable) -> str:
+        """Say what is wrong with the job."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class ChipFit(DeviceFit):
+    """A node serves a pod if it is of the product and has free chips in the right groups."""
+
+    product: Product
+    request: ChipRequest
+    weight: int
+    maintains_free_list: bool
+    is_any_type: bool
+    """Whether the job names its product by a policy, so that nodes of a type that is not known serve it too."""
+
+    @property
+    def reason(self) -> str:
+        """Name the chips and the product."""
+        return (
+            f"node(s) had no {self.request.count} free chips of {self.request.resource} "
+            f"that a job of {self.product.title} can use"
+        )
+
+    def points(self, available: Hashable) -> int:
+        """Return the score of the product, and a little more for fewer free chips."""
+        state = self._state(available)
+        if self._obstacle(state):
+            return NONE_FIT
+        chips = self._chips(state)
+        return thousandths(self.product.score(self.request, chips), chips, self.weight)
+
+    def pick(self, available: Hashable) -> tuple[str, ...]:
+        """Return the names of the chips, ascending by number."""
+        state = self._state(available)
+        if self._obstacle(state):
+            return ()
+        picked = self.product.pick(self.request, self._chips(state))
+        return tuple([f"{state.prefix}-{number}" for number in picked])
+
+    def obstacle(self, available: Hashable) -> str:
+        """Return what is wrong with the node, or with its free chips."""
+        state = self._state(available)
+        return self._obstacle(state) or self.product.obstacle(self.request, self._chips(state))
+
+    @staticmethod
+    def _state(available: Hashable) -> ChipState:
+        assert isinstance(available, ChipState)
+        return available
+
+    def _chips(self, state: ChipState) -> Chips:
+        """Return the chips; those that the device plugin lists if it keeps the list."""
+        return state.chips if self.maintains_free_list else state.chips._replace(free=state.listed)
+
+    def _obstacle(self, state: ChipState) -> str:
+        """Return why the node serves no job of this product, or none now, whatever chips are free."""
+        resource, count = self.request.resource, self.request.count
+        if state.resource != resource:
+            return f"node has {state.resource}, not {resource}"
+        if problem := self._type_problem(state):
+            return problem
+        if state.problem:
+            return state.problem
+        free = self._chips(state).free.bit_count()
+        if free > max(state.idle, 0):
+            return f"{resource} not stable:device-info is {free} but k8s is {state.idle}"
+        if state.idle < count:
+            return (
+                f"NPUResourceShortage: {resource}, task requires {count} NPU cards but node idle "
+                f"is {state.idle}"
+            )
+        return ""
+
+    def _type_problem(self, state: ChipState) -> str:
+        """Return why the node is not of the product."""
+        types = _types(self.product)
+        own = _known_type(state.product)
+        if types and own not in types and (own is not None or not self.is_any_type):
+            has = state.product or "absent"
+            return f"node label {ACCELERATOR_TYPE} is {has}, and the job needs {types[0]}"
+        if isinstance(self.product, DuoChip310P) and state.infer_card != DUO_CARD:
+            return f"judgeNodeLabel node card label not right, is {state.infer_card}"
+        if isinstance(self.product, SuperPodA3) and not state.is_in_super_pod:
+            return "node is not super-pod node or superPodID is not set"
+        return ""
+
+
+def _types(product: Product) -> tuple[str, ...]:
+    """Return the values of the label `accelerator-type` of the nodes that serve a product; () for any."""
+    match product:
+        case Module910():
+            return ("module", "")
+        case Half910():
+            return ("half",)
+        case Card910():
+            return ("card",)
+        case Module910B():
+            return ("module-910b-8",)
+        case Box16():
+            return ("module-910b-16",)
+        case Card910B():
+            return ("card-910b-2",)
+        case InferenceCard910B():
+            return ("card-910b-infer",)
+        case SuperPodA3():
+            return (f"module-a3-{product.chips_max}-super-pod",)
+        case ModuleA3():
+            return ("module-a3-16",)
+        case _:
+            return ()
+
+
+def _known_type(product: str) -> str | None:
+    """Return the label `accelerator-type` of a node; `card` for the cards that have no name of their own, and None if it
+    names no product."""
+    if product in TYPES or not product:
+        return product
+    return "card" if "card" in product else None
+
+
+def _demand(pod_class: PodClass, arguments: NpuArguments) -> Demand:
+    """Return what of a pod decides its product."""
+    resource = next(name for name, _ in pod_class.request if name in WHOLE_CHIPS)
+    wanted = dict(pod_class.selector.pairs).get(ACCELERATOR_TYPE)
+    options = dict(pod_class.device_options)
+    return Demand(resource, options, wanted, arguments.super_pod_size)
+
+
+def _difference(one: Demand, other: Demand) -> str:
+    """Return in what two tasks of a job choose different products; "" if they choose the same."""
+    pairs = [
+        ("resource", one.resource, other.resource),
+        (ACCELERATOR_TYPE, one.accelerator_type, other.accelerator_type),
+        *((key, one.options.get(key), other.options.get(key)) for key in AscendChips.pod_options),
+    ]
+    unlike = [
+        f"{key}: {_shown(left)} and {_shown(right)}" for key, left, right in pairs if left != right
+    ]
+    return f"tasks of the job name different products: {', '.join(unlike)}" if unlike else ""
+
+
+def _shown(value: str | None) -> str:
+    return "none" if value is None else f"{value:.64}"
+
+
+def _options(arguments: NpuArguments) -> AscendOptions:
+    return AscendOptions(
+        strict_8n=arguments.strict_8n,
+        strict_pairs=arguments.strict_pairs,
+        linear=arguments.scoring == "linear",
+    )
+
+
+def _is_cut(resource: str) -> bool:
+    return resource.startswith(CUT_RESOURCES)
