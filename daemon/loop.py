@@ -338,7 +338,7 @@ class Loop:
             if made.decided:
                 whole_ns = self._clock.elapsed_ns() - made.began_ns
                 self.cycle_held(made.deciding_ns / SECOND_NS, whole_ns / SECOND_NS)
-        await self._act(is_time=is_time)
+        await self._act(answers, is_time=is_time)
         if self._audits is not None:
             self._audits.turn()
         if self._is_done() or self._is_behind:
@@ -474,7 +474,7 @@ class Loop:
         if self._present().is_cut_short:
             self._next_cycle_ns = now
 
-    async def _act(self, *, is_time: bool) -> None:
+    async def _act(self, answers: list[Answer], *, is_time: bool) -> None:
         """Ask for what is decided and, by now, durable; and again for what was never answered."""
         engine = self._present()
         is_last = self.cycles == self._running.cycles_max
@@ -486,7 +486,10 @@ class Loop:
             what = "finding what to ask of the cluster"
             self._effects.ask(await self._change_state(what, lambda: list(engine.requests())))
         elif self._clock.is_stepped:
-            self._effects.ask(engine.urgent_requests())
+            self._effects.ask([*engine.urgent_requests(), *engine.follow_up_requests(answers)])
+        elif answers and (due := list(engine.follow_up_requests(answers))):
+            await self._ahead.until_durable()
+            self._effects.ask(due)
 
     @property
     def batches(self) -> int:

@@ -11,13 +11,18 @@ from typing import Final
 
 from engine.ingest import Ingest
 from engine.outcomes import outcome_of
-from engine.pending_requests import StatusUpdates, bindings_and_evictions, phase_updates
+from engine.pending_requests import (
+    StatusUpdates,
+    bindings_and_evictions,
+    follow_ups,
+    phase_updates,
+)
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decisions.gang_bind import GangBindDecided
-from events.messages import Answer, Request, WatchMessage
+from events.messages import AnnotateRequest, Answer, Request, WatchMessage
 from events.record import Head, Record, StoredObject
 from events.union import Event
 from projections.audit import RollingAudit
@@ -181,6 +186,12 @@ class Engine:
     def urgent_requests(self) -> Iterator[Request]:
         """Yield requests that do not wait for the next cycle: phases of pod groups, for which controllers wait."""
         return phase_updates(self.state, self._on_error)
+
+    def follow_up_requests(self, answers: Iterable[Answer]) -> Iterator[Request]:
+        """Yield the requests that were waiting for these answers, or for the confirmation of a device plugin: bindings
+        of pods on which their devices are written, and the pods that are next on their nodes."""
+        uids = [one.request.uid for one in answers if isinstance(one.request, AnnotateRequest)]
+        return follow_ups(self.state, uids, self._on_error)
 
     @property
     def has_status_updates(self) -> bool:

@@ -411,7 +411,10 @@ class Ingest:
         except msgspec.ValidationError:
             return None
         if node != pod.node:
-            return None
+            # Until it is bound, only the annotations of its devices are ours.
+            one = self._state.commitments.get(seen.uid)
+            is_annotation = one is not None and one.assigned_ns and not node
+            return pod.decision if is_annotation and phase == pod.facts.phase else None
         return pod.decision if pod.assumed or phase != pod.facts.phase else None
 
     def _record_consequences(self, record: Record, before: Pod | None, pod: Pod) -> None:

@@ -7,6 +7,7 @@ from msgspec import structs
 from events.limits import storable
 from events.messages import (
     Accepted,
+    AnnotateRequest,
     Answer,
     BindRequest,
     EvictRequest,
@@ -24,6 +25,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -42,6 +46,8 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
     match request:
         case BindRequest():
             return _bound(answer, request), f"Pod/{request.namespace}/{request.name}"
+        case AnnotateRequest():
+            return _annotated(answer, request), f"Pod/{request.namespace}/{request.name}"
         case EvictRequest():
             return _evicted(answer, request), f"Pod/{request.namespace}/{request.name}"
         case PodGroupPhaseRequest():
@@ -68,6 +74,17 @@ def _bound(answer: Answer, request: BindRequest) -> Outcome:
             return BindFailed(**asked, code=code, message=message, **effort)
         case OutcomeUnknown(message=message):
             return BindOutcomeUnknown(**asked, message=message, **effort)
+
+
+def _annotated(answer: Answer, request: AnnotateRequest) -> Outcome:
+    asked, effort = _asked(request), _effort(answer)
+    match answer.reply:
+        case Accepted():
+            return PodAnnotated(**asked, **effort)
+        case Rejected(code=code, message=message):
+            return PodAnnotationFailed(**asked, code=code, message=message, **effort)
+        case OutcomeUnknown(message=message):
+            return PodAnnotationUnknown(**asked, message=message, **effort)
 
 
 def _evicted(answer: Answer, request: EvictRequest) -> Outcome:
@@ -120,7 +137,7 @@ class _Effort(TypedDict):
     latency_ns: int
 
 
-def _asked(request: BindRequest | EvictRequest) -> _Asked:
+def _asked(request: AnnotateRequest | BindRequest | EvictRequest) -> _Asked:
     pod = f"{request.namespace}/{request.name}"
     return {"pod": pod, "uid": request.uid, "node": request.node}
 

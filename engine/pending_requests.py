@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from events.messages import (
+    AnnotateRequest,
     BindRequest,
     EvictRequest,
     PodGroupCountsRequest,
@@ -15,6 +16,8 @@ from events.messages import (
     QueueStatusRequest,
     Request,
 )
+from projections.apply_outcome import Commitment
+from projections.device_family import PlacedPod, writing_families
 from projections.internal_error import OnError, ignore, report
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -30,16 +33,7 @@ STATUS_UPDATES_MAX: Final = 500
 def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator[Request]:
     """Yield bindings, evictions and phase updates, each in the order of their decisions."""
     for one in sorted(state.commitments.values(), key=lambda one: one.decision):
-        namespace, _, name = one.pod.partition("/")
-        yield BindRequest(
-            decision=one.decision,
-            namespace=namespace,
-            name=name,
-            uid=one.uid,
-            node=one.node,
-            annotations={DECISION: str(one.decision)},
-            is_in_doubt=one.is_unknown,
-        )
+        yield from _placement(state, one, on_error)
     for one in sorted(state.evictions.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")
         yield EvictRequest(
@@ -52,6 +46,74 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             workload=_owner_of(state, one.uid),
         )
     yield from phase_updates(state, on_error)
+
+
+def follow_ups(
+    state: State, annotated: Iterable[str], on_error: OnError = ignore
+) -> Iterator[Request]:
+    """Yield the next requests for pods of these UIDs, and of each node on which pods wait for the devices of others to
+    be confirmed."""
+    first = [next(iter(waiting)) for waiting in state.assignments.unconfirmed.values()]
+    for uid in dict.fromkeys((*annotated, *first)):
+        one = state.commitments.get(uid)
+        if one is not None:
+            yield from _placement(state, one, on_error)
+
+
+def _placement(state: State, one: Commitment, on_error: OnError) -> Iterator[Request]:
+    """Yield the next request for a pod that is to be bound, if it need not wait for another one: its annotations, if any
+    name its devices, and then the binding."""
+    namespace, _, name = one.pod.partition("/")
+    if one.assigned_ns and not state.assignments.is_next(one.node, one.uid):
+        return
+    if one.assigned_ns and not one.is_annotated:
+        try:
+            annotations = _annotations(state, one)
+        except Exception as error:  # a bug of a device family
+            report(error, f"Pod/{one.pod}", "requests", on_error)
+            return
+        yield AnnotateRequest(one.decision, namespace, name, one.uid, one.node, annotations)
+        return
+    yield BindRequest(
+        decision=one.decision,
+        namespace=namespace,
+        name=name,
+        uid=one.uid,
+        node=one.node,
+        annotations={DECISION: str(one.decision)},
+        is_in_doubt=one.is_unknown,
+    )
+
+
+def _annotations(state: State, one: Commitment) -> dict[str, str]:
+    """Return the annotations of a pod that is to be bound, of all families of its devices."""
+    cluster = state.cluster
+    pod = cluster.pods[one.uid]
+    node, group = cluster.nodes.nodes.get(one.node), cluster.groups.get(pod.group_key)
+    asking = (
+        []
+        if group is None
+        else [
+            group.live_classes.get(index, 0)
+            for index, other in group.classes.items()
+            if other.asked_devices
+        ]
+    )
+    placed = PlacedPod(
+        namespace=pod.facts.namespace,
+        name=pod.facts.name,
+        uid=one.uid,
+        pod_class=pod.pod_class,
+        node_name=one.node,
+        node=None if node is None else node.facts,
+        devices=pod.devices,
+        tasks=sum(asking),
+        assigned_ns=one.assigned_ns,
+    )
+    found: dict[str, str] = {}
+    for family in writing_families(pod.pod_class):
+        found |= family.annotations(placed)
+    return found
 
 
 def _owner_of(state: State, uid: str) -> str:

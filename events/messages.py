@@ -97,6 +97,17 @@ class ResumePoint(Struct, frozen=True):
     """Objects that changed last, used to check that the server still has this history."""
 
 
+class AnnotateRequest(Struct, frozen=True):
+    """Write annotations on a pod that is to be bound: which devices of the node it gets."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: dict[str, str]
+
+
 class BindRequest(Struct, frozen=True):
     """Bind a pod to a node. `decision` is the position of the decision."""
 
@@ -189,7 +200,8 @@ class QueueStatusRequest(Struct, frozen=True):
 
 
 Request: TypeAlias = (
-    BindRequest
+    AnnotateRequest
+    | BindRequest
     | PodGroupPhaseRequest
     | EvictRequest
     | PodConditionRequest

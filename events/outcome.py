@@ -41,6 +41,36 @@ class BindOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
     latency_ns: int = 0
 
 
+class PodAnnotated(PodEffect, frozen=True, kw_only=True):
+    """The API server accepted the annotations that name the devices of a pod: it can be bound."""
+
+    kind = "pod_annotated.v1"
+
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class PodAnnotationFailed(PodEffect, frozen=True, kw_only=True):
+    """The API server rejected the annotations of a pod: it is not bound."""
+
+    kind = "pod_annotation_failed.v1"
+
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class PodAnnotationUnknown(PodEffect, frozen=True, kw_only=True):
+    """No answer came: the same annotations are written again."""
+
+    kind = "pod_annotation_unknown.v1"
+
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
 class PodEvicted(PodEffect, frozen=True, kw_only=True):
     """The API server accepted the eviction: the pod is terminating."""
 

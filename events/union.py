@@ -21,6 +21,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -76,6 +79,9 @@ Outcome: TypeAlias = (
     PodBound
     | BindFailed
     | BindOutcomeUnknown
+    | PodAnnotated
+    | PodAnnotationFailed
+    | PodAnnotationUnknown
     | PodGroupUpdated
     | PodGroupUpdateFailed
     | PodEvicted

@@ -24,7 +24,10 @@ from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
 from projections.config_errors import REQUEST_DIFFERS
 from projections.deferred_work import DeferredWork
+from projections.device_assignments import DeviceAssignments
+from projections.device_family import writing_families
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
+from projections.pods import Pod
 from projections.queue_objects import update_reported_errors
 from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
@@ -40,6 +43,7 @@ class DecisionState(Protocol):
     cycle_events: WakeupEvents
     carried_work: DeferredWork
     deferred_work: DeferredWork
+    assignments: DeviceAssignments
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
@@ -93,13 +97,29 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
         pod.devices = placement.devices
         cluster.replace_pod(old, pod, is_last=False)
         state.commitments[placement.uid] = Commitment(
-            decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
+            decision=record.position,
+            pod=placement.pod,
+            uid=placement.uid,
+            node=placement.node,
+            assigned_ns=_assigned_ns(state, pod),
         )
     if group is not None:
         group.refusals.clear()
         cluster.internal_errors.clear(group.key)
         cluster.update_group(group)
         cluster.wakeup_events.groups.pop(group.key, None)
+
+
+def _assigned_ns(state: DecisionState, pod: Pod) -> int:
+    """Return the time of the assignment of devices to a pod; 0 if nothing is written on the pod."""
+    families = writing_families(pod.pod_class) if pod.devices else []
+    if not families:
+        return 0
+    one_by_one = any(one.confirmation for one in families) and not pod.facts.is_confirmed
+    nodes = state.cluster.nodes.nodes
+    return state.assignments.assign(
+        pod.node, pod.facts.uid, state.now_ns, nodes, one_by_one=one_by_one
+    )
 
 
 def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable) -> None:

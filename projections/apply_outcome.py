@@ -9,6 +9,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -19,6 +22,7 @@ from events.outcome import (
 from events.record import Record
 from events.union import Outcome
 from projections.cluster import Cluster
+from projections.device_assignments import DeviceAssignments
 from projections.pods import FAILED_BINDINGS_MAX, Pod
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
@@ -43,6 +47,10 @@ class Commitment(Struct, frozen=True):
     node: str
     is_unknown: bool = False
     """Whether the answer was lost, so that the pod must be read from the server."""
+    assigned_ns: int = 0
+    """Time of the assignment of devices, in ns since the epoch; 0 if nothing is written on the pod before it is bound."""
+    is_annotated: bool = False
+    """Whether the annotations that name its devices are written."""
 
 
 class OutcomeState(Protocol):
@@ -50,6 +58,7 @@ class OutcomeState(Protocol):
 
     cluster: Cluster
     now_ns: int
+    assignments: DeviceAssignments
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
@@ -59,6 +68,8 @@ def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
             _bind_outcome(state, record, event)
+        case PodAnnotated() | PodAnnotationFailed() | PodAnnotationUnknown():
+            _annotation_outcome(state, record, event)
         case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
             _eviction_outcome(state, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
@@ -76,12 +87,30 @@ def _bind_outcome(
             commitment = state.commitments.get(event.uid)
             if commitment is not None and commitment.decision == record.cause:
                 del state.commitments[event.uid]
+                state.assignments.bound(event.node, event.uid, state.now_ns)
             pod = state.cluster.pods.get(event.uid)
             state.cluster.bind_failures.pop("" if pod is None else pod.group_key, None)
         case BindFailed():
             _bind_failed(state, event)
         case BindOutcomeUnknown():
             _unknown(state.commitments, event.uid)
+
+
+def _annotation_outcome(
+    state: OutcomeState,
+    record: Record,
+    event: PodAnnotated | PodAnnotationFailed | PodAnnotationUnknown,
+) -> None:
+    """Apply the outcome of writing the annotations of a pod: done, rejected or unknown."""
+    match event:
+        case PodAnnotated():
+            one = state.commitments.get(event.uid)
+            if one is not None and one.decision == record.cause:
+                state.commitments[event.uid] = structs.replace(one, is_annotated=True)
+        case PodAnnotationFailed():
+            _bind_failed(state, event)
+        case PodAnnotationUnknown():
+            pass  # They are written again: the same ones, with the same precondition.
 
 
 def _eviction_outcome(
@@ -142,9 +171,10 @@ def _status_outcome(
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 
 
-def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
+def _bind_failed(state: OutcomeState, event: BindFailed | PodAnnotationFailed) -> None:
     cluster = state.cluster
     commitment = state.commitments.pop(event.uid, None)
+    state.assignments.remove(event.node, event.uid)
     old = cluster.pods.get(event.uid)
     if commitment is None or old is None or old.facts.node:
         return

@@ -9,6 +9,7 @@ from typing import Protocol
 from events.watch import BindRejectedByNode
 from projections import suspensions
 from projections.cluster import Cluster
+from projections.device_assignments import DeviceAssignments
 from projections.quarantine import Quarantine, rejected
 from projections.reservation_timeouts import expire_reservations
 
@@ -18,6 +19,7 @@ class DeadlineState(Protocol):
 
     cluster: Cluster
     now_ns: int
+    assignments: DeviceAssignments
     quarantined: dict[str, dict[str, Quarantine]]
 
 
@@ -27,6 +29,7 @@ def next_deadline(state: DeadlineState) -> int | None:
     ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
     ends += cluster.cluster_totals.deadlines.values()
     ends += cluster.internal_errors.ends()
+    ends += state.assignments.ends()
     # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     for of_node in state.quarantined.values():
@@ -45,6 +48,7 @@ def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
     expire_reservations(cluster, at_ns)
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
         _end_eviction_backoff(cluster, uid)
+    state.assignments.expire(at_ns)
     for name in list(state.quarantined):
         for resource, quarantine in list(state.quarantined[name].items()):
             if quarantine.until_ns <= at_ns:

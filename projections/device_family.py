@@ -114,6 +114,29 @@ class DeviceRequest(Struct, frozen=True, eq=False):
     """The plugins of the policy, with their arguments."""
 
 
+class PlacedPod(Struct, frozen=True, eq=False):
+    """A pod that is about to be bound, with its devices."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod_class: PodClass
+    node_name: str
+    node: NodeFacts | None
+    """None if the node is gone."""
+    devices: tuple[str, ...]
+    """Names of devices, and of parts of devices as `NAME:PART`."""
+    tasks: int
+    """Number of pods of its group that ask for devices with names."""
+    assigned_ns: int
+    """Time of the assignment, in ns since the epoch: greater than that of every earlier pod of the node."""
+
+    @property
+    def is_distributed(self) -> bool:
+        """Return whether several pods of the group ask for devices."""
+        return self.tasks > 1
+
+
 class DeviceFit(ABC):
     """How the devices of nodes serve pods of one class: a frozen dataclass. Equal fits have equal answers, so a fit
     keeps no more of the question than what it reads."""
@@ -153,6 +176,12 @@ class DeviceFamily(ABC):
     pod_assignments: ClassVar[tuple[str, ...]] = ()
     """Annotations of pods that say which devices they have; `assigned` reads them."""
 
+    writes_annotations: ClassVar[bool] = False
+    """Whether `annotations` are written on pods that ask for devices of it, before they are bound."""
+    confirmation: ClassVar[str] = ""
+    """Annotation by which a device plugin confirms the devices of a pod. With one, the pods of a node are written and
+    bound one by one, each after the one before is confirmed; empty if pods need not wait for each other."""
+
     @abstractmethod
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the devices of a node, healthy or not."""
@@ -178,6 +207,11 @@ class DeviceFamily(ABC):
         The message names no pod or group, because equal groups are refused together.
         """
         return "", ""
+
+    def annotations(self, placed: PlacedPod) -> dict[str, str]:
+        """Return the annotations that tell the device plugin which devices a pod gets. The same pod has the same ones
+        each time, as they are written again after a lost answer."""
+        return {}
 
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether no node that has one of these cards can match the selector."""
@@ -221,6 +255,17 @@ def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> La
             if key in annotations or key in labels:
                 found[key] = annotations[key] if key in annotations else labels[key]
     return tuple(sorted(found.items())) if found else ()
+
+
+def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
+    """Return the families that write annotations on pods of a class."""
+    asked = [FAMILIES[name] for name, _ in pod_class.asked_devices if name in FAMILIES]
+    return [one for one in asked if one.writes_annotations]
+
+
+def is_confirmed(annotations: Mapping[str, str]) -> bool:
+    """Return whether a device plugin has confirmed the devices of a pod."""
+    return any(one.confirmation in annotations for one in FAMILIES.values() if one.confirmation)
 
 
 def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:

@@ -13,7 +13,7 @@ from events.limits import (
     storable,
     whole_number,
 )
-from projections.device_family import pod_options
+from projections.device_family import is_confirmed, pod_options
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
     CARD_NAME,
@@ -114,6 +114,8 @@ class PodFacts(Struct, frozen=True, gc=False):
     """Why it is refused: an annotation or field with a name that is not valid; else ""."""
     decision: int = 0
     """Position of the decision in its annotation; 0 without one."""
+    is_confirmed: bool = False
+    """Whether a device plugin has confirmed its devices by an annotation."""
     is_cut: bool = False
     """Whether a long field of its spec was left out. Its conditions are not updated, because each update would make
     the API server store and send the whole object again."""
@@ -142,6 +144,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     problem: str
     decision: int = 0
     device_options: Labels = ()
+    is_confirmed: bool = False
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -184,6 +187,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         problem=names.problem,
         decision=_position(annotations.get(DECISION, "")),
         device_options=() if names.problem else options,
+        is_confirmed=is_confirmed(annotations),
     )
 
 
@@ -257,6 +261,7 @@ def combine_facts(
         nominated_node=status.nominatedNodeName or "",
         problem=meta.problem or asked.problem,
         decision=meta.decision,
+        is_confirmed=meta.is_confirmed,
         is_cut=bool(asked.problem),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 

@@ -7,14 +7,18 @@ decided or requested before the list is complete.
 
 from typing import Protocol
 
+from msgspec import structs
+
 from projections.apply_outcome import Commitment, without_node
 from projections.cluster import Cluster
+from projections.device_assignments import DeviceAssignments
 
 
 class RollbackState(Protocol):
     """The part of State that is changed here."""
 
     cluster: Cluster
+    assignments: DeviceAssignments
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
@@ -38,13 +42,18 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
 
 
 def _discard_unconfirmed_pods(state: RollbackState) -> None:
-    """Let pods wait again that were bound but never observed on their node, and cancel all evictions."""
+    """Let pods wait again that were bound but never observed on their node, and cancel all evictions. Annotations of
+    pods that are to be bound are written again."""
     cluster = state.cluster
     state.evictions.clear()
+    for uid, one in state.commitments.items():
+        state.commitments[uid] = structs.replace(one, is_annotated=False)
     for uid, old in list(cluster.pods.items()):
         is_bound_unseen = bool(old.assumed) and not old.facts.node and uid not in state.commitments
         if not (is_bound_unseen or old.evicted or old.reported_at):
             continue
+        if is_bound_unseen:
+            state.assignments.remove(old.node, uid)
         pod = without_node(old) if is_bound_unseen else old.copy()
         pod.evicted = pod.reported_at = 0
         cluster.replace_pod(old, pod)

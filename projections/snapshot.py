@@ -32,7 +32,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 13
+VERSION: Final = 14
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -102,6 +102,8 @@ class Image(Struct, frozen=True):
     listed: dict[str, None]
     watched: dict[str, str]
     newest: dict[str, dict[str, tuple[str, str, bool]]]
+    assigned_ns: dict[str, int]
+    unconfirmed: dict[str, dict[str, int]]
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
     totals: Amounts
@@ -156,6 +158,8 @@ def take(state: State) -> bytes:
         listed=state.listed,
         watched=state.watched,
         newest=state.newest,
+        assigned_ns=state.assignments.last_ns,
+        unconfirmed=state.assignments.unconfirmed,
         commitments=state.commitments,
         evictions=state.evictions,
         totals=cluster.cluster_totals.totals,
@@ -213,6 +217,8 @@ def restore(payload: bytes) -> State:
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest
+    state.assignments.last_ns = image.assigned_ns
+    state.assignments.unconfirmed = image.unconfirmed
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():

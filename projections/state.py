@@ -32,12 +32,13 @@ from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
 from projections.deferred_work import DeferredWork
+from projections.device_assignments import DeviceAssignments
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.observed_kind import Reading
-from projections.pods import Pod
+from projections.pods import FAILED, SUCCEEDED, Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
 from projections.revision_rollback import discard_unconfirmed
@@ -80,6 +81,8 @@ class State:
         """Bindings without an outcome, by UID."""
         self.evictions: dict[str, Commitment] = {}
         """Evictions without an outcome, by UID."""
+        self.assignments = DeviceAssignments()
+        """Devices of pods that a device plugin has not confirmed."""
         self.quarantined: dict[str, dict[str, Quarantine]] = {}
         """Node to resource to its quarantine."""
         self.cycle_events = WakeupEvents()
@@ -307,6 +310,9 @@ class State:
             pod = Pod(old.facts, old.pod_class, reading.digest)
         if old is not None:
             _carry(old, pod, record)
+            is_over = pod.node != old.node or pod.status in (SUCCEEDED, FAILED)
+            if old.devices and (is_over or pod.facts.is_confirmed):
+                self.assignments.remove(old.node, event.uid)
         elif pod.facts.node:
             pod.bound_at = record.position
         if pod.facts.scheduler in cluster.scheduler_names:
@@ -323,6 +329,7 @@ class State:
         for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)
         if old is not None:
+            self.assignments.remove(old.node, event.uid)
             self.cluster.replace_pod(old, None)
             self.cluster.config_errors.put(f"Pod/{old.key}", ())
 

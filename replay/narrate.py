@@ -24,6 +24,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -124,6 +127,18 @@ def _outcome(event: Outcome) -> str:
             return f"pod {event.pod} is not bound to {event.node}{tries}: {why}"
         case BindOutcomeUnknown():
             return f"pod {event.pod}, bound to {event.node}: no answer{tries}: {event.message}"
+        case PodAnnotated():
+            return f"pod {event.pod} is annotated with its devices on {event.node}{tries}"
+        case PodAnnotationFailed():
+            why = f"{event.code}: {event.message}"
+            return (
+                f"pod {event.pod} is not annotated with its devices on {event.node}{tries}: {why}"
+            )
+        case PodAnnotationUnknown():
+            return (
+                f"pod {event.pod}, annotated with its devices on {event.node}: no answer{tries}: "
+                f"{event.message}"
+            )
         case PodGroupUpdated():
             return f"status of pod group {event.pod_group} is updated to {event.phase}{tries}"
         case PodGroupUpdateFailed():

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from events.messages import (
     Accepted,
+    AnnotateRequest,
     BindRequest,
     EvictRequest,
     PodGroupPhaseRequest,
@@ -143,6 +144,37 @@ class SimulatedCluster:
         )
         if result == "done" and pod is not None:
             self._store.put(POD, self._bound(pod, request))
+            self._react()
+            self.advance(self.now_ns)
+        return reply
+
+    def annotate(self, request: AnnotateRequest) -> Reply:
+        """`PATCH pods/NAME` with annotations, and the UID as precondition (K13.1)."""
+        pod = self._store.find(("Pod", request.namespace, request.name))
+        subject = f"{request.namespace}/{request.name}"
+        reply: Reply = Accepted()
+        result = "done"
+        if pod is None:
+            reply, result = Rejected("NotFound", f"pod {subject} does not exist"), "NotFound"
+        elif not has_uid(pod, request.uid):
+            text = f"the uid of pod {subject} is not {request.uid}"
+            reply, result = Rejected("Conflict", text), "Conflict"
+        elif _has_annotations(pod, request.annotations):
+            result = "again"
+        self.journal.append(
+            Call(
+                self.now_ns,
+                "annotate",
+                subject,
+                request.uid,
+                request.node,
+                request.decision,
+                result,
+            )
+        )
+        if result == "done" and pod is not None:
+            there = {**section(pod, "metadata", "annotations"), **request.annotations}
+            self._store.put(POD, changed(pod, "metadata", annotations=there))
             self._react()
             self.advance(self.now_ns)
         return reply

@@ -10,7 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import UsageError
-from events.messages import BindRequest, EvictRequest, PodGroupPhaseRequest, Reply, Request
+from events.messages import (
+    AnnotateRequest,
+    BindRequest,
+    EvictRequest,
+    PodGroupPhaseRequest,
+    Reply,
+    Request,
+)
 from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 
@@ -26,13 +33,15 @@ class JournalEntry(Struct, frozen=True):
     value: str
     decision: int
     annotations: str
-    """The annotations of a binding, as JSON."""
+    """The annotations of a pod or of a binding, as JSON."""
     result: str
 
 
 def execute(simulated: SimulatedCluster, request: Request) -> Reply:
     """Execute a request."""
     match request:
+        case AnnotateRequest():
+            return simulated.annotate(request)
         case BindRequest():
             return simulated.bind(request)
         case EvictRequest():
@@ -46,8 +55,8 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
 def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
     """Execute a request, and return it as a journal entry too."""
     reply = execute(simulated, request)
-    assert isinstance(request, BindRequest | EvictRequest | PodGroupPhaseRequest)
-    annotations = request.annotations if isinstance(request, BindRequest) else {}
+    assert isinstance(request, AnnotateRequest | BindRequest | EvictRequest | PodGroupPhaseRequest)
+    annotations = request.annotations if isinstance(request, AnnotateRequest | BindRequest) else {}
     call = simulated.journal[-1]
     entry = JournalEntry(
         at_ns=call.at_ns,
@@ -86,8 +95,9 @@ def fingerprint(scenario: Scenario) -> str:
 
 
 def _request(call: JournalEntry) -> Request:
-    if call.verb == "bind":
-        return BindRequest(
+    if call.verb in ("annotate", "bind"):
+        request = AnnotateRequest if call.verb == "annotate" else BindRequest
+        return request(
             call.decision,
             call.namespace,
             call.name,

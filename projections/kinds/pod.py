@@ -43,7 +43,7 @@ def _summarize(content: bytes) -> list[str]:
 
 POD: Final = ObservedKind(
     resource=PODS,
-    why="what asks and what holds; one is read alone where the answer to a bind was lost",
+    why="what asks and what holds; one is read alone where the answer to a bind was lost, and gets its devices written on it",
     is_required=True,
     has_own_table=True,
     summarize=_summarize,

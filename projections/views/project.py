@@ -17,6 +17,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -274,11 +277,13 @@ def outcome_row(record: Record, event: Outcome) -> Row:
     match event:
         case PodBound():
             tail = (event.node, "bound", "")
+        case PodAnnotated():
+            tail = (event.node, "annotated", "")
         case PodEvicted():
             tail = (event.node, "evicted", "")
-        case BindFailed() | EvictionFailed():
+        case BindFailed() | EvictionFailed() | PodAnnotationFailed():
             tail = (event.node, "failed", f"{event.code}: {event.message}")
-        case BindOutcomeUnknown() | EvictionOutcomeUnknown():
+        case BindOutcomeUnknown() | EvictionOutcomeUnknown() | PodAnnotationUnknown():
             tail = (event.node, "unknown", event.message)
         case PodGroupUpdated():
             tail = ("", "updated", "")

@@ -17,6 +17,7 @@ from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from events.messages import (
     Accepted,
+    AnnotateRequest,
     BindRequest,
     EvictRequest,
     PodConditionRequest,
@@ -108,6 +109,28 @@ async def test_a_pod_is_bound_with_its_annotations_and_again_without_harm(
     assert await actor.attempt(request) == (Accepted(), 2)
     assert code_of(await actor.perform(bind_request(pod, "n1", devices="2,3"))) == "Conflict"
     assert code_of(await actor.perform(bind_request(pod, "n2", devices="0,1"))) == "Conflict"
+
+
+async def test_devices_are_written_on_the_pod_that_was_meant_before_it_is_bound(
+    server: Served, actor: Actor
+) -> None:
+    """Rule K13.1: a merge patch with another UID is refused."""
+    pod = await server.pod()
+    metadata = pod["metadata"]
+    place = (7, metadata["namespace"], metadata["name"])
+    written = {"huawei.com/Ascend910": "Ascend910-0", "predicate-time": "1700000000000000001"}
+    request = AnnotateRequest(*place, metadata["uid"], "n1", written)
+    for _ in range(2):
+        assert await actor.attempt(request) == (Accepted(), 1)
+    found = await server.read(pod)
+    assert found["metadata"]["annotations"].items() >= written.items()
+    assert "nodeName" not in found["spec"]
+    other = AnnotateRequest(*place, "another-uid", "n1", {"huawei.com/Ascend910": "Ascend910-1"})
+    assert code_of(await actor.perform(other)) == "Conflict"
+    assert (await server.read(pod))["metadata"]["annotations"].items() >= written.items()
+    assert await actor.perform(bind_request(pod, "n1")) == Accepted()
+    absent = AnnotateRequest(7, metadata["namespace"], "absent", "1", "n1", written)
+    assert code_of(await actor.perform(absent)) == "NotFound"
 
 
 async def test_only_the_pod_that_was_meant_is_bound(server: Served, actor: Actor) -> None:

@@ -138,10 +138,10 @@ def test_only_our_own_lease_may_be_read_and_written() -> None:
     assert named == {("create",): (), ("get", "update"): (NAME,)}
 
 
-def test_a_pod_is_never_patched_itself() -> None:
-    """K15.3: muster patches only the status of pods: annotations go with the binding (K8.1)."""
+def test_a_pod_is_neither_created_nor_deleted_nor_replaced() -> None:
+    """K15.3: muster patches the status of pods, and their annotations if a device plugin reads them before the binding."""
     verbs = {call.verb for call in CALLS if target(call) == "pods"}
-    assert verbs == {"list", "watch", "get"}
+    assert verbs == {"list", "watch", "get", "patch"}
 
 
 def test_every_resource_has_its_reason_and_every_reason_its_resource() -> None:

@@ -21,6 +21,7 @@ from daemon.cluster.watching.rate_limit import RateLimit
 from daemon.cluster.watching.watch_decoder import WatchStream, whole_list
 from events.messages import (
     Accepted,
+    AnnotateRequest,
     BindRequest,
     EvictRequest,
     OutcomeUnknown,
@@ -248,6 +249,7 @@ class FuzzServer:
 
     def _perform(self, request: Request) -> Reply:
         kind = {
+            AnnotateRequest: "Pod",
             BindRequest: "Pod",
             EvictRequest: "Pod",
             PodConditionRequest: "Pod",
@@ -260,6 +262,9 @@ class FuzzServer:
         match request:
             case BindRequest():
                 return self._bind(key, obj, request)
+            case AnnotateRequest():
+                there = _section(_section(obj, "metadata"), "annotations")
+                self._touch(key, "metadata", {"annotations": {**there, **request.annotations}})
             case EvictRequest():
                 self._touch(key, "metadata", {"deletionTimestamp": CREATED})
                 self._soon()

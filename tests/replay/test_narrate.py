@@ -26,6 +26,9 @@ from events.outcome import (
     BindOutcomeUnknown,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    PodAnnotated,
+    PodAnnotationFailed,
+    PodAnnotationUnknown,
     PodBound,
     PodEvicted,
     PodGroupUpdated,
@@ -197,6 +200,18 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         BindOutcomeUnknown(pod="d/a", uid="u", node="n1", message="timed out"),
         ["pod d/a, bound to n1: no answer: timed out"],
+    ),
+    (
+        PodAnnotated(pod="d/a", uid="u", node="n1"),
+        ["pod d/a is annotated with its devices on n1"],
+    ),
+    (
+        PodAnnotationFailed(pod="d/a", uid="u", node="n1", code="NotFound", message="gone"),
+        ["pod d/a is not annotated with its devices on n1: NotFound: gone"],
+    ),
+    (
+        PodAnnotationUnknown(pod="d/a", uid="u", node="n1", message="timed out", attempts=3),
+        ["pod d/a, annotated with its devices on n1: no answer at attempt 3: timed out"],
     ),
     (
         PodGroupUpdated(pod_group="d/g", phase="Inqueue"),

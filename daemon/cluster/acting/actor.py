@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from daemon.cluster.acting.binding import bind
+from daemon.cluster.acting.binding import annotate, bind
 from daemon.cluster.acting.evicting import EvictionBudget, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
 from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requester
 from events.errors import ClusterError
 from events.messages import (
+    AnnotateRequest,
     BindRequest,
     EvictRequest,
     OutcomeUnknown,
@@ -60,6 +61,8 @@ class Actor:
 
     async def _carry_out(self, budget: RequestBudget, request: Request) -> Reply:
         match request:
+            case AnnotateRequest():
+                return await annotate(budget, request)
             case BindRequest():
                 return await bind(budget, request)
             case EvictRequest():

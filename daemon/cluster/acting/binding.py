@@ -1,8 +1,9 @@
-"""Bind a pod (K8): a request that is safe to repeat, and the meaning of each answer.
+"""Annotate and bind a pod (K8): requests that are safe to repeat, and the meaning of each answer.
 
 The binding names the pod by UID, so it can reach no other pod (K8.4), and carries the annotations, so that the
 kubelet sees devices and node at once (K8.1). If it is unknown whether a binding was done, the pod is read. `Accepted` is
-only returned for a pod that is bound to our node with our annotations.
+only returned for a pod that is bound to our node with our annotations. What a device plugin reads is written before, in a
+patch of its own.
 """
 
 from typing import Final
@@ -11,11 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from daemon.cluster.acting.error_classification import is_overload, may_be_done, refusal_of
-from daemon.cluster.acting.request_budget import RequestBudget
+from daemon.cluster.acting.patching import answered
+from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
 from daemon.cluster.client.answers import decoded
-from daemon.cluster.client.calls import BIND_POD, GET_POD
+from daemon.cluster.client.calls import BIND_POD, GET_POD, PATCH_POD
 from events.errors import ClusterError
-from events.messages import Accepted, BindRequest, OutcomeUnknown, Rejected, Reply
+from events.messages import Accepted, AnnotateRequest, BindRequest, OutcomeUnknown, Rejected, Reply
 
 
 class Metadata(Struct):
@@ -38,6 +40,15 @@ class PodGlance(Struct):
 
 
 POD: Final = msgspec.json.Decoder(PodGlance)
+
+
+async def annotate(budget: RequestBudget, request: AnnotateRequest) -> Reply:
+    """Write the annotations of a pod, before it is bound. The precondition is its UID, so the patch reaches no other pod
+    and can be repeated."""
+    metadata = {"uid": request.uid, "annotations": request.annotations}
+    body = msgspec.json.encode({"metadata": metadata})
+    reply = await answered(budget, PATCH_POD, body, MERGE_PATCH)
+    return Accepted() if isinstance(reply, bytes) else reply
 
 
 async def bind(budget: RequestBudget, request: BindRequest) -> Reply:

@@ -72,6 +72,7 @@ def _scope(resource: Resource) -> str:
 LIST: Final = {one.name: Call("list", one, scope=_scope(one)) for one in WATCHED}
 WATCH: Final = {one.name: Call("watch", one, scope=_scope(one)) for one in WATCHED}
 GET_POD: Final = Call("get", PODS)
+PATCH_POD: Final = Call("patch", PODS)
 BIND_POD: Final = Call("create", PODS, "binding")
 EVICT_POD: Final = Call("create", PODS, "eviction")
 PATCH_POD_STATUS: Final = Call("patch", PODS, "status")
@@ -90,7 +91,7 @@ REVIEW_ACCESS: Final = Call("create", ACCESS_REVIEWS)
 CALLS: Final = (
     *LIST.values(),
     *WATCH.values(),
-    *(GET_POD, BIND_POD, EVICT_POD, PATCH_POD_STATUS),
+    *(GET_POD, PATCH_POD, BIND_POD, EVICT_POD, PATCH_POD_STATUS),
     *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS),
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
