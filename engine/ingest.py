@@ -482,7 +482,7 @@ def _is_bound_after_all(before: Pod, pod: Pod) -> bool:
     """Return True if a pod is on the node of a decision whose binding was recorded as failed."""
     if before.facts.node or before.node == pod.facts.node:
         return False
-    return (pod.decision, pod.facts.node) in before.failed_bindings
+    return before.failed_binding(pod.decision, pod.facts.node) is not None
 
 
 def _is_dedicated(facts: NodeFacts | None) -> bool:

@@ -12,6 +12,7 @@ from projections.kinds.workload import apply_workload, drop_owner
 from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import INVALID, Reading
 from projections.pod_class import PodClass
+from projections.pod_devices import INVALID_ASSIGNMENT
 from projections.pod_reading import read_facts
 from projections.pods import Pod, PodFacts, pod_facts
 
@@ -35,7 +36,7 @@ def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) 
         return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
 
     facts, pod_class = reading.of(whole, bare)
-    cluster.config_errors.put(reading.subject, reading.faults)
+    cluster.config_errors.put(reading.subject, reading.faults, keeps=(INVALID_ASSIGNMENT,))
     return Pod(facts, pod_class, reading.digest)
 
 

@@ -23,7 +23,7 @@ from events.record import Record
 from events.union import Outcome
 from projections.cluster import Cluster
 from projections.device_assignments import DeviceAssignments
-from projections.pods import FAILED_BINDINGS_MAX, Pod
+from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
 """Longest back-off after failed bindings. The first is one second; each further one doubles."""
@@ -179,12 +179,11 @@ def _bind_failed(state: OutcomeState, event: BindFailed | PodAnnotationFailed) -
     if commitment is None or old is None or old.facts.node:
         return
     pod = without_node(old)
-    pod.failed_bindings = (*old.failed_bindings, (commitment.decision, commitment.node))[
-        -FAILED_BINDINGS_MAX:
-    ]
+    failed = FailedBinding(commitment.decision, commitment.node, old.devices)
+    pod.failed_bindings = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
     key = old.group_key
-    failed = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
-    wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
+    times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
+    wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(times - 1, 10))
     cluster.bind_backoff[key] = state.now_ns + wait
     cluster.replace_pod(old, pod)
 
@@ -193,6 +192,7 @@ def without_node(old: Pod) -> Pod:
     """Return a copy of the pod without the node that was decided for it."""
     pod = old.copy()
     pod.assumed, pod.decision, pod.bound_at, pod.charge, pod.devices = "", 0, 0, None, ()
+    pod.are_devices_reported = False
     return pod
 
 

@@ -351,7 +351,8 @@ def _audit_totals(state: AuditedState) -> None:
     current = cluster.config_errors.current
     for node in present:
         kept = current.get(f"Node//{node.name}", ())
-        check_same(f"Node//{node.name} faults", kept, node.faults)
+        found = (*node.faults, *cluster.device_holders.errors.get(node.name, ()))
+        check_same(f"Node//{node.name} faults", kept, found)
     tree = cluster.nodes.hyper_tree
     for name in tree.facts:
         kept = current.get(f"HyperNode//{name}", ())

@@ -13,6 +13,7 @@ from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
 from projections.deltas import RECORD_APPLIED, PodChanged, PodGroupChanged
+from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
 from projections.group_facts import GroupFacts, spec_of
@@ -121,6 +122,7 @@ class Cluster:
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
+        self.device_holders = DeviceHolders()
         self.object_facts: dict[str, dict[str, Struct]] = {}
         """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""
         own = (
@@ -134,6 +136,7 @@ class Cluster:
             self.scheduling_queue,
             self.pending_status,
             self.config_errors,
+            self.device_holders,
         )
         self.indexes = Indexes(own)
         """What is computed from facts. Nodes, queues and pod groups keep sums of their own."""

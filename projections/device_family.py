@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from msgspec import Struct
 
 from projections.device_report import DeviceReport
-from projections.devices import NodeDevices
+from projections.devices import NodeDevices, device_of
 from projections.pod_terms import Labels
 
 if TYPE_CHECKING:
@@ -74,6 +74,17 @@ class DeviceUse(Struct, frozen=True):
     """Names of devices, and of parts of devices as `NAME:PART`. Empty if it is not known which devices the pod has."""
     is_reported: bool = False
     """Whether an annotation of the pod says that these are its devices, rather than the decision alone."""
+
+
+class Assigned(Struct, frozen=True):
+    """The devices of a pod as its annotations state them."""
+
+    devices: tuple[str, ...] = ()
+    """Names of devices, and of parts of devices as `NAME:PART`."""
+    is_reported: bool = False
+    """Whether the device plugin states it, so that it is true whatever was decided."""
+    problem: str = ""
+    """Why the annotations cannot be used."""
 
 
 class JobShape(Struct, frozen=True, eq=False):
@@ -190,6 +201,26 @@ class DeviceFamily(ABC):
         """Return how many devices with names, whole or in part, a pod asks for; 0 if the family has none for it."""
         return 0
 
+    def assigned(
+        self, pod_class: PodClass, annotations: Mapping[str, str], node: NodeFacts
+    ) -> Assigned | None:
+        """Return which devices of its node a pod has, as its annotations (`pod_assignments`) state it; None if they do
+        not. Any user who may change the pod can write them: they must name as many devices as the pod asks for. That
+        the node has these devices is checked by the caller."""
+        return None
+
+    def overcommitted(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> tuple[str, ...]:
+        """Return the devices of the family of which these pods together have more than there is: those that one pod
+        has whole, and another one in whole or in part."""
+        times: dict[str, int] = {}
+        whole: dict[str, None] = {}
+        for use in uses:
+            for name in dict.fromkeys(device_of(one) for one in use.devices):
+                times[name] = times.get(name, 0) + 1
+            whole.update(dict.fromkeys(one for one in use.devices if one == device_of(one)))
+        names = [name for one in node.devices_of(self.name) for name in one.names]
+        return tuple([name for name in names if name in whole and times[name] > 1])
+
     @abstractmethod
     def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
         """Return what is free of the devices of a node that these pods use. A family with names is asked about nodes
@@ -266,6 +297,12 @@ def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
 def is_confirmed(annotations: Mapping[str, str]) -> bool:
     """Return whether a device plugin has confirmed the devices of a pod."""
     return any(one.confirmation in annotations for one in FAMILIES.values() if one.confirmation)
+
+
+def pod_assignments(annotations: Mapping[str, str]) -> Labels:
+    """Return the annotations of a pod that say which devices it has, sorted by key."""
+    keys = [key for one in FAMILIES.values() for key in one.pod_assignments if key in annotations]
+    return tuple([(key, annotations[key]) for key in sorted(dict.fromkeys(keys))])
 
 
 def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:

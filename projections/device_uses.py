@@ -19,9 +19,10 @@ def uses_of(
         if not pod.pod_class.asks_for(family):
             continue
         if not (later and (uid in node.overlay_removed or pod.status == RELEASING)):
-            found.append(DeviceUse(pod.pod_class, pod.devices))
+            found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported))
     for held in (node.overlay_added, node.nominated_pods):
         for uid, devices in held.items():
-            if uid in pods and pods[uid].pod_class.asks_for(family):
+            # A pod that another scheduler has nominated holds room by its request only.
+            if devices and uid in pods and pods[uid].pod_class.asks_for(family):
                 found.append(DeviceUse(pods[uid].pod_class, devices))
     return found

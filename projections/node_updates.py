@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged
+from projections.device_holders import HELD_TWICE
 from projections.device_report import report_of
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
+from projections.pod_devices import reassign_devices
 from projections.pods import ALLOCATED
 from projections.queues import add
 from projections.wakeup_events import ALL_PODS
@@ -21,7 +23,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
     cluster.wakeup_events.nodes_updated[facts.name] = None
-    cluster.config_errors.put(f"Node//{facts.name}", facts.faults)
+    cluster.config_errors.put(f"Node//{facts.name}", facts.faults, keeps=(HELD_TWICE,))
     cards_changed |= _count(cluster, node, 1)
     cluster.indexes.dispatch(cluster, NodeChanged(before, facts))
     _changed(cluster, facts.name, cards_changed and node.card_layout != mix)
@@ -34,6 +36,8 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
                 and quota_charging.is_unresolved(cluster, pod)
             ):
                 cluster.recharge_pod(pod)
+    if facts.devices != (before.devices if before is not None else {}):
+        reassign_devices(cluster, facts.name)
 
 
 def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], None]) -> None:

@@ -8,12 +8,13 @@ from msgspec import Struct
 from events.limits import (
     CHOICE_BYTES_MAX,
     NAME_BYTES_MAX,
+    TOO_LONG,
     name_problem,
     object_name_problem,
     storable,
     whole_number,
 )
-from projections.device_family import is_confirmed, pod_options
+from projections.device_family import is_confirmed, pod_assignments, pod_options
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
     CARD_NAME,
@@ -61,6 +62,8 @@ POSITION_DIGITS_MAX: Final = 18
 """Maximum number of digits of a position: it is stored in 64 bits."""
 DEVICE_OPTION_BYTES_MAX: Final = 1024
 """Maximum length of an annotation or label that says what devices a pod needs."""
+ASSIGNMENT_BYTES_MAX: Final = 4096
+"""Maximum length of an annotation that says which devices a pod has."""
 FAILED_BINDINGS_MAX: Final = 4
 """Number of failed bindings that are kept per pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
@@ -119,6 +122,8 @@ class PodFacts(Struct, frozen=True, gc=False):
     is_cut: bool = False
     """Whether a long field of its spec was left out. Its conditions are not updated, because each update would make
     the API server store and send the whole object again."""
+    assignments: Labels = ()
+    """Annotations that say which devices it has, as keys and values."""
 
 
 class PodMetadataFacts(Struct, frozen=True, gc=False):
@@ -145,6 +150,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     decision: int = 0
     device_options: Labels = ()
     is_confirmed: bool = False
+    assignments: Labels = ()
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -188,6 +194,12 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         decision=_position(annotations.get(DECISION, "")),
         device_options=() if names.problem else options,
         is_confirmed=is_confirmed(annotations),
+        assignments=tuple(
+            [
+                (key, TOO_LONG if name_problem(value, ASSIGNMENT_BYTES_MAX) else value)
+                for key, value in pod_assignments(annotations)
+            ]
+        ),
     )
 
 
@@ -263,6 +275,7 @@ def combine_facts(
         decision=meta.decision,
         is_confirmed=meta.is_confirmed,
         is_cut=bool(asked.problem),
+        assignments=meta.assignments,
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 
 
@@ -312,11 +325,21 @@ def _trailing_number(name: str) -> int:
     return int(match.group(1)) if match else 0
 
 
+class FailedBinding(Struct, frozen=True, array_like=True):
+    """A binding that was recorded as failed. If the pod later appears on that node with that decision, it was bound
+    after all."""
+
+    decision: int
+    node: str
+    devices: tuple[str, ...] = ()
+
+
 class Pod:
     """A pod, and what muster has decided about it. A pod in State is never changed: a copy replaces it, because forks
     of State share it."""
 
     __slots__ = (
+        "are_devices_reported",
         "assumed",
         "bound_at",
         "charge",
@@ -346,10 +369,11 @@ class Pod:
         self.decision = 0
         """Position of the decision that bound it; 0 if muster did not bind it."""
         self.devices: tuple[str, ...] = ()
-        """Names of the devices that this decision gave it."""
-        self.failed_bindings: tuple[tuple[int, str], ...] = ()
-        """Bindings recorded as failed: decision and node, oldest first. If the pod later appears on that node with
-        that decision, it was bound after all."""
+        """Names of the devices that it has: those that the decision gave it, or that its annotations state."""
+        self.are_devices_reported = False
+        """Whether the device plugin has stated these devices."""
+        self.failed_bindings: tuple[FailedBinding, ...] = ()
+        """Bindings recorded as failed, oldest first."""
         self.bound_at = 0
         """Position of the record since which it has its node; 0 without a node."""
         self.evicted = 0
@@ -393,6 +417,13 @@ class Pod:
             return BINDING
         return GATED if facts.is_gated else PENDING
 
+    def failed_binding(self, decision: int, node: str) -> FailedBinding | None:
+        """Return the failed binding of a decision to a node; None if there is none."""
+        found = (
+            one for one in self.failed_bindings if (one.decision, one.node) == (decision, node)
+        )
+        return next(found, None)
+
     @property
     def occupies(self) -> bool:
         """Return whether it uses resources of its node."""
@@ -403,6 +434,7 @@ class Pod:
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge, twin.devices = self.bound_at, self.charge, self.devices
+        twin.are_devices_reported = self.are_devices_reported
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
         twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
         return twin
@@ -439,6 +471,8 @@ def is_placed_alike(old: Pod, new: Pod) -> bool:
         and old.sort_key == new.sort_key
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
+        and old.devices == new.devices
+        and old.are_devices_reported == new.are_devices_reported
         and has_same_charge(old, new)
     )
 

@@ -22,7 +22,7 @@ from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import shared
-from projections.pods import Charge, Pod, PodFacts
+from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
@@ -32,7 +32,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 14
+VERSION: Final = 15
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -56,8 +56,9 @@ class PodImage(Struct, frozen=True, array_like=True):
     charge: Charge | None
     evicted: int
     reported_at: int
-    failed_bindings: tuple[tuple[int, str], ...]
+    failed_bindings: tuple[FailedBinding, ...]
     devices: tuple[str, ...]
+    are_devices_reported: bool
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -316,6 +317,7 @@ def _pod(cluster: Cluster, one: PodImage) -> Pod:
     pod.bound_at, pod.charge = one.bound_at, one.charge
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
     pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
+    pod.are_devices_reported = one.are_devices_reported
     return pod
 
 
@@ -353,6 +355,7 @@ def _pod_image(pod: Pod) -> PodImage:
         reported_at=pod.reported_at,
         failed_bindings=pod.failed_bindings,
         devices=pod.devices,
+        are_devices_reported=pod.are_devices_reported,
     )
 
 

@@ -38,6 +38,7 @@ from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.observed_kind import Reading
+from projections.pod_devices import assign_devices
 from projections.pods import FAILED, SUCCEEDED, Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
@@ -315,6 +316,7 @@ class State:
                 self.assignments.remove(old.node, event.uid)
         elif pod.facts.node:
             pod.bound_at = record.position
+        assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
         if old is not None and old.group_key != pod.group_key:
@@ -382,14 +384,15 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
         return
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
-        pod.devices = old.devices
+        pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
     elif pod.facts.node == old.node:
         is_back = pod.occupies and not old.occupies
         pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
-        pod.devices = old.devices
-    elif (pod.facts.decision, pod.facts.node) in old.failed_bindings:
+        pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
+    elif failed := old.failed_binding(pod.facts.decision, pod.facts.node):
         # The reported failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position
+        pod.devices = failed.devices
         return
     else:
         pod.bound_at = record.position

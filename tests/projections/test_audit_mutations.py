@@ -15,6 +15,7 @@ from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.scheduling.builders import EngineHarness, node, pod, raw
+from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
 from tests.scheduling.topology.builders import hyper_node
 
 ATTRIBUTES: Final = {
@@ -31,7 +32,7 @@ def full() -> State:
     """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
     capacity = {"name": "capacity", "enableHierarchy": True}
     harness = EngineHarness(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
-    harness.show_all("Node", node("n1"), node("n2"))
+    harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"))
     harness.show_all(
         "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
     )
@@ -48,6 +49,8 @@ def full() -> State:
         "Pod",
         pod("a", metadata={**in_queue, "labels": {"app": "x"}}),
         pod("other", metadata=names_group, spec={"schedulerName": "volcano"}),
+        slot_pod("s0", 1, on="n3", phase="Running", annotations={REAL: "a"}),
+        slot_pod("s1", 1, on="n3", phase="Running", annotations={REAL: "a"}),
     )
     harness.show_the_rest()
     harness.see(
@@ -73,7 +76,8 @@ DEFAULT: Final = {"namespace": "default"}
 
 
 def test_a_wrong_value_in_seldom_attributes_is_found() -> None:
-    missed, tried = undetected(full())
+    with slots_registered():
+        missed, tried = undetected(full())
     assert not missed, missed
     assert tried >= SELDOM, sorted(SELDOM - tried)
 
@@ -83,6 +87,8 @@ SELDOM: Final = {
     *(("foreign pod groups", one) for one in ("groups", "pod_counts", "queues")),
     ("budgets", "all"),
     ("configuration errors", "unreported"),
+    ("holders of devices", "errors"),
+    ("holders of devices", "pods"),
     ("queue", "below"),
     ("status updates", "phases"),
 }

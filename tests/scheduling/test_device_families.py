@@ -1,147 +1,29 @@
 """A second device family, registered like whole cards: it chooses nodes, and names the devices that pods get."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
+from engine.pending_requests import bindings_and_evictions
 from events.codec import event_of
 from events.decision import Decision
+from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
-from events.normalize import JsonObject
+from events.messages import Answer, BindRequest, ObjectSeen, Rejected
 from projections import snapshot
-from projections.device_family import (
-    FAMILIES,
-    DeviceFamily,
-    DeviceFit,
-    DeviceRequest,
-    DeviceSources,
-    DeviceUse,
-    Discovered,
-    register_families,
-)
-from projections.devices import Device, NodeDevices
-from projections.nodes import NodeFacts
-from projections.pod_class import Amounts
 from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, gone, raw
-
-SLOT = "example.com/slot"
-LABEL = "example.com/slots"
-
-
-class Slots(DeviceFamily):
-    """Slots in a row. A pod gets neighbours: the shortest free row that is long enough, and there the first ones."""
-
-    name = "slots"
-
-    def discover(self, sources: DeviceSources) -> Discovered:
-        """Read the names of the slots from a label."""
-        if LABEL not in sources.labels or not sources.amounts.get(SLOT):
-            return Discovered()
-        names = sources.labels[LABEL].split("-")
-        devices = tuple(Device(name, number) for number, name in enumerate(names))
-        return Discovered(devices={SLOT: NodeDevices(self.name, SLOT, devices)})
-
-    def asked(self, request: Amounts, options: Mapping[str, str]) -> int:
-        """Every slot is asked for by its number."""
-        return request.get(SLOT, 0)
-
-    def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
-        """Return the rows of free slots."""
-        taken = [name for use in uses for name in use.devices]
-        rows: list[list[str]] = [[]]
-        for name in node.devices[SLOT].names:
-            if name in taken:
-                rows.append([])
-            else:
-                rows[-1].append(name)
-        return tuple([tuple(row) for row in rows if row])
-
-    def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
-        """Several pods of a job may ask for pairs only."""
-        count = request.pod_class.amounts[SLOT]
-        if request.job.is_distributed and count % 2:
-            return "InvalidResourceRequest", f"{count} slots are no pairs, in a job of several pods"
-        return "", ""
-
-    def fit(self, request: DeviceRequest) -> DeviceFit | None:
-        """Pods that request no slot may be anywhere."""
-        count = request.pod_class.amounts.get(SLOT, 0)
-        return SlotFit(count) if count else None
-
-
-@dataclass(frozen=True)
-class SlotFit(DeviceFit):
-    """A node serves the pod if enough neighbours are free there; the fewer remain beside them, the better."""
-
-    count: int
-
-    @property
-    def reason(self) -> str:
-        """Say how many neighbours are missing."""
-        return f"node(s) had no {self.count} slots in a row"
-
-    def points(self, available: Hashable) -> int:
-        """Return a hundred points for each slot that does not remain beside those of the pod."""
-        row = self._shortest(available)
-        return 100_000 * (100 - len(row)) if row else -1
-
-    def pick(self, available: Hashable) -> tuple[str, ...]:
-        """Return the first slots of the shortest row."""
-        return self._shortest(available)[: self.count]
-
-    def obstacle(self, available: Hashable) -> str:
-        """Name the free slots."""
-        assert isinstance(available, tuple)
-        return f"free slots: {' '.join(name for row in available for name in row) or 'none'}"
-
-    def _shortest(self, rows: Hashable) -> tuple[str, ...]:
-        """Return the shortest row of free slots that is long enough, the first of equals; () if there is none."""
-        assert isinstance(rows, tuple)
-        return min([row for row in rows if len(row) >= self.count], key=len, default=())
+from tests.scheduling.slots import DECIDED, REAL, slot_node, slot_pod, slots_registered
 
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """The family is in the table for the test."""
-    register_families(Slots())
-    yield
-    del FAMILIES[Slots.name]
-
-
-def node(name: str, slots: str) -> bytes:
-    """A node with these slots."""
-    count = len(slots.split("-"))
-    amounts = {"cpu": "64", "pods": "110", SLOT: str(count)}
-    metadata = {"labels": {LABEL: slots}}
-    return raw("Node", name, metadata=metadata, spec={}, status={"allocatable": amounts})
-
-
-def pod(
-    name: str,
-    slots: int,
-    *,
-    on: str = "",
-    phase: str = "Pending",
-    group: str = "",
-    priority: int = 0,
-) -> bytes:
-    """A pod that requests slots, perhaps of a gang."""
-    requests: JsonObject = {"cpu": "1", **({SLOT: str(slots)} if slots else {})}
-    annotations: JsonObject = {"scheduling.k8s.io/group-name": group} if group else {}
-    spec: JsonObject = {
-        "schedulerName": "muster",
-        "priority": priority,
-        "containers": [{"name": "main", "resources": {"requests": requests}}],
-        **({"nodeName": on} if on else {}),
-    }
-    return raw(
-        "Pod", name, metadata={"annotations": annotations}, spec=spec, status={"phase": phase}
-    )
+    with slots_registered():
+        yield
 
 
 def begun(*nodes: bytes, policy: dict[str, object] | None = None) -> EngineHarness:
@@ -161,8 +43,8 @@ def given(harness: EngineHarness) -> dict[str, tuple[str, ...]]:
 
 
 def test_a_family_chooses_the_node_and_the_decision_names_the_devices() -> None:
-    harness = begun(node("n1", "a-b-c-d"), node("n2", "x-y"))
-    harness.show_all("Pod", pod("p", 2), pod("without", 0))
+    harness = begun(slot_node("n1", "a-b-c-d"), slot_node("n2", "x-y"))
+    harness.show_all("Pod", slot_pod("p", 2), slot_pod("without", 0))
     harness.cycle()
     assert given(harness) == {"p": ("n2", "x", "y"), "without": ("n2",)}
     binds = [one for one in map(event_of, harness.records) if isinstance(one, GangBindDecided)]
@@ -171,9 +53,11 @@ def test_a_family_chooses_the_node_and_the_decision_names_the_devices() -> None:
 
 
 def test_pods_of_one_gang_get_different_devices_and_none_is_given_twice() -> None:
-    harness = begun(node("n1", "a-b-c-d-e"))
+    harness = begun(slot_node("n1", "a-b-c-d-e"))
     harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
-    harness.show_all("Pod", *(pod(f"p{index}", 2, group="g") for index in range(2)), pod("q", 1))
+    harness.show_all(
+        "Pod", *(slot_pod(f"p{index}", 2, group="g") for index in range(2)), slot_pod("q", 1)
+    )
     harness.cycle()
     harness.cycle()
     names = [device for _, *devices in given(harness).values() for device in devices]
@@ -183,12 +67,12 @@ def test_pods_of_one_gang_get_different_devices_and_none_is_given_twice() -> Non
 def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_serve_the_pod() -> (
     None
 ):
-    harness = begun(node("n1", "a-b-c"))
-    harness.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("left", 1), slot_pod("mid", 1), slot_pod("right", 1))
     harness.cycle()
     assert given(harness) == {"left": ("n1", "a"), "mid": ("n1", "b"), "right": ("n1", "c")}
-    harness.see(gone(pod("left", 1)), gone(pod("right", 1)))
-    harness.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("pair", 2))
+    harness.see(gone(slot_pod("left", 1)), gone(slot_pod("right", 1)))
+    harness.show_all("Pod", slot_pod("mid", 1, on="n1", phase="Running"), slot_pod("pair", 2))
     harness.cycle()
     assert "pair" not in given(harness)
     [group] = [one for one in harness.state.cluster.groups.values() if one.pending]
@@ -198,26 +82,26 @@ def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_s
         "devices",
         False,
     )
-    harness.see(gone(pod("mid", 1)))
+    harness.see(gone(slot_pod("mid", 1)))
     harness.cycle()
     assert given(harness) == {"pair": ("n1", "a", "b")}
 
 
 def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
-    harness = begun(node("n1", "a-b"))
-    harness.show_all("Pod", pod("p", 1))
+    harness = begun(slot_node("n1", "a-b"))
+    harness.show_all("Pod", slot_pod("p", 1))
     harness.cycle()
-    harness.show_all("Pod", pod("p", 1, on="n1", phase="Running"))
+    harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running"))
     assert given(harness) == {"p": ("n1", "a")}
     payload = snapshot.take(harness.state)
     restored = snapshot.restore(payload)
     assert restored.cluster.pods["uid-p"].devices == ("a",)
     assert snapshot.take(restored) == payload
     restored.validate()
-    harness.show_all("Pod", pod("p", 1, on="n1", phase="Running"), pod("q", 1))
+    harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running"), slot_pod("q", 1))
     harness.cycle()
     assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b")}
-    harness.show_all("Pod", pod("p", 1, on="n1", phase="Succeeded"), pod("r", 1))
+    harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Succeeded"), slot_pod("r", 1))
     harness.cycle()
     assert given(harness)["r"] == ("n1", "a")
 
@@ -225,13 +109,13 @@ def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
 def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> None:
     named = [{"name": one} for one in ("priority", "conformance", "predicates")]
     harness = begun(
-        node("n1", "a-b"),
+        slot_node("n1", "a-b"),
         policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
     )
-    harness.show_all("Pod", pod("low", 1), pod("other", 1))
+    harness.show_all("Pod", slot_pod("low", 1), slot_pod("other", 1))
     harness.cycle()
-    running = [pod(one, 1, on="n1", phase="Running") for one in ("low", "other")]
-    harness.show_all("Pod", *running, pod("high", 2, priority=10))
+    running = [slot_pod(one, 1, on="n1", phase="Running") for one in ("low", "other")]
+    harness.show_all("Pod", *running, slot_pod("high", 2, priority=10))
     harness.cycle()
     nominated = [one for one in map(event_of, harness.records) if isinstance(one, PipelineDecided)]
     assert [one.devices for event in nominated for one in event.placements] == [("a", "b")]
@@ -243,41 +127,201 @@ def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> N
 def test_a_pod_is_evicted_whose_device_is_in_the_way() -> None:
     named = [{"name": one} for one in ("priority", "conformance", "predicates")]
     harness = begun(
-        node("n1", "a-b-c"),
+        slot_node("n1", "a-b-c"),
         policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
     )
-    harness.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    harness.show_all("Pod", slot_pod("left", 1), slot_pod("mid", 1), slot_pod("right", 1))
     harness.cycle()
-    harness.see(gone(pod("left", 1)), gone(pod("right", 1)))
-    harness.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("high", 2, priority=10))
+    harness.see(gone(slot_pod("left", 1)), gone(slot_pod("right", 1)))
+    harness.show_all(
+        "Pod", slot_pod("mid", 1, on="n1", phase="Running"), slot_pod("high", 2, priority=10)
+    )
     harness.cycle()
     events = [one for one in map(event_of, harness.records) if isinstance(one, EvictionDecided)]
     assert [one.pod for event in events for one in event.evictions] == ["default/mid"]
 
 
 def test_a_group_whose_requests_a_family_refuses_is_unschedulable_until_it_changes() -> None:
-    harness = begun(node("n1", "a-b-c-d"))
+    harness = begun(slot_node("n1", "a-b-c-d"))
     harness.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
-    harness.show_all("Pod", pod("p0", 2, group="g"), pod("p1", 1, group="g"), pod("q", 1))
+    harness.show_all(
+        "Pod", slot_pod("p0", 2, group="g"), slot_pod("p1", 1, group="g"), slot_pod("q", 1)
+    )
     harness.cycle()
     assert given(harness) == {"q": ("n1", "a")}
     refusal = harness.state.cluster.groups["default/g"].refusals["allocate"]
     text = "1 slots are no pairs, in a job of several pods"
     assert (refusal.code, refusal.message) == ("InvalidResourceRequest", text)
-    harness.show_all("Node", node("n1", "a-b-c-d"), node("n2", "x-y-z"))
-    harness.see(gone(pod("q", 1)))
+    harness.show_all("Node", slot_node("n1", "a-b-c-d"), slot_node("n2", "x-y-z"))
+    harness.see(gone(slot_pod("q", 1)))
     records = len(harness.records)
     harness.cycle()
     decided = [one for one in map(event_of, harness.records[records:]) if isinstance(one, Decision)]
     assert decided == []
-    harness.show_all("Pod", pod("p0", 2, group="g"), pod("p2", 2, group="g"))
+    harness.show_all("Pod", slot_pod("p0", 2, group="g"), slot_pod("p2", 2, group="g"))
     harness.cycle()
     assert given(harness) == {"p0": ("n2", "x", "y"), "p2": ("n1", "a", "b")}
 
 
+def test_a_terminating_pod_keeps_its_devices_until_it_is_gone() -> None:
+    harness = begun(slot_node("n1", "a-b"))
+    harness.show_all("Pod", slot_pod("p", 1))
+    harness.cycle()
+    leaving = slot_pod("p", 1, on="n1", phase="Running", deletionTimestamp="2026-01-01T00:00:00Z")
+    harness.show_all("Pod", leaving, slot_pod("q", 2))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a")}
+    [group] = [one for one in harness.state.cluster.groups.values() if one.nominations]
+    assert [one.devices for one in group.nominations.values()] == [("a", "b")]
+    harness.see(gone(leaving))
+    harness.cycle()
+    assert given(harness) == {"q": ("n1", "a", "b")}
+
+
+def test_a_nominated_pod_holds_its_devices() -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("p", 1))
+    harness.cycle()
+    leaving = slot_pod("p", 1, on="n1", phase="Running", deletionTimestamp="2026-01-01T00:00:00Z")
+    harness.show_all("Pod", leaving, slot_pod("q", 3))
+    harness.cycle()
+    harness.show_all("Pod", leaving, slot_pod("q", 3), slot_pod("small", 1))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a")}
+    harness.see(gone(leaving))
+    harness.cycle()
+    assert given(harness) == {"q": ("n1", "a", "b", "c")}
+
+
+@pytest.mark.parametrize("key", [DECIDED, REAL])
+def test_pods_of_other_schedulers_have_the_devices_that_their_annotations_name(key: str) -> None:
+    harness = EngineHarness()
+    foreign = slot_pod(
+        "f", 2, on="n1", phase="Running", scheduler="other", annotations={key: "b-c"}
+    )
+    harness.show_all("Pod", foreign)
+    harness.show_all("Node", slot_node("n1", "a-b-c-d"))
+    harness.show_the_rest()
+    harness.show_all("Pod", foreign, slot_pod("p", 1), slot_pod("q", 1))
+    harness.cycle()
+    assert given(harness) == {"f": ("n1", "b", "c"), "p": ("n1", "a"), "q": ("n1", "d")}
+    restored = snapshot.restore(snapshot.take(harness.state))
+    restored.validate()
+    assert restored.cluster.pods["uid-f"].are_devices_reported is (key == REAL)
+
+
+def test_nothing_is_given_on_a_node_while_it_is_unknown_which_devices_a_pod_has() -> None:
+    harness = begun(slot_node("n1", "a-b-c-d"))
+    foreign = slot_pod("f", 1, on="n1", phase="Running", scheduler="other")
+    harness.show_all("Pod", foreign, slot_pod("p", 1))
+    harness.cycle()
+    assert given(harness) == {"f": ("n1",)}
+    named = slot_pod("f", 1, on="n1", phase="Running", scheduler="other", annotations={REAL: "a"})
+    harness.show_all("Pod", named, slot_pod("p", 1))
+    harness.cycle()
+    assert given(harness) == {"f": ("n1", "a"), "p": ("n1", "b")}
+
+
+def test_devices_that_a_device_plugin_gave_instead_of_those_decided_are_a_correction() -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("p", 1))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a")}
+    real = slot_pod("p", 1, on="n1", phase="Running", annotations={DECIDED: "a", REAL: "c"})
+    harness.show_all("Pod", real, slot_pod("q", 2))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "c"), "q": ("n1", "a", "b")}
+    assert harness.state.cluster.config_errors.current == {}
+
+
+def test_a_correction_wakes_a_group_that_waits_for_neighbours() -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("left", 1), slot_pod("mid", 1))
+    harness.cycle()
+    harness.see(gone(slot_pod("left", 1)))
+    running = slot_pod("mid", 1, on="n1", phase="Running")
+    harness.show_all("Pod", running, slot_pod("pair", 2))
+    harness.cycle()
+    assert given(harness) == {"mid": ("n1", "b")}
+    harness.see(ObjectSeen(slot_pod("mid", 1, on="n1", phase="Running", annotations={REAL: "a"})))
+    harness.cycle()
+    assert given(harness) == {"mid": ("n1", "a"), "pair": ("n1", "b", "c")}
+
+
+def test_a_device_with_two_holders_is_taken_once_and_an_error_of_its_node() -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("p", 1), slot_pod("q", 1))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b")}
+    both = [
+        slot_pod("p", 1, on="n1", phase="Running"),
+        slot_pod("q", 1, on="n1", phase="Running", annotations={REAL: "a"}),
+    ]
+    harness.show_all("Pod", *both)
+    harness.cycle()
+    error = ("DeviceHeldTwice", "a is held by pods default/p, default/q")
+    assert harness.state.cluster.config_errors.current == {"Node//n1": (error,)}
+    harness.show_all("Node", slot_node("n1", "a-b-c-d"))
+    harness.show_all("Pod", *both, slot_pod("r", 2))
+    harness.cycle()
+    assert given(harness)["r"] == ("n1", "b", "c")
+    payload = snapshot.take(harness.state)
+    assert snapshot.take(snapshot.restore(payload)) == payload
+    said = [one for one in map(event_of, harness.records) if isinstance(one, ConfigInvalid)]
+    assert [(one.subject, one.code, one.message) for one in said] == [("Node//n1", *error)]
+    harness.see(gone(slot_pod("q", 1)))
+    assert harness.state.cluster.config_errors.current == {}
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("a-b", f"annotation {REAL} names 2 slots of 1"),
+        ("x", "its annotations name the device 'x', which its node does not have"),
+        (
+            "a" * 5000,
+            f"annotation {REAL} is longer than 4096 bytes, or has control characters",
+        ),
+    ],
+)
+def test_an_annotation_that_cannot_be_true_is_an_error_of_the_pod_and_the_decision_stands(
+    stated: str, message: str
+) -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("p", 1))
+    harness.cycle()
+    for phase in ("Pending", "Running"):
+        wrong = slot_pod("p", 1, on="n1", phase=phase, annotations={REAL: stated})
+        harness.show_all("Pod", wrong)
+        harness.cycle()
+    assert given(harness) == {"p": ("n1", "a")}
+    said = [one for one in map(event_of, harness.records) if isinstance(one, ConfigInvalid)]
+    assert [(one.subject, one.code) for one in said] == [
+        ("Pod/default/p", "InvalidDeviceAnnotation")
+    ]
+    assert said[0].message == message
+    harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running", annotations={REAL: "b"}))
+    assert given(harness) == {"p": ("n1", "b")}
+    assert harness.state.cluster.config_errors.current == {}
+
+
+def test_a_pod_that_was_bound_after_all_has_the_devices_of_that_decision() -> None:
+    harness = begun(slot_node("n1", "a-b"))
+    harness.show_all("Pod", slot_pod("p", 1))
+    harness.cycle()
+    [request] = bindings_and_evictions(harness.state)
+    assert isinstance(request, BindRequest)
+    refused = Answer(request, Rejected("Forbidden", "no role allows this"))
+    assert harness.engine.report([refused], harness.now_ns) is not None
+    assert given(harness) == {}
+    late = slot_pod("p", 1, on="n1", phase="Running", annotations=request.annotations)
+    harness.show_all("Pod", late)
+    assert given(harness) == {"p": ("n1", "a")}
+
+
 def test_devices_are_omitted_from_records_of_families_that_name_none() -> None:
-    harness = begun(node("n1", "a-b"))
-    harness.show_all("Pod", pod("without", 0))
+    harness = begun(slot_node("n1", "a-b"))
+    harness.show_all("Pod", slot_pod("without", 0))
     harness.cycle()
     [event] = [one for one in map(event_of, harness.records) if isinstance(one, GangBindDecided)]
     assert b"devices" not in msgspec.json.encode(event.placements)
