@@ -278,7 +278,7 @@ class Engine:
             views = self._views.rows(self.head.position, self._now_ns)
         else:
             cluster.clear_changed_rows()
-        self.decider.session.drop_stale()
+        self.decider.session.rankings.drop_stale()
         batch = Batch(
             before=self._before, records=self._records, objects=self._objects, views=views
         )

@@ -20,7 +20,7 @@ ACTIONS: Final = ("enqueue", "allocate", "backfill")
 
 
 class Resource(Struct, frozen=True):
-    """A resource or card of a queue. All but the last two are columns of the view `queue_quota`."""
+    """A resource or card of a queue. All but the last three are columns of the view `queue_quota`."""
 
     resource: str
     capability: int | None
@@ -33,6 +33,8 @@ class Resource(Struct, frozen=True):
     elastic: int
     waiting: int
     """The demand of waiting pods: `request` without `allocated`."""
+    nominated: int
+    """What is nominated for its waiting pods; it counts as used."""
     limit: int | None
     """What it may use now, by the quota plugin in force; None for no limit."""
 
@@ -140,6 +142,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
             request=request,
             elastic=_number(columns["elastic"]),
             waiting=request - allocated,
+            nominated=queue.nominated.get(name, 0),
             limit=quota_check.limit(cluster, queue, name) if is_one else None,
         )
 

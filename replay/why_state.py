@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import Struct
 
 from events.amount_text import amount_text, amounts_text
-from projections import quota_charging
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -21,12 +20,12 @@ from projections.pods import (
     Pod,
 )
 from projections.queues import Queue
+from projections.quota_charging import cards_of_charge
 from projections.state import State
-from projections.views.now import queue_rows
 from replay.log_time import withheld_text
+from replay.queue_answer import InLine, Resource, queue_answer
 from replay.why_text import shortfall_text
 from scheduling.explanation import ExcludedPods, Waiting
-from scheduling.quota import quota_check
 
 LISTED_MAX: Final = 20
 """The most lines of one list."""
@@ -152,48 +151,39 @@ def _excluded(excluded: Iterable[ExcludedPods]) -> list[str]:
 
 def queue_standing(state: State, queue: Queue) -> Standing:
     """A queue, with or without an object."""
-    cluster, found = state.cluster, queue.facts
+    found = queue_answer(state.cluster, queue)
     facts = {
-        "weight": str(found.weight) if found else "",
-        "priority": str(found.priority) if found else "",
-        "object": "Queue" if found else "none: it has no limits of its own",
+        "weight": str(found.weight) if found.has_object else "",
+        "priority": str(found.priority) if found.has_object else "",
+        "object": "Queue" if found.has_object else "none: it has no limits of its own",
         "pod groups": str(len(queue.groups)),
-        "faults": "; ".join(message for _, message in found.faults) if found else "",
+        "faults": "; ".join(found.faults),
     }
-    short = quota_check.why_queue_closed(cluster, queue)
-    lists = {"quota": _quota_lines(cluster, queue)}
-    for action in ("enqueue", "allocate", "backfill"):
-        line = cluster.scheduling_queue.in_order(queue.name, action)
-        if line:
-            lists[f"line for {action}"] = _capped(
-                [f"{place}. {_in_line(group, action)}" for place, group in enumerate(line, 1)]
-            )
-    return Standing("open" if short is None else short.message, _filled(facts), lists)
+    lists = {"quota": tuple(_quota_line(state.cluster, one) for one in found.resources)}
+    for action in dict.fromkeys(one.action for one in found.line):
+        line = [one for one in found.line if one.action == action]
+        lists[f"line for {action}"] = _capped([_in_line(one) for one in line])
+    return Standing(found.message or "open", _filled(facts), lists)
 
 
-def _in_line(group: PodGroup, action: str) -> str:
-    refusal = group.refusals.get(action)
-    told = f"{refusal.code} since {refusal.position}" if refusal else "not answered yet"
-    return f"{group.key}, priority {group.priority}: {told}"
+def _in_line(one: InLine) -> str:
+    since = f"{one.code} since {one.position}" if one.code else "not answered yet"
+    return f"{one.place}. {one.pod_group}, priority {one.priority}: {since}"
 
 
-def _quota_lines(cluster: Cluster, queue: Queue) -> tuple[str, ...]:
-    lines: list[str] = []
-    for row in queue_rows(cluster, queue.name):
-        name = str(row[1])
-        others = {
-            "reserved": queue.inqueue.get(name, 0),
-            "beyond minimums": queue.elastic.get(name, 0),
-            "asked for by waiting pods": queue.pending.get(name, 0),
-        }
-        parts = [f"{amount_text(name, one)} {what}" for what, one in others.items() if one]
-        if quota_charging.cards_of_charge(cluster, name) == (name,):
-            most = quota_check.limit(cluster, queue, name)
-            known = "no limit" if most is None else f"limit {amount_text(name, most)}"
-            used = quota_check.used(queue, name, {})
-            parts = [f"{amount_text(name, used)} used", known, *parts]
-        lines.append(f"{name}: {', '.join(parts)}")
-    return tuple(lines)
+def _quota_line(cluster: Cluster, one: Resource) -> str:
+    amounts = {
+        "used": one.allocated,
+        "nominated": one.nominated,
+        "reserved": one.inqueue,
+        "beyond minimums": one.elastic,
+        "requested by waiting pods": one.waiting,
+    }
+    parts = [f"{amount_text(one.resource, n)} {what}" for what, n in amounts.items() if n]
+    if cards_of_charge(cluster, one.resource) == (one.resource,):
+        most = one.limit
+        parts.append("no limit" if most is None else f"limit {amount_text(one.resource, most)}")
+    return f"{one.resource}: {', '.join(parts)}"
 
 
 def _filled(facts: Mapping[str, str]) -> dict[str, str]:

@@ -183,7 +183,7 @@ class Session:
         """Begin a cycle."""
         self.work.open_cycle()
         self._cut = []
-        self.drop_stale()
+        self.rankings.drop_stale()
 
     def record_cut_short(
         self,
@@ -228,10 +228,6 @@ class Session:
     def mark_changed(self, equivalence_group: EquivalenceGroup) -> None:
         """Record that a group in the class has just changed."""
         self._changed[id(equivalence_group)] = equivalence_group
-
-    def drop_stale(self) -> None:
-        """Drop what is cached for pods that are gone."""
-        self.rankings.drop_stale()
 
     # Internal errors
 

@@ -22,7 +22,8 @@ from daemon.cli.output import (
     verdict,
 )
 from daemon.cli.simulate import Run, cards_per_model, run_scenario
-from daemon.log.opening import open_log
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import ask_log, open_log
 from daemon.log.store import Asked, SqlLog
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
@@ -146,7 +147,7 @@ def _say_nothing(text: str) -> None:
 
 def _remove(path: Path, *, force: bool) -> None:
     """Remove the log of an earlier demo; any other file stays."""
-    if not asyncio.run(_is_of_a_demo(str(path))):
+    if not ask_log(str(path), _is_of_a_demo):
         raise UsageError(f"{path} is a log that no demo wrote: name another with --log")
     if not force:
         raise UsageError(
@@ -157,20 +158,16 @@ def _remove(path: Path, *, force: bool) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-async def _is_of_a_demo(url: str) -> bool:
+async def _is_of_a_demo(log: ReadableLog) -> bool:
     """Return True if a log is that of a simulation whose first node is the demo's, or is empty."""
-    log = await open_log(url)
-    try:
-        async for entries in log.read():
-            for entry in entries:
-                event = event_of(entry.record)
-                if isinstance(event, DaemonStarted) and event.holder != HOLDER:
-                    return False
-                if isinstance(event, ObjectObserved) and entry.record.subject.startswith("Node/"):
-                    return entry.record.subject.startswith(f"Node//{NODE_PREFIX}")
-        return log.head.position == 0
-    finally:
-        await log.close()
+    async for entries in log.read():
+        for entry in entries:
+            event = event_of(entry.record)
+            if isinstance(event, DaemonStarted) and event.holder != HOLDER:
+                return False
+            if isinstance(event, ObjectObserved) and entry.record.subject.startswith("Node/"):
+                return entry.record.subject.startswith(f"Node//{NODE_PREFIX}")
+    return log.head.position == 0
 
 
 def _one_that_waits(run: Run) -> str:

@@ -1,6 +1,5 @@
 """`muster fit`: would manifests be placed now, and if not, what is missing."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -17,14 +16,14 @@ from daemon.cli.output import (
     verdict,
 )
 from daemon.limits import limits_of
-from daemon.log.opening import open_log
+from daemon.log.opening import ask_log
 from daemon.queries import fit as fit_query
 from daemon.text_file import read_text
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
-from simulator.manifest import LocatedManifest, read_manifests
+from simulator.manifest import read_manifests
 from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
@@ -65,22 +64,12 @@ def fit(
     changed = None
     if policy is not None:
         changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
-    answer = asyncio.run(_fit(log, at, objects, changed))
+    answer = ask_log(log, lambda found: fit_query.fit(found, objects, policy=changed, at=at))
     if as_json:
         print_json(answer)
     else:
         print_lines(_lines(answer))
     return 0 if answer.fits else DOES_NOT_FIT
-
-
-async def _fit(
-    url: str, at: int | None, objects: list[LocatedManifest], policy: PolicyChanged | None
-) -> Fit:
-    log = await open_log(url)
-    try:
-        return await fit_query.fit(log, objects, policy=policy, at=at)
-    finally:
-        await log.close()
 
 
 def _lines(answer: Fit) -> list[Line]:

@@ -1,6 +1,5 @@
 """`muster log`: verify, export, import and tail."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -17,10 +16,11 @@ from daemon.cli.output import (
     progress,
     verdict,
 )
-from daemon.log.copying import Exported, copy_whole
+from daemon.log.contract import ReadableLog
+from daemon.log.copying import copy_whole
 from daemon.log.copying import export as export_bundle
 from daemon.log.entry import Entry
-from daemon.log.opening import open_log
+from daemon.log.opening import ask_log, open_log
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 
@@ -44,21 +44,17 @@ def verify(log: str, as_json: bool) -> None:
     \b
         muster log verify demo.db
     """
-    place, verified = asyncio.run(_verify(log))
+
+    async def ask(source: ReadableLog) -> tuple[str, Verified]:
+        with progress("verify", total=source.head.position) as shown:
+            return source.place, await verify_log(source, shown)
+
+    place, verified = ask_log(log, ask)
     if as_json:
         print_json({"log": place, **_as_json(verified)})
     else:
         sound = verdict(True, "sound", "")
         print_lines([(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)])
-
-
-async def _verify(url: str) -> tuple[str, Verified]:
-    source = await open_log(url)
-    try:
-        with progress("verify", total=source.head.position) as shown:
-            return source.place, await verify_log(source, shown)
-    finally:
-        await source.close()
 
 
 @log.command()
@@ -107,7 +103,12 @@ def export(
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
     kinds = frozenset(kind for name in redact for kind in kinds_named(name))
-    exported = asyncio.run(_export(log, path, (first, last), kinds, replaces=force))
+    exported = ask_log(
+        log,
+        lambda source: export_bundle(
+            source, path, first=first, last=last, redact=kinds, replaces=force
+        ),
+    )
     header, left_out = exported.header, exported.left_out
     if as_json:
         print_json(
@@ -126,24 +127,6 @@ def export(
     print_lines(lines)
 
 
-async def _export(
-    url: str,
-    path: Path,
-    stretch: tuple[int | None, int | None],
-    redact: frozenset[str],
-    *,
-    replaces: bool,
-) -> Exported:
-    source = await open_log(url)
-    try:
-        first, last = stretch
-        return await export_bundle(
-            source, path, first=first, last=last, redact=redact, replaces=replaces
-        )
-    finally:
-        await source.close()
-
-
 @log.command(name="import")
 @click.argument("bundle", metavar="BUNDLE")
 @log_option
@@ -158,24 +141,20 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     \b
         muster log import incident.muster --log incident.db && muster rebuild --log incident.db
     """
-    place, verified = asyncio.run(_import(bundle, log))
-    if as_json:
-        print_json({"log": place, **_as_json(verified)})
-    else:
-        print_lines([f"{place}: {_counts(verified)}", _head(verified)])
 
-
-async def _import(bundle: str, url: str) -> tuple[str, Verified]:
-    source = await open_log(bundle)
-    try:
-        target = await open_log(url, "write")
+    async def copy(source: ReadableLog) -> tuple[str, Verified]:
+        target = await open_log(log, "write")
         try:
             with progress("import", total=source.head.position) as shown:
                 return target.place, await copy_whole(source, target, shown)
         finally:
             await target.close()
-    finally:
-        await source.close()
+
+    place, verified = ask_log(bundle, copy)
+    if as_json:
+        print_json({"log": place, **_as_json(verified)})
+    else:
+        print_lines([f"{place}: {_counts(verified)}", _head(verified)])
 
 
 @log.command()
@@ -191,19 +170,14 @@ def tail(log: str, follow: bool, lines: int, as_json: bool) -> None:
     \b
         muster log tail -f postgresql://localhost/muster
     """
-    asyncio.run(_tail(log, lines, follow=follow, as_json=as_json))
 
-
-async def _tail(url: str, lines: int, *, follow: bool, as_json: bool) -> None:
-    source = await open_log(url)
-    try:
+    async def show(source: ReadableLog) -> None:
         after = max(source.head.position - lines, source.base.position)
-        reading = source.tail(after) if follow else source.read(after)
-        async for entries in reading:
+        async for entries in source.tail(after) if follow else source.read(after):
             for entry in entries:
                 print_json(_record(entry)) if as_json else print_lines([_line(entry)])
-    finally:
-        await source.close()
+
+    ask_log(log, show)
 
 
 def _record(entry: Entry) -> dict[str, object]:

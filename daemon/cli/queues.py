@@ -1,7 +1,5 @@
 """`muster queue`: quota, use and waiting pod groups of queues."""
 
-import asyncio
-
 import click
 
 from daemon.cli.output import (
@@ -14,7 +12,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
-from daemon.log.opening import open_log
+from daemon.log.opening import ask_log
 from daemon.queries.queues import all_queues, one_queue
 from events.amount_text import amount_text, amounts_text
 from replay.log_time import format_time
@@ -48,7 +46,7 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
         muster queue list --log demo.db
         muster queue list --log demo.db --at 500 --output json
     """
-    answers = asyncio.run(_all(log, at))
+    answers = ask_log(log, lambda found: all_queues(found, at))
     if as_json:
         for one in answers:
             print_json(one)
@@ -78,27 +76,11 @@ def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
     \b
         muster queue show q1 --log demo.db
     """
-    answer, position = asyncio.run(_one(log, name, at))
+    answer, position = ask_log(log, lambda found: one_queue(found, name, at))
     if as_json:
         print_json(answer)
     else:
         print_lines(_lines(answer, position))
-
-
-async def _all(url: str, at: int | None) -> list[QueueAnswer]:
-    log = await open_log(url)
-    try:
-        return await all_queues(log, at)
-    finally:
-        await log.close()
-
-
-async def _one(url: str, name: str, at: int | None) -> tuple[QueueAnswer, int]:
-    log = await open_log(url)
-    try:
-        return await one_queue(log, name, at)
-    finally:
-        await log.close()
 
 
 _COLUMNS = ("resource", "quota", "guarantee", "deserved", "used", "reserved", "waiting", "limit")

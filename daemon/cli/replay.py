@@ -1,6 +1,5 @@
 """`muster replay`: decide a recorded log again, and compare."""
 
-import asyncio
 from itertools import zip_longest
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.log.opening import open_log
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import ask_log
 from daemon.queries.replay import Replayed, replay_document, replay_log
 from replay.log_replay import Side
 from replay.printable import printable
@@ -59,21 +59,17 @@ def replay(
         muster replay incident.muster --from 5000 --to 6000 --output json
     """
     content = read_policy(policy) if policy is not None else None
-    replayed = asyncio.run(_replay(log, first, last, content))
+
+    async def ask(found: ReadableLog) -> Replayed:
+        with progress("replay", total=last or found.head.position) as shown:
+            return await replay_log(found, first, last, policy=content, progress=shown)
+
+    replayed = ask_log(log, ask)
     if as_json:
         print_json(replay_document(replayed))
     else:
         print_lines(_told(replayed))
     return 0 if replayed.divergence is None else 1
-
-
-async def _replay(url: str, first: int | None, last: int | None, policy: bytes | None) -> Replayed:
-    log = await open_log(url)
-    try:
-        with progress("replay", total=last or log.head.position) as shown:
-            return await replay_log(log, first, last, policy=policy, progress=shown)
-    finally:
-        await log.close()
 
 
 def _told(replayed: Replayed) -> list[Line]:

@@ -1,7 +1,5 @@
 """`muster state`: what was true at a position of a log."""
 
-import asyncio
-
 import click
 
 from daemon.cli.output import (
@@ -14,7 +12,8 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
-from daemon.log.opening import open_log
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
 from daemon.queries.state import state_document
 from projections.state import State
@@ -40,7 +39,11 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
         muster state demo.db
         muster state demo.db --at 500 --output json
     """
-    place, found = asyncio.run(_state_at(log, at))
+
+    async def ask(opened: ReadableLog) -> tuple[str, State]:
+        return opened.place, await state_at(opened, at)
+
+    place, found = ask_log(log, ask)
     document = state_document(found)
     if as_json:
         print_json({"log": place, **document})
@@ -57,14 +60,6 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
             if len(shown) < len(rows):
                 lines.append(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
     print_lines(lines)
-
-
-async def _state_at(url: str, at: int | None) -> tuple[str, State]:
-    log = await open_log(url)
-    try:
-        return log.place, await state_at(log, at)
-    finally:
-        await log.close()
 
 
 def _count(name: str, rows: int, state: State) -> str:

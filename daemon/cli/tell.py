@@ -1,6 +1,5 @@
 """`muster tell`: a log as text for people."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import click
@@ -9,7 +8,7 @@ import msgspec
 from daemon.cli.output import log_argument, output_option, print_json, print_lines
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
-from daemon.log.opening import open_log
+from daemon.log.opening import ask_log
 from events.codec import event_of
 from events.errors import UsageError
 from replay.narrate import narrate, sentences
@@ -28,24 +27,19 @@ def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
     \b
         muster tell demo.db --from 2700 --to 2800
     """
-    asyncio.run(_tell(log, first, last, as_json=as_json))
+    ask_log(log, lambda found: _tell(found, first, last, as_json=as_json))
 
 
-async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool) -> None:
-    log = await open_log(url)
-    try:
-        _check(log, first, last)
-        start_ns = await _start_ns(log)
-        after = max((first or 1) - 1, log.base.position)
-        async for entry in _entries(log, after, last):
-            event = event_of(entry.record)
-            if as_json:
-                print_json(_document(entry, sentences(entry.record, event, entry.content)))
-            else:
-                lines = narrate(entry.record, event, entry.content, start_ns=start_ns)
-                print_lines(lines)
-    finally:
-        await log.close()
+async def _tell(log: ReadableLog, first: int | None, last: int | None, *, as_json: bool) -> None:
+    _check(log, first, last)
+    start_ns = await _start_ns(log)
+    after = max((first or 1) - 1, log.base.position)
+    async for entry in _entries(log, after, last):
+        event = event_of(entry.record)
+        if as_json:
+            print_json(_document(entry, sentences(entry.record, event, entry.content)))
+        else:
+            print_lines(narrate(entry.record, event, entry.content, start_ns=start_ns))
 
 
 def _check(log: ReadableLog, first: int | None, last: int | None) -> None:

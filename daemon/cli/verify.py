@@ -11,8 +11,8 @@ from daemon.cli.failure import BUG, reason_of
 from daemon.cli.inputs import complete, is_scenario, read_scenario
 from daemon.cli.output import counted, output_option, print_json, print_lines, verdict
 from daemon.cli.simulate import SHOWN_MAX, run_scenario
-from daemon.log.opening import open_log
-from daemon.queries.replay import Replayed, replay_log
+from daemon.log.opening import ask_log
+from daemon.queries.replay import replay_log
 from events.errors import UsageError
 
 LOG_SUFFIXES = (".db", ".muster")
@@ -110,16 +110,8 @@ def _check_scenario(path: Path) -> Checked | None:
 
 
 def _check_log(path: Path) -> Checked:
-    found = asyncio.run(_replay(path)).divergence
+    found = ask_log(str(path), replay_log).divergence
     if found is None:
         return Checked(path, "log")
     other = ", decided by another version then" if found.is_of_another_version else ""
     return Checked(path, "log", (f"divergence at position {found.position}: {found.what}{other}",))
-
-
-async def _replay(path: Path) -> Replayed:
-    log = await open_log(str(path))
-    try:
-        return await replay_log(log)
-    finally:
-        await log.close()

@@ -1,13 +1,12 @@
 """`muster why`: the chain of causes, now or then."""
 
-import asyncio
-
 import click
 
 from daemon.cli.output import log_option, output_option, print_json, print_lines, progress
-from daemon.log.opening import open_log
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import ask_log
 from daemon.queries import why as why_query
-from replay.log_time import HEAD, LogTime, parse_log_time
+from replay.log_time import HEAD, parse_log_time
 from replay.why_answer import Answer
 from replay.why_text import lines_of
 
@@ -34,17 +33,13 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
         muster why Node/openb-node-0001 --log demo.db --at 20000
     """
     moment = HEAD if at is None else parse_log_time(at)
-    answer = asyncio.run(_why(log, subject, moment))
+
+    async def ask(found: ReadableLog) -> Answer:
+        with progress("why", total=moment.position or found.head.position) as shown:
+            return await why_query.why(found, subject, moment, progress=shown)
+
+    answer = ask_log(log, ask)
     if as_json:
         print_json(answer)
     else:
         print_lines(lines_of(answer))
-
-
-async def _why(url: str, subject: str, moment: LogTime) -> Answer:
-    log = await open_log(url)
-    try:
-        with progress("why", total=moment.position or log.head.position) as shown:
-            return await why_query.why(log, subject, moment, progress=shown)
-    finally:
-        await log.close()

@@ -1,7 +1,9 @@
 """From what a user calls a log to an open log."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import Log, ReadableLog
@@ -13,6 +15,7 @@ from daemon.log.store import no_faults, open_for_reading, open_for_writing
 from events.errors import UsageError
 
 Mode: TypeAlias = Literal["read", "write"]
+AnswerT = TypeVar("AnswerT")
 
 _POSTGRESQL = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _SQLITE = ("sqlite:///", "sqlite+aiosqlite:///")
@@ -42,6 +45,19 @@ async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults)
     if mode == "write":
         return await open_for_writing(database, faults)
     return await open_for_reading(database)
+
+
+def ask_log(url: str, question: Callable[[ReadableLog], Awaitable[AnswerT]]) -> AnswerT:
+    """Open a log for reading, return the answer to a question, and close it."""
+
+    async def ask() -> AnswerT:
+        log = await open_log(url)
+        try:
+            return await question(log)
+        finally:
+            await log.close()
+
+    return asyncio.run(ask())
 
 
 def is_postgresql(url: str) -> bool:

@@ -247,7 +247,7 @@ async def test_why_of_a_node_reports_its_pods_free_resources_and_history() -> No
 
 async def test_why_of_a_queue_reports_its_quota_and_pending_pod_groups() -> None:
     answer = ask(await recorded(QUOTA), "Queue/q1", parse_log_time("4s"))
-    assert answer.lists["quota"][0] == "H200: 3 used, limit 3, 1 asked for by waiting pods"
+    assert answer.lists["quota"][0] == "H200: 3 used, 1 requested by waiting pods, limit 3"
     [first] = answer.lists["line for enqueue"]
     assert "InsufficientScalarQuota" in first
 

@@ -52,13 +52,6 @@ class Actor:
         except ClusterError as error:
             return OutcomeUnknown(message=str(error)), budget.attempts
 
-    async def preview(self, request: EvictRequest) -> Reply:
-        """Ask whether a pod could be evicted now, without any effect (K9.4)."""
-        try:
-            return await evict(self._request_budget(request), request, is_preview=True)
-        except ClusterError as error:
-            return OutcomeUnknown(message=str(error))
-
     async def _carry_out(self, budget: RequestBudget, request: Request) -> Reply:
         match request:
             case AnnotateRequest():

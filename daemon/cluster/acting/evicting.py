@@ -12,7 +12,7 @@ import msgspec
 
 from daemon.cluster.acting.binding import POD
 from daemon.cluster.acting.error_classification import is_gone, is_overload, may_be_done, refusal_of
-from daemon.cluster.acting.request_budget import NO_QUERY, RequestBudget
+from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
@@ -25,14 +25,13 @@ TOO_MANY: Final = "more than one PodDisruptionBudget"
 """In the message of a 500. The server gives it neither a reason nor a cause, so the text must do."""
 
 
-async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: bool = False) -> Reply:
-    """Evict a pod, or with `is_preview` only ask whether it could be evicted (K9.4)."""
-    body = eviction_of(request, is_preview=is_preview)
-    query = {"dryRun": "All"} if is_preview else NO_QUERY
+async def evict(budget: RequestBudget, request: EvictRequest) -> Reply:
+    """Evict a pod."""
+    body = eviction_of(request)
     in_doubt = request.is_in_doubt
     while True:
         try:
-            await budget.request(EVICT_POD, body=body, query=query)
+            await budget.request(EVICT_POD, body=body)
         except ClusterError as error:
             failure = error
         else:
@@ -55,13 +54,11 @@ async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: boo
             return refused or OutcomeUnknown(message=str(failure))
 
 
-def eviction_of(request: EvictRequest, *, is_preview: bool = False) -> bytes:
+def eviction_of(request: EvictRequest) -> bytes:
     """The Eviction object of a request."""
     options: dict[str, object] = {"preconditions": {"uid": request.uid}}
     if request.grace_seconds is not None:
         options["gracePeriodSeconds"] = request.grace_seconds
-    if is_preview:
-        options["dryRun"] = ["All"]
     document = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -62,8 +62,6 @@ class Recorder:
         self._is_failing = False
         self.written = 0
         """Requests that made an Event or lengthened a series."""
-        self.suppressed = 0
-        """Notices beyond the budget of their object."""
         self.dropped = 0
         """Notices dropped because the queue was full or the server refused them."""
 
@@ -94,7 +92,6 @@ class Recorder:
             at_ns, notice = self._queue.popleft()
             write = self._correlator.write(notice, at_ns)
             if write is None:
-                self.suppressed += 1
                 continue
             await self._wait_for_turn()
             if await self._written(write):

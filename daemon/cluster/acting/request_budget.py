@@ -89,7 +89,6 @@ class RequestBudget:
         call: Call,
         *,
         body: bytes | None = None,
-        query: Mapping[str, str] = NO_QUERY,
         content_type: str = JSON,
     ) -> bytes:
         """Make one request about the object. Errors of the server are raised."""
@@ -99,7 +98,6 @@ class RequestBudget:
             call,
             name=self._name,
             namespace=self._namespace,
-            query=query,
             body=body,
             content_type=content_type,
             deadline_seconds=max(SHORTEST_REQUEST_SECONDS, min(REQUEST_SECONDS, left)),

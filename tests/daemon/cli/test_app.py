@@ -121,7 +121,7 @@ def test_a_bug_shows_its_traceback_only_where_asked(monkeypatch: pytest.MonkeyPa
     def break_down(url: str) -> None:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr("daemon.cli.state.open_log", break_down)
+    monkeypatch.setattr("daemon.log.opening.open_log", break_down)
     assert "a bug in muster: ZeroDivisionError: odd" in error_of(muster("state", "x.db"))
     result = muster("--debug", "state", "x.db")
     assert result.exit_code == 70

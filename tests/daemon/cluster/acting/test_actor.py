@@ -19,7 +19,7 @@ from events.messages import (
     Rejected,
     Request,
 )
-from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, pacing, pod, said
+from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, pacing, pod, said
 
 BIND = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
 EVICT = EvictRequest(
@@ -102,11 +102,3 @@ async def test_evictions_of_one_owners_pods_are_counted_together_k9_8() -> None:
     assert isinstance(sibling, Rejected)
     assert "1 evictions a minute of owner" in sibling.message
     assert await acting.perform(replace(EVICT, uid="u8", workload="another")) == Accepted()
-
-
-@pytest.mark.parametrize(("answer", "reply"), [(STATUS, Accepted()), (LOST, None)])
-async def test_a_preview_uses_up_no_budget_k9_4(answer: Answer, reply: Accepted | None) -> None:
-    client = Scripted(answer, pod(), STATUS)
-    acting = actor(client, EvictionBudget(cluster_per_minute=0, workload_per_minute=0))
-    assert await acting.preview(EVICT) == (reply or Accepted())
-    assert client.asked[0].query == {"dryRun": "All"}

@@ -71,14 +71,6 @@ async def test_a_grace_period_is_passed_on_also_one_of_nothing_k9_1() -> None:
     }
 
 
-async def test_a_preview_has_no_effect_k9_4() -> None:
-    client = Scripted(STATUS)
-    assert await evict(request_budget(client), REQUEST, is_preview=True) == Accepted()
-    assert client.asked[0].query == {"dryRun": "All"}
-    options = client.asked[0].document["deleteOptions"]
-    assert options == {"preconditions": {"uid": "u1"}, "dryRun": ["All"]}
-
-
 @pytest.mark.parametrize(
     ("seconds", "told"), [(0.0, " after 0 s"), (10.0, " after 10 s"), (None, "")]
 )
