@@ -77,4 +77,4 @@ def withheld_text(until_ns: Mapping[str, int]) -> str:
     if not until_ns:
         return ""
     told = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
-    return f"its kubelet turned pods away, so nothing is given away there of {told}"
+    return f"its kubelet rejected pods, so no pod is placed there that requests {told}"

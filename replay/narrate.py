@@ -88,11 +88,11 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
     match event:
         case DaemonStarted():
             return (
-                f"daemon {event.holder} {event.version} takes the log over, epoch {record.epoch}:"
-                f" a cycle each {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
+                f"daemon {event.holder} {event.version} takes over the log, epoch {record.epoch}:"
+                f" one cycle every {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
             )
         case PolicyChanged():
-            return f"policy {event.source} comes into force: {_policy(event)}"
+            return f"policy {event.source} in force: {_policy(event)}"
         case ObjectObserved():
             kind = record.subject.partition("/")[0]
             observed = KINDS.get(kind)

@@ -143,7 +143,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
             elastic=_number(columns["elastic"]),
             waiting=request - allocated,
             nominated=queue.nominated.get(name, 0),
-            limit=quota_check.limit(cluster, queue, name) if is_one else None,
+            limit=cluster.plugins.quota.limit(cluster, queue, name) if is_one else None,
         )
 
 

@@ -47,10 +47,10 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
         "node": pod.node,
         "pod group": pod.group_key,
         "queue": cluster.groups[pod.group_key].queue if pod.group_key in cluster.groups else "",
-        "asks for": amounts_text(pod.pod_class.request),
-        "of cards": "|".join(pod.pod_class.cards),
-        "is charged": amounts_text(pod.charge or ()),
-        "since": str(pod.bound_at) if pod.bound_at else "",
+        "requests": amounts_text(pod.pod_class.request),
+        "accepts cards": "|".join(pod.pod_class.cards),
+        "charged": amounts_text(pod.charge or ()),
+        "bound at position": str(pod.bound_at) if pod.bound_at else "",
         "uid": pod.facts.uid,
     }
     return Standing(_pod_sentence(state, pod, waiting), _filled(facts))
@@ -59,24 +59,26 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
 def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:
     where = f" on {pod.node}" if pod.node else ""
     if pod.facts.scheduler not in state.cluster.scheduler_names:
-        return (
-            f"{pod.facts.phase}{where}; scheduler {pod.facts.scheduler or 'default'} decides on it"
-        )
+        return f"{pod.facts.phase}{where}; it belongs to scheduler {pod.facts.scheduler or 'default-scheduler'}"
     commitment = state.commitments.get(pod.facts.uid)
-    missed = ", and no answer came: it is read back" if commitment and commitment.is_unknown else ""
+    missed = (
+        "; the request had no answer, so the pod is read again"
+        if commitment and commitment.is_unknown
+        else ""
+    )
     match pod.status:
         case status if status == PENDING:
             return _waits(waiting)
         case status if status == GATED:
-            return "held back by its scheduling gates"
+            return "waits for its scheduling gates to be removed"
         case status if status == BINDING:
-            return f"given node {pod.node} by decision {pod.decision}, not seen there yet{missed}"
+            return f"bound to {pod.node} by decision {pod.decision}, not confirmed by the API server yet{missed}"
         case status if status == RELEASING:
             return f"being deleted{where}"
         case status if status in (SUCCEEDED, FAILED, UNKNOWN):
             return f"{status}{where}" + (f": {pod.facts.reason}" if pod.facts.reason else "")
         case status:
-            by = f", by decision {pod.decision}" if pod.decision else ", bound by someone else"
+            by = f", by decision {pod.decision}" if pod.decision else ", bound by another scheduler"
             return f"{status}{where}{by}"
 
 
@@ -96,17 +98,17 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "phase": group.phase,
         "queue": group.queue,
         "priority": str(group.priority),
-        "least pods": str(group.min_available),
+        "min available": str(group.min_available),
         "pods": ", ".join(counts),
-        "is charged": amounts_text(group.allocated),
-        "reserves": amounts_text(group.inqueue),
+        "charged": amounts_text(group.allocated),
+        "reserved": amounts_text(group.inqueue),
         "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
     }
     pods = sorted(group.pods.values(), key=lambda pod: pod.sort_key)
     listed = [f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}" for pod in pods]
     sentence = group.phase if waiting is None else _waits(waiting)
     if group.is_foreign:
-        sentence += "; it belongs to another scheduler: nothing is decided or told here"
+        sentence += "; it belongs to another scheduler: muster neither schedules nor updates it"
     return Standing(sentence, _filled(facts), {"pods": _capped(listed)})
 
 
@@ -125,8 +127,8 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
     facts = {
         "cards": ", ".join(f"{node.allocatable(one)} {card}" for one, card in found.cards.items()),
         "allocatable": amounts_text(found.allocatable),
-        "taken": amounts_text(taken),
-        "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
+        "used": amounts_text(taken),
+        "terminating": amounts_text({name: one for name, one in node.releasing.items() if one}),
         "nominated": amounts_text({name: one for name, one in node.nominated.items() if one}),
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
@@ -139,14 +141,12 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
     return Standing(
         sentence,
         _filled(facts),
-        {"pods": _capped(listed), "kept out": _capped(_excluded(excluded))},
+        {"pods": _capped(listed), "excluded pods": _capped(_excluded(excluded))},
     )
 
 
 def _excluded(excluded: Iterable[ExcludedPods]) -> list[str]:
-    return [
-        f"{one.pods} waiting like {one.pod}: {shortfall_text(one.shortfall)}" for one in excluded
-    ]
+    return [f"{one.pods} like {one.pod}: {shortfall_text(one.shortfall)}" for one in excluded]
 
 
 def queue_standing(state: State, queue: Queue) -> Standing:
@@ -167,7 +167,7 @@ def queue_standing(state: State, queue: Queue) -> Standing:
 
 
 def _in_line(one: InLine) -> str:
-    since = f"{one.code} since {one.position}" if one.code else "not answered yet"
+    since = f"{one.code} since {one.position}" if one.code else "not decided yet"
     return f"{one.place}. {one.pod_group}, priority {one.priority}: {since}"
 
 

@@ -14,7 +14,7 @@ _POINT: Final = 1000
 
 
 def lines_of(answer: Answer) -> list[str]:
-    """Return all lines of an answer: what it is, what it waits for, why it got its nodes, what led to it."""
+    """Return all lines of an answer: what it is, what it waits for, why it got its nodes, its history."""
     subject = answer.subject.replace("//", "/")  # Nodes and queues have no namespace.
     lines = [f"{subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
@@ -25,8 +25,7 @@ def lines_of(answer: Answer) -> list[str]:
     for heading, entries in answer.lists.items():
         if entries:
             lines += ["", f"{heading}:", *(f"  {entry}" for entry in entries)]
-    is_waiter = answer.subject.startswith("Pod")
-    lines += ["", "what led to it:" if is_waiter else "what happened:", *_steps(answer.steps)]
+    lines += ["", "history:", *_steps(answer.steps)]
     if answer.steps_left_out:
         lines.append(f"  ({answer.steps_left_out} steps in between are left out)")
     return lines
@@ -51,20 +50,20 @@ def _steps(steps: Iterable[Step]) -> list[str]:
 
 def waiting_lines(waiting: Waiting) -> list[str]:
     """Return what a pod group waits for, level by level."""
-    lines = [f"what pod group {waiting.pod_group} has to pass:"]
+    lines = [f"checks of pod group {waiting.pod_group}:"]
     lines += [
         f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text}" for one in waiting.hurdles
     ]
     if waiting.since:
-        lines.append(f"  the refusal that stands is record {waiting.since}")
+        lines.append(f"  refused at position {waiting.since}")
     if waiting.line is not None:
         line = waiting.line
         ahead = f", behind {', '.join(line.ahead)}" if line.ahead else ""
         lines.append(f"  place {line.place} of {line.of} in line for {line.action}{ahead}")
     if waiting.admission:
-        lines += _limits("to be admitted, of its queue:", waiting.admission)
+        lines += _limits("quota of its queue for admission:", waiting.admission)
     else:
-        lines += _limits("to be placed, of its queue:", waiting.quota)
+        lines += _limits("quota of its queue for placement:", waiting.quota)
     if waiting.nodes is not None:
         lines += _judged(waiting.nodes)
     for held in waiting.held:
@@ -82,16 +81,14 @@ def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
 
 
 def _judged(nodes: Judged) -> list[str]:
-    lines = [
-        f"nodes for {nodes.pod} on its own: {nodes.fitting} of {nodes.total} could take it now"
-    ]
+    lines = [f"nodes for pod {nodes.pod} alone: it fits {nodes.fitting} of {nodes.total} now"]
     if not nodes.large_enough:
-        lines.append("  none of them could even if it were empty")
+        lines.append("  it would fit none of them even if they were empty")
     elif not nodes.fitting:
-        lines.append(f"  {nodes.large_enough} of them could if they were empty")
+        lines.append(f"  it would fit {nodes.large_enough} of them if they were empty")
     lines += _reasons(nodes.reasons)
     if nodes.nearest:
-        lines.append("nearest:")
+        lines.append("nearest nodes:")
     return [*lines, *(f"  {one.node}: {shortfall_text(one)}" for one in nodes.nearest)]
 
 
@@ -123,17 +120,19 @@ def _choice(choice: Choice, answer: Answer) -> list[str]:
     of = f" of {choice.domain}" if choice.domain else ""
     lines = [
         f"why {choice.node} for {choice.pod}{charged}: decision {answer.decision} of cycle"
-        f" {answer.cycle}, {choice.candidates} of {choice.nodes} nodes{of} could take it"
+        f" {answer.cycle}, it fitted {choice.candidates} of {choice.nodes} nodes{of}"
     ]
     if not choice.agrees:
-        lines.append("  (another node comes out best today: other code decided this)")
+        lines.append(
+            "  (recomputed now, another node ranks first: another version of the code decided this)"
+        )
     names = list(dict.fromkeys(name for one in choice.ranked for name in one.parts))
     free = list(dict.fromkeys(name for one in choice.ranked for name in one.free))
     rows = [("", "score", *names, *(f"free {name}" for name in free))]
     rows += [_scored(one, choice, names, free) for one in choice.ranked]
     lines += _table(rows)
     lines += _reasons(choice.reasons)
-    lines += _limits("its queue just before:", choice.limits)
+    lines += _limits("quota of its queue just before:", choice.limits)
     return lines
 
 

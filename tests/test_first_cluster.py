@@ -78,8 +78,8 @@ def test_what_the_page_asks_of_the_log_is_answered(
 def test_why_of_the_second_gang_prints_what_the_page_shows(folder: Path) -> None:
     told = muster("why", "default/evaluate-0", "--log", folder / "first.db").stdout.splitlines()
     lines = shown("muster why")
-    begins, ends = lines.index("what pod group default/evaluate has to pass:"), lines.index("...")
-    varies = ("the refusal that stands", "nodes for", "1  Insufficient", "nearest:", "node-1:")
+    begins, ends = lines.index("checks of pod group default/evaluate:"), lines.index("...")
+    varies = ("refused at position", "nodes for", "1  Insufficient", "nearest nodes:", "node-1:")
     meant = [one for one in lines[begins:ends] if not one.startswith(varies)]
     assert len(meant) > 10
     assert [one for one in meant if one not in [line.strip() for line in told]] == []

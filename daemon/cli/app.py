@@ -105,10 +105,10 @@ def cli(context: click.Context, debug: bool) -> None:
     """A Kubernetes scheduler for AI accelerators that can account for every decision.
 
     LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster);
-    where a command is given none, MUSTER_LOG says. How much of a file is read, MUSTER_LIMITS says.
+    without LOG a command uses MUSTER_LOG. MUSTER_LIMITS sets how much of an input file is read.
 
-    Exit codes: 0 done, equal; 1 found something; 2 usage or input; 3 the outside failed; 4 the log is
-    damaged; 5 the log is from a newer version; 70 a bug.
+    Exit codes: 0 done, equal; 1 difference found, or does not fit; 2 usage or input error; 3 the API
+    server, a database or a file failed; 4 the log is damaged; 5 the log is from a newer version; 70 a bug.
     """
     context.obj["debug"] = debug
     if context.invoked_subcommand not in WITHOUT_PLUGINS:

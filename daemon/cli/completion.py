@@ -12,7 +12,7 @@ VARIABLE = "_MUSTER_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print a script by which a shell completes commands and options.
 
     Examples:
 

@@ -42,7 +42,7 @@ DOES_NOT_FIT = 1
 def fit(
     manifest: tuple[Path, ...], log: str, at: int | None, policy: Path | None, as_json: bool
 ) -> int:
-    """Would manifests be placed now; if not, what is missing, level by level.
+    """Report whether manifests would be placed now; if not, what is missing, level by level.
 
     MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., also
     queues or nodes that do not exist yet. They are added to the State of the log as if they had just been

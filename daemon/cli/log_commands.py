@@ -163,7 +163,7 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
 @output_option
 def tail(log: str, follow: bool, lines: int, as_json: bool) -> None:
-    """The last records of a log.
+    """Print the last records of a log.
 
     Example:
 

@@ -28,7 +28,7 @@ _at_option = click.option(
 
 @click.group()
 def queue() -> None:
-    """Queues: quota, use, demand, and waiting pod groups in the order in which they are served."""
+    """Show queues: quota, use, demand, and waiting pod groups in the order in which they are served."""
 
 
 @queue.command("list")
@@ -36,7 +36,7 @@ def queue() -> None:
 @_at_option
 @output_option
 def list_queues(log: str, at: int | None, as_json: bool) -> None:
-    """All queues: quota, use and demand, one row per resource or card.
+    """List all queues: quota, use and demand, one row per resource or card.
 
     The numbers are those of the view `queue_quota`.
 
@@ -69,7 +69,7 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
 @_at_option
 @output_option
 def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
-    """One queue: quota and use, the pod groups that hold it, and the waiting ones with place and reason.
+    """Show one queue: quota and use, the pod groups that hold it, and the waiting ones with place and reason.
 
     Example:
 

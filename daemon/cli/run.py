@@ -115,7 +115,7 @@ class _Run(click.Command):
 )
 @volcano_flags.understands_volcano
 def run(**given: Path | str | tuple[str, ...] | None) -> None:
-    """The daemon: observe, decide, record, act, until SIGTERM or SIGINT.
+    """Run the daemon: observe, decide, record, act, until SIGTERM or SIGINT.
 
     It schedules on a Kubernetes API server, found by --kubeconfig, the settings, a pod's service account,
     or KUBECONFIG. With --simulate it runs against a simulated cluster instead; `expect` and `until` of the

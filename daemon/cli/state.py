@@ -25,10 +25,12 @@ SHOWN_MAX = 40
 @click.command()
 @log_argument
 @click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
-@click.option("--all", "everything", is_flag=True, help="Every row, however many there are.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every row, not only the first 40 of each table."
+)
 @output_option
 def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
-    """What was true at a position: queues, nodes with their cards, pod groups, pods.
+    """Show queues, nodes with their cards, pod groups and pods at a position.
 
     Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards. A queue has a
     row for each resource, a node for each card.

@@ -16,8 +16,12 @@ from replay.narrate import narrate, sentences
 
 @click.command()
 @log_argument
-@click.option("--from", "first", type=click.IntRange(min=1), metavar="P", help="Begin there.")
-@click.option("--to", "last", type=click.IntRange(min=1), metavar="P", help="End there.")
+@click.option(
+    "--from", "first", type=click.IntRange(min=1), metavar="P", help="The first position to print."
+)
+@click.option(
+    "--to", "last", type=click.IntRange(min=1), metavar="P", help="The last position to print."
+)
 @output_option
 def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
     """Print a log, or a range of positions, as text for people.

@@ -20,7 +20,6 @@ from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
-from scheduling.quota import quota_check
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
@@ -96,7 +95,9 @@ def queues(cluster: Cluster) -> Iterator[Family]:
     for queue in cluster.queues:
         for _, resource, *amounts in queue_rows(cluster, queue):
             measured = dict(zip(_MEASURES, amounts, strict=True))
-            measured["limit"] = quota_check.limit(cluster, cluster.queues[queue], str(resource))
+            measured["limit"] = cluster.plugins.quota.limit(
+                cluster, cluster.queues[queue], str(resource)
+            )
             for measure, amount in measured.items():
                 if not isinstance(amount, int):
                     continue  # Without limit.

@@ -36,7 +36,7 @@ def charged_limits(
             used=quota_check.used(one, member, extra),
             reserved=0,
             requested=amount,
-            limit=quota_check.limit(cluster, one, member),
+            limit=cluster.plugins.quota.limit(cluster, one, member),
         )
         for one in queue.lineage
         for name, amount in charge

@@ -29,7 +29,6 @@ from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.plugin import quota_of
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
-from scheduling.quota.quota_check import limit
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
@@ -76,7 +75,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
     pod = _pod_to_judge(group, reason)
     hurdles = (
         *_cluster_hurdles(session.state, group),
-        _hurdle("queue", problem, "it exists and takes pod groups"),
+        _hurdle("queue", problem, "it exists and accepts pod groups"),
         *_admission_hurdle(session, group, problem, denied),
         *_card_hurdle(session.cluster, group, pod),
         _hurdle("gang", short, _gang_text(group)),
@@ -113,14 +112,18 @@ def _hurdle(level: str, reason: Unschedulable | None, text: str) -> Hurdle:
 def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     if not state.is_synced:
         missing = ", ".join(kind for kind in REQUIRED if kind not in state.listed)
-        yield Hurdle("cluster", False, f"nothing is decided before every {missing} is seen")
+        yield Hurdle(
+            "cluster", False, f"nothing is decided before the list of {missing} is complete"
+        )
     if group.key in state.cluster.bind_backoff:
         left = max(0, state.cluster.bind_backoff[group.key] - state.now_ns)
         tries = state.cluster.bind_failures.get(group.key, 0)
-        text = f"{tries} failed to be bound, one after the other: it rests for {format_duration(left)} after the last cycle"
+        text = f"{tries} bindings in a row failed: tried again {format_duration(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     if gated := group.counts.get(GATED, 0):
-        yield Hurdle("pod group", False, f"{gated} pods are held back by scheduling gates")
+        yield Hurdle(
+            "pod group", False, f"{gated} pods wait for their scheduling gates to be removed"
+        )
 
 
 def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
@@ -149,14 +152,16 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
         return ""
     if group.never_fits:
         is_tired = any(one.is_timed_out for one in group.refusals.values())
-        why = "too many nodes that could take its pods have been closed to it for long"
-        why = why if is_tired else "no nodes there are could take the pods of its gang"
+        why = "too many nodes that fit its pods have been unavailable to it for too long"
+        why = why if is_tired else "no existing nodes fit the pods of its gang"
         return f"; nothing is reserved for it: {why}"
     until = session.cluster.cluster_totals.reservation_timeouts.get(group.key)
     if until is None:
         return ""
     left = format_duration(max(0, until - session.state.now_ns))
-    return f"; too many nodes that could take its pods are closed to it: its reservation ends in {left}"
+    return (
+        f"; too many nodes that fit its pods are unavailable to it: its reservation ends in {left}"
+    )
 
 
 def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:
@@ -168,9 +173,9 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
     if isinstance(chosen, Shortage):
         yield Hurdle("card", False, chosen.message)
     elif chosen.cards:
-        text = f"queue {group.queue} lets {pod.key} have {' or '.join(chosen.cards)}"
+        text = f"queue {group.queue} allows {pod.key} to use {' or '.join(chosen.cards)}"
         for card in chosen.over_quota:
-            some = limit(cluster, queue, card)
+            some = cluster.plugins.quota.limit(cluster, queue, card)
             text += f"; its quota of {card} is used up" if some else f"; it has no quota of {card}"
         yield Hurdle("card", True, text)
 
@@ -252,7 +257,7 @@ def _network_hurdle(group: PodGroup, far: Unschedulable | None) -> Iterable[Hurd
     wishes = (
         []
         if group.topology_constraint is None
-        else [f"its pods are to be {group.topology_constraint.text}"]
+        else [f"its pods must be {group.topology_constraint.text}"]
     )
     wishes += [
         f"those of a sub-group {rule.name} {rule.topology_constraint.text}"

@@ -13,7 +13,7 @@ from events.requeue import ANY_NODE
 from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, PodClass
 from projections.queues import Queue
-from scheduling.quota.quota_check import limit, used
+from scheduling.quota.quota_check import used
 from scheduling.quota.selector_conflict import selector_conflict
 from scheduling.shortage import Shortage, shortage
 
@@ -42,7 +42,7 @@ def choose_cards(
     short: list[tuple[int, Shortage]] = []
     fitting: list[str] = []
     for name in names:
-        most = limit(cluster, queue, name)
+        most = cluster.plugins.quota.limit(cluster, queue, name)
         total = used(queue, name, extra) + amount
         if most is None or total <= most:
             fitting.append(name)

@@ -31,11 +31,6 @@ def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False)
     return quota_of(cluster).closed(cluster, queue, allocates=allocates)
 
 
-def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """Return the queue's limit of a resource or card; None if there is none."""
-    return cluster.plugins.quota.limit(cluster, queue, name)
-
-
 def share_of(queue: Queue, deserved: Amounts) -> tuple[int, int]:
     """Return used / deserved of a queue in the resource where it is largest, as numerator and denominator."""
     best = (0, 1)
@@ -105,7 +100,7 @@ def _may_reserve(
     cards = {card for name in (*held, *wanted) for card in cards_of_charge(cluster, name)}
     room: Amounts = {}
     for card in sorted(cards):
-        most = limit(cluster, queue, card)
+        most = cluster.plugins.quota.limit(cluster, queue, card)
         if most is None:
             return None
         spare = queue.elastic.get(card, 0) + reclaimable.get(card, 0)
@@ -113,7 +108,7 @@ def _may_reserve(
     reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount, ours = wanted[name], reach[name]
-        most = sum(limit(cluster, queue, one) or 0 for one in ours)
+        most = sum(cluster.plugins.quota.limit(cluster, queue, one) or 0 for one in ours)
         total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
         total -= sum(reclaimable.get(one, 0) for one in ours)
         # The sum is the rule of the design. It is stricter where a card is used above its quota.
@@ -164,7 +159,7 @@ def may_allocate(
     for one in queue.lineage:
         less = released.get(one.name, {}) if released else {}
         for name, amount in plain:
-            most = limit(cluster, one, name)
+            most = cluster.plugins.quota.limit(cluster, one, name)
             total = used(one, name, extra) + amount - less.get(name, 0)
             if most is not None and total > most:
                 return shortage(one.name, name, amount, total, most)

@@ -142,7 +142,7 @@ def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fract
     most = Fraction(0)
     deserved = quota_of(cluster).deserved(cluster, queue)
     for name in dict.fromkeys((*deserved, *queue.allocated, *more)):
-        entitled = deserved.get(name) or quota_check.limit(cluster, queue, name)
+        entitled = deserved.get(name) or cluster.plugins.quota.limit(cluster, queue, name)
         if entitled:
             have = queue.sum_of("allocated", name) + more.get(name, 0)
             most = max(most, Fraction(have, entitled))

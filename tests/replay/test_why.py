@@ -177,7 +177,7 @@ async def test_why_reports_the_nearest_nodes_of_a_pending_pod() -> None:
     assert [(one.node, one.lacks) for one in nodes.nearest] == [
         (name, {"nvidia.com/gpu": 1}) for name in ("n1", "n2", "n3")
     ]
-    assert "none of them could even if it were empty" in "\n".join(lines_of(answer))
+    assert "it would fit none of them even if they were empty" in "\n".join(lines_of(answer))
 
 
 async def test_why_reports_requested_cards_without_quota() -> None:
@@ -189,7 +189,7 @@ async def test_why_reports_requested_cards_without_quota() -> None:
     pods = PODS.replace("card.name: H200", "card.name: H200|H100").replace("cpu: 1,", "cpu: 30,")
     answer = ask(await recorded(NODES + other + pods), "default/a-2")
     [text] = [one.text for one in waiting(answer).hurdles if one.level == "card"]
-    assert text == "queue q1 lets default/a-2 have H200; it has no quota of H100"
+    assert text == "queue q1 allows default/a-2 to use H200; it has no quota of H100"
 
 
 async def test_why_reports_the_predicate_that_excludes_a_node() -> None:
@@ -197,8 +197,8 @@ async def test_why_reports_the_predicate_that_excludes_a_node() -> None:
     nodes = waiting(ask(entries, "g-1")).nodes
     assert nodes is not None
     assert nodes.nearest[0].obstacle == "node does not match zone=b"
-    [kept_out] = ask(entries, "Node/n2").lists["kept out"]
-    assert kept_out == "3 waiting like default/g-1: node does not match zone=b"
+    [excluded] = ask(entries, "Node/n2").lists["excluded pods"]
+    assert excluded == "3 like default/g-1: node does not match zone=b"
 
 
 async def test_why_groups_records_of_a_gang_and_shows_one_choice_per_equivalence_class() -> None:
@@ -213,8 +213,8 @@ async def test_a_pod_with_gates_is_held_back_and_one_of_another_scheduler_is_not
     gated = PODS.replace("spec: {", "spec: {schedulingGates: [{name: hold}], ")
     foreign = PODS.replace("a-{i}", "b-{i}").replace("spec: {", "spec: {schedulerName: other, ")
     entries = await recorded(NODES + gated + foreign + "until: 5s\n")
-    assert ask(entries, "a-1").state == "held back by its scheduling gates"
-    assert ask(entries, "b-1").state == "Pending; scheduler other decides on it"
+    assert ask(entries, "a-1").state == "waits for its scheduling gates to be removed"
+    assert ask(entries, "b-1").state == "Pending; it belongs to scheduler other"
 
 
 async def test_why_reports_a_missing_pod_group() -> None:
@@ -227,7 +227,7 @@ async def test_before_the_first_list_is_whole_nothing_is_decided() -> None:
     last = next(one for one in entries if one.record.subject == "Pod/default/a-4").record
     answer = ask(entries, "a-1", LogTime(position=last.position))
     assert failing(answer)[0][0] == "cluster"
-    assert "Pod is seen" in waiting(answer).hurdles[0].text
+    assert "list of Pod is complete" in waiting(answer).hurdles[0].text
 
 
 async def test_why_of_a_node_reports_its_pods_free_resources_and_history() -> None:
@@ -328,7 +328,10 @@ async def test_a_binding_that_failed_lets_its_group_rest() -> None:
         if one.record.kind.startswith("gang_bind_decided"):
             break
     answer = inquiry.answer()
-    assert answer.state == f"given node n1 by decision {answer.decision}, not seen there yet"
+    assert (
+        answer.state
+        == f"bound to n1 by decision {answer.decision}, not confirmed by the API server yet"
+    )
     failed = BindFailed(
         pod="default/a-1", uid="uid-000005", node="n1", code="Conflict", message="no"
     )
@@ -338,4 +341,4 @@ async def test_a_binding_that_failed_lets_its_group_rest() -> None:
         body=encode(failed), cause=last.position, cycle=None,
     )  # fmt: skip
     inquiry.take(record, None)
-    assert failing(inquiry.answer()) == [("pod group", "1 failed to be bound, one after the othe")]
+    assert failing(inquiry.answer()) == [("pod group", "1 bindings in a row failed: tried again ")]

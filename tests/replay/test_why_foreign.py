@@ -26,7 +26,9 @@ async def state_of(subject: str) -> tuple[State, str, bool]:
 
 async def test_a_group_of_another_scheduler_waits_for_nothing_here() -> None:
     state, said, waits = await state_of("theirs")
-    assert said == "Pending; it belongs to another scheduler: nothing is decided or told here"
+    assert (
+        said == "Pending; it belongs to another scheduler: muster neither schedules nor updates it"
+    )
     assert not waits
     answer = queue_answer(state.cluster, state.cluster.queues["q1"])
     assert (answer.pod_groups, answer.line) == ({FOREIGN: 1}, ())

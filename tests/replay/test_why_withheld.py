@@ -33,7 +33,7 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
     (line,) = [one for one in waiting_lines(answer) if one.startswith("  n1: ")]
     until = harness.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
     assert line.endswith(
-        f"its kubelet turned pods away, so nothing is given away there of cpu until {until}.000s"
+        f"its kubelet rejected pods, so no pod is placed there that requests cpu until {until}.000s"
     )
     assert answer.nodes is not None
     assert answer.nodes.nearest[0].withheld_until_ns == {"cpu": until * 1_000_000_000}
@@ -42,8 +42,8 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
 def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None:
     harness = turned_away()
     standing = standing_of_n1(harness)
-    assert "of cpu until " in standing.facts["quarantine"]
-    assert ["of cpu until " in one for one in standing.lists["kept out"]] == [True]
+    assert "requests cpu until " in standing.facts["quarantine"]
+    assert ["requests cpu until " in one for one in standing.lists["excluded pods"]] == [True]
     harness.cycle(60)
     standing = standing_of_n1(harness)
     assert "quarantine" not in standing.facts

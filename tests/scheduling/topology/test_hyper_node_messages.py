@@ -112,7 +112,7 @@ def test_why_names_the_domain_that_comes_nearest_and_what_it_lacks() -> None:
     found = explain_waiting(session_of(harness), harness.state.cluster.groups["default/g"])
     assert found is not None
     texts = {one.level: one.text for one in found.hurdles}
-    assert texts["network"] == "its pods are to be within a HyperNode of tier 1 or below"
+    assert texts["network"] == "its pods must be within a HyperNode of tier 1 or below"
     assert (
         "0/2 nodes of HyperNode a (tier 1) are unavailable: 2 Insufficient cpu." in texts["nodes"]
     )
