@@ -23,6 +23,7 @@ from events.messages import (
 from events.normalize import JsonObject
 from projections.duration import SECOND
 from simulator.controllers import Controllers
+from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
 from simulator.errors import ScenarioError
 from simulator.kubelet import POD, Kubelets
@@ -38,7 +39,17 @@ from simulator.manifest_fields import (
 )
 from simulator.object_store import Key, Snapshot, Store, has_uid, key_of, resource_of
 from simulator.pod_group_controller import PodGroupController
-from simulator.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
+from simulator.scenario import (
+    Apply,
+    Delete,
+    DevicePluginStep,
+    DeviceReportStep,
+    Fail,
+    Patch,
+    Scenario,
+    Step,
+    kind_named,
+)
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
 from simulator.workload_validation import autoscaler_fault
 
@@ -82,7 +93,10 @@ class SimulatedCluster:
         """If False, workloads create no pods."""
         self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
-        self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
+        self._device_plugins = DevicePlugins(self._store, self._timeline)
+        self._kubelets = Kubelets(
+            *(self._store, self._timeline, scenario.start_delay_ns), self._device_plugins.rejection
+        )
         self._controllers = Controllers(self._store, self._kubelets.delete, self._requeue_at)
         self._pod_group_controller = (
             PodGroupController(self._store) if scenario.has_podgroup_controller else None
@@ -270,6 +284,8 @@ class SimulatedCluster:
     def _run(self, due: ScheduledAction) -> None:
         if due.verb is ActionKind.RECONCILE:
             self._controllers.look(due.uid)
+        elif due.verb is ActionKind.CONFIRM:
+            self._device_plugins.confirm(due.key, due.uid)
         else:
             self._kubelets.run(due)
 
@@ -283,6 +299,7 @@ class SimulatedCluster:
                 for change in changes:
                     if self.has_kubelets:
                         self._kubelets.on_change(change, existed_before=existed_before)
+                        self._device_plugins.on_change(change)
                     if self.has_controllers:
                         self._controllers.on_change(change)
                         if self._pod_group_controller is not None:
@@ -309,6 +326,10 @@ class SimulatedCluster:
                 key = (resource_of(step.kind), step.namespace, step.name)
                 if (found := self._store.find(key)) is not None:
                     self._merge(step.kind, found, step.merge)
+            case DevicePluginStep():
+                self._device_plugins.configure(step)
+            case DeviceReportStep():
+                self._device_plugins.report(step)
             case Fail():
                 self._kubelets.fail(("Pod", step.namespace, step.name), step.exit_code)
 

@@ -4,6 +4,7 @@ They count a node's used resources from the pods that are on it, independent of 
 does not fit is rejected and fails.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, field
@@ -50,8 +51,16 @@ class _Node(Struct):
 class Kubelets:
     """All kubelets of the cluster."""
 
-    def __init__(self, store: Store, timeline: Timeline, start_delay_ns: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        timeline: Timeline,
+        start_delay_ns: int,
+        rejected_by_plugin: Callable[[Manifest, str], tuple[str, str] | None],
+    ) -> None:
         self._store = store
+        self._rejected_by_plugin = rejected_by_plugin
+        """Returns reason and message if the device plugin of a node rejects a pod."""
         self._timeline = timeline
         self._start_delay_ns = start_delay_ns
         self._nodes: dict[str, _Node] = {}
@@ -181,8 +190,10 @@ class Kubelets:
     def _admit_pod(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
         """Admit a pod: newly bound, created with `nodeName`, or part of the initial cluster."""
         asked = request_of(section(pod, "spec"))
-        is_new = phase_of(pod) == "Pending" and not existed_before
-        if is_new and node.manifest is not None and (reason := _rejection(pod, asked, node)):
+        is_new = phase_of(pod) == "Pending" and not existed_before and node.manifest is not None
+        reason = _rejection(pod, asked, node) if is_new else None
+        reason = reason or (self._rejected_by_plugin(pod, node_of(pod)) if is_new else None)
+        if reason is not None:
             code, message = reason
             status: dict[str, Json] = {"phase": "Failed", "reason": code, "message": message}
             self._store.put(POD, changed(pod, "status", **status))

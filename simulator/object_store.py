@@ -198,6 +198,10 @@ class Store:
         at = _EPOCH + timedelta(seconds=(self._origin_ns + self.now_ns + later_ns) // SECOND)
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def unix_seconds(self) -> int:
+        """Now, in seconds since the epoch."""
+        return (self._origin_ns + self.now_ns) // SECOND
+
     def _created(self, kind: Kind, manifest: Manifest) -> Manifest:
         metadata = dict(section(manifest, "metadata"))
         if not metadata.get("uid"):

@@ -62,7 +62,33 @@ class Fail(Struct, frozen=True):
     exit_code: int
 
 
-Step: TypeAlias = Apply | Delete | Patch | Fail
+class DevicePluginStep(Struct, frozen=True):
+    """Change how the device plugin of a node behaves."""
+
+    at_ns: int
+    node: str
+    confirm_ns: int | None = None
+    """How long after a pod is bound its devices are confirmed; -1 for never, None for no change."""
+    reject: str | None = None
+    """With what it rejects pods; empty for not, None for no change."""
+
+
+class DeviceReportStep(Struct, frozen=True):
+    """Have the device plugin of a node report its devices."""
+
+    at_ns: int
+    node: str
+    resource: str
+    available: tuple[str, ...] | None = None
+    """None: all of the node that are healthy and not in use."""
+    unhealthy: tuple[str, ...] = ()
+    network_unhealthy: tuple[str, ...] = ()
+    recovering: tuple[str, ...] = ()
+    super_pod_id: int = -1
+    has_wrong_code: bool = False
+
+
+Step: TypeAlias = Apply | Delete | Patch | Fail | DevicePluginStep | DeviceReportStep
 
 
 class TraceSource(Struct, frozen=True):
@@ -122,7 +148,10 @@ _KEYS: Final = (
     "podgroup_controller",
     *("cluster", "steps", "trace", "workload", "expect"),
 )
-_STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
+_STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail", "devices")
+_DEVICE_KEYS: Final = ("node", "confirm", "reject", "report")
+_REPORT_LISTS: Final = ("available", "unhealthy", "network_unhealthy", "recovering")
+_REPORT_KEYS: Final = ("resource", *_REPORT_LISTS, "super_pod_id", "wrong_code")
 _TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
 _WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load", "spot")
 _WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
@@ -295,6 +324,8 @@ def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> 
             merge = read_merge(kind, entries)
             known.planned.patch(kind, namespace, name, merge, fields["merge"])
             yield Patch(at, kind, namespace, name, merge)
+        case "devices":
+            yield from _read_devices(value, at, known)
         case _:
             yield _read_fail(value, at, known)
 
@@ -322,6 +353,47 @@ def _read_fail(value: YamlValue, at: int, known: _KnownObjects) -> Fail:
     known.check(fields["pod"], "Pod", namespace, name)
     exit_code = fields["exit_code"].whole("exit_code") if "exit_code" in fields else 1
     return Fail(at, namespace, name, exit_code)
+
+
+def _read_devices(value: YamlValue, at: int, known: _KnownObjects) -> Iterator[Step]:
+    fields = value.fields("devices", _DEVICE_KEYS)
+    if "node" not in fields:
+        raise value.error("node is missing")
+    node = fields["node"].text("node")
+    known.check(fields["node"], "Node", "", node)
+    if "confirm" in fields or "reject" in fields:
+        confirm = fields.get("confirm")
+        is_never = confirm is not None and confirm.plain() == "never"
+        delay = None if confirm is None else -1 if is_never else confirm.time_ns("confirm")
+        reject = fields["reject"].plain() if "reject" in fields else None
+        if reject is not None and not isinstance(reject, str):
+            raise fields["reject"].error("reject must be a text")
+        yield DevicePluginStep(at, node, delay, reject)
+    if "report" in fields:
+        yield _read_report(fields["report"], at, node)
+
+
+def _read_report(value: YamlValue, at: int, node: str) -> DeviceReportStep:
+    fields = value.fields("report", _REPORT_KEYS)
+    lists = {
+        name: tuple(one.text(name) for one in fields[name].items(name))
+        for name in _REPORT_LISTS
+        if name in fields
+    }
+    place = fields["super_pod_id"].plain() if "super_pod_id" in fields else -1
+    if not isinstance(place, int):
+        raise fields["super_pod_id"].error("super_pod_id must be a whole number")
+    return DeviceReportStep(
+        at,
+        node,
+        fields["resource"].text("resource") if "resource" in fields else "huawei.com/Ascend910",
+        available=lists.get("available"),
+        unhealthy=lists.get("unhealthy", ()),
+        network_unhealthy=lists.get("network_unhealthy", ()),
+        recovering=lists.get("recovering", ()),
+        super_pod_id=place,
+        has_wrong_code=_truth(fields, "wrong_code"),
+    )
 
 
 def _read_trace(value: YamlValue) -> TraceSource:

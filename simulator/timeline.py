@@ -14,6 +14,8 @@ class ActionKind(Enum):
     START = "start"
     FINISH = "finish"
     REMOVE = "vanish"
+    CONFIRM = "confirm"
+    """A device plugin confirms the devices of a pod."""
     RECONCILE = "look"
     """A controller reconciles a workload again; the key is not used."""
 

@@ -17,6 +17,7 @@ from projections.device_family import (
     DeviceSources,
     DeviceUse,
     Discovered,
+    PlacedPod,
 )
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
@@ -74,6 +75,13 @@ CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.
 """Beginnings of the resources of virtual NPUs."""
 
 
+REAL: Final = "huawei.com/AscendReal"
+"""Annotation in which the device plugin names the chips that a pod has got."""
+
+PREDICATE_TIME: Final = "predicate-time"
+DISTRIBUTED_JOB: Final = "distributed-job"
+
+
 class ChipState(NamedTuple):
     """What is free of the chips of a node, and what of the node decides which jobs it serves."""
 
@@ -100,6 +108,8 @@ class AscendChips(DeviceFamily):
     name = "ascend"
     node_annotations = (BASE_DEVICES, SUPER_POD)
     pod_options = (POLICY, SP_BLOCK, STRATEGY_310, DUO, DISTRIBUTED)
+    writes_annotations = True
+    confirmation = REAL
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node with the label `accelerator`."""
@@ -183,6 +193,16 @@ class AscendChips(DeviceFamily):
         if arguments is None or not request.pod_class.asks_for(self.name):
             return NO_PROBLEM
         return self._problem(request, arguments)
+
+    def annotations(self, placed: PlacedPod) -> dict[str, str]:
+        """Return the chips of a pod under its resource, the time by which the device plugin serves pods, and whether
+        the job has other pods with chips."""
+        resource = next(name for name, _ in placed.pod_class.request if name in WHOLE_CHIPS)
+        return {
+            resource: ",".join(placed.devices),
+            PREDICATE_TIME: str(placed.assigned_ns),
+            DISTRIBUTED_JOB: str(placed.is_distributed).lower(),
+        }
 
     def _problem(self, request: DeviceRequest, arguments: NpuArguments) -> Problem:
         asking = [name for name, _ in request.pod_class.request if name in WHOLE_CHIPS]
