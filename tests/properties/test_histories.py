@@ -69,7 +69,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> type[CheckedIndex]:
 
 def test_any_history_obeys_the_rules(checked: type[CheckedIndex]) -> None:
     profile = settings(
-        max_examples=300,
+        max_examples=200,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=_LENIENT,

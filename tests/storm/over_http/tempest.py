@@ -5,7 +5,7 @@ back-off of half a minute takes none. At the end the faults cease, and what is l
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -27,6 +27,7 @@ from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
 from events.record import GENESIS
 from projections.batch import Batch
+from projections.kind_table import KINDS
 from projections.state import State
 from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults
 from simulator.object_store import Snapshot
@@ -271,10 +272,12 @@ class Tempest:
         return len(entries)
 
     def busiest(self) -> int:
-        """The most requests for one watch in any minute. Two kinds are called `jobs`."""
+        """The most requests for one watch in any minute. Several watches may have one plural: two kinds are called
+        `jobs`, and ConfigMaps are watched by selection."""
         journal = self.server.shell.journal
+        watches = Counter(one.resource.plural for one in KINDS.values() if one.is_watched)
         return max(
-            -(-journal.busiest_minute(plural) // (2 if plural == "jobs" else 1))
+            -(-journal.busiest_minute(plural) // max(1, watches[plural]))
             for plural in journal.watched()
         )
 
