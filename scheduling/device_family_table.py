@@ -2,6 +2,7 @@
 
 from projections.device_family import register_families
 from scheduling.device_families.ascend_chips import AscendChips
+from scheduling.device_families.virtual_npus import VirtualNpus
 from scheduling.device_families.whole_cards import WholeCards
 
-register_families(WholeCards(), AscendChips())
+register_families(WholeCards(), AscendChips(), VirtualNpus())

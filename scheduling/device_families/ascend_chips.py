@@ -10,7 +10,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from events.limits import quoted
 from projections.device_family import (
+    Assigned,
     DeviceFamily,
     DeviceFit,
     DeviceRequest,
@@ -25,6 +27,7 @@ from scheduling.device_families.ascend.box16_910b import Box16
 from scheduling.device_families.ascend.card_910 import Card910
 from scheduling.device_families.ascend.card_910b import Card910B
 from scheduling.device_families.ascend.chips import (
+    CHIPS_MAX,
     INVALID_ARGUMENT,
     INVALID_REQUEST,
     NO_PROBLEM,
@@ -46,6 +49,8 @@ from scheduling.device_families.ascend.inventory import (
     BASE_DEVICES,
     DUO_CARD,
     INFER_CARD,
+    PREDICATE_TIME,
+    REAL,
     SUPER_POD,
     chip_number,
     label_faults,
@@ -75,10 +80,6 @@ CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.
 """Beginnings of the resources of virtual NPUs."""
 
 
-REAL: Final = "huawei.com/AscendReal"
-"""Annotation in which the device plugin names the chips that a pod has got."""
-
-PREDICATE_TIME: Final = "predicate-time"
 DISTRIBUTED_JOB: Final = "distributed-job"
 
 
@@ -108,6 +109,7 @@ class AscendChips(DeviceFamily):
     name = "ascend"
     node_annotations = (BASE_DEVICES, SUPER_POD)
     pod_options = (POLICY, SP_BLOCK, STRATEGY_310, DUO, DISTRIBUTED)
+    pod_assignments = (REAL, *WHOLE_CHIPS)
     writes_annotations = True
     confirmation = REAL
 
@@ -193,6 +195,23 @@ class AscendChips(DeviceFamily):
         if arguments is None or not request.pod_class.asks_for(self.name):
             return NO_PROBLEM
         return self._problem(request, arguments)
+
+    def assigned(
+        self, pod_class: PodClass, annotations: Mapping[str, str], node: NodeFacts
+    ) -> Assigned | None:
+        """Return the chips of a pod: those that the device plugin states, else those that were decided."""
+        resource = next((name for name, _ in pod_class.request if name in WHOLE_CHIPS), "")
+        key = next((one for one in (REAL, resource) if one in annotations), "")
+        if not key:
+            return None
+        count = pod_class.amounts.get(resource, 0)
+        names = annotations[key].split(",", CHIPS_MAX)
+        wrong = next((one for one in names if chip_number(one) is None), None)
+        if wrong is not None:
+            return Assigned(problem=f"annotation {key}: {quoted(wrong)} is not the name of a chip")
+        if len({*names}) < len(names) or len(names) != count:
+            return Assigned(problem=f"annotation {key} names {len(names)} chips, not {count}")
+        return Assigned(tuple(names), is_reported=key == REAL)
 
     def annotations(self, placed: PlacedPod) -> dict[str, str]:
         """Return the chips of a pod under its resource, the time by which the device plugin serves pods, and whether

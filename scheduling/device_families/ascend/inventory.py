@@ -29,6 +29,10 @@ INFER_CARD: Final = "infer-card-type"
 DUO_CARD: Final = "card-300i-duo"
 BASE_DEVICES: Final = "baseDeviceInfos"
 SUPER_POD: Final = "superPodID"
+REAL: Final = "huawei.com/AscendReal"
+"""Annotation in which the device plugin states the chips that a pod has."""
+PREDICATE_TIME: Final = "predicate-time"
+"""Annotation with the time of an assignment: a device plugin serves the pod with the oldest one first."""
 
 OF_ACCELERATOR: Final[Mapping[str, tuple[str, ...]]] = {
     "huawei-Ascend910": (ASCEND_910, NPU),

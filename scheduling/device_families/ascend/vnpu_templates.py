@@ -202,22 +202,25 @@ class Segment(Struct, frozen=True):
     """Whether the device plugin has confirmed it."""
 
 
-def reported_segment(name: str, kind: ChipKind) -> tuple[int, Segment] | None:
-    """Return the chip and the part that a device plugin reports, such as `Ascend310P-4c.3cpu-105-0_3`: 4 cores and 3 AICPUs
-    of chip 0 in group 3. None if the name is not of this form."""
+def reported_part(name: str) -> tuple[str, str] | None:
+    """Return the chip and the part that a device plugin reports: `Ascend310P-0` and `4c.3cpu@3` for
+    `Ascend310P-4c.3cpu-105-0_3`, in virtual group 3. None if the name is not of this form."""
     match = _REAL.fullmatch(name)
     if match is None:
         return None
-    group = None if match["group"] is None else int(match["group"])
-    template = _reported_template(match["template"], kind)
-    return None if template is None else (int(match["chip"]), Segment(template, group, True))
+    group = "" if match["group"] is None else f"@{match['group']}"
+    return f"{match['type']}-{match['chip']}", f"{match['template']}{group}"
 
 
-def _reported_template(text: str, kind: ChipKind) -> Template | None:
+def template_named(text: str, kind: ChipKind) -> Template:
+    """Return a template by its name, or by its sizes as device plugins write them: `4c.3cpu.ndvpp`. A text that cannot be
+    read is all of the chip."""
     known = next((one for one in kind.templates if one.name == text), None)
-    size = _SIZE.fullmatch(text)
-    if known is not None or size is None:
+    if known is not None:
         return known
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        return Template(text, kind.cores, kind.cpus, YES)
     cores = int(size["cores"])
     dvpp = {None: NULL, ".dvpp": YES, ".ndvpp": NO}[size["dvpp"]]
     alike = [one for one in kind.templates if one.cores == cores]
