@@ -86,6 +86,15 @@ class NodeOverlay:
             self._shift_nomination(nomination, -1)
         return nomination
 
+    def place_nominated(self) -> None:
+        """Place the nominated pods of the group on the nodes to which they are nominated."""
+        for pod in self.group.pending:
+            nomination = self.group.nominations.get(pod.facts.uid)
+            if nomination is None:
+                continue
+            if (node := self.cluster.nodes.nodes.get(nomination.node)) is not None:
+                self.place(pod, node, nomination.devices, later=True)
+
     def place(
         self,
         pod: Pod,

@@ -102,7 +102,7 @@ class GangSearch:
             add(self._need, pod.pod_class.request, 1)
         session.groups_examined += 1
         with self.overlay:
-            self._keep_nominations()
+            self.overlay.place_nominated()
             self._kept = self.overlay.count
             if self._wanted and not self._is_not_entitled():
                 self._search()
@@ -158,15 +158,6 @@ class GangSearch:
                 return []
             wanted.append(pod)
         return wanted
-
-    def _keep_nominations(self) -> None:
-        for pod in self.group.pending:
-            nomination = self.group.nominations.get(pod.facts.uid)
-            if nomination is None:
-                continue
-            node = self.session.cluster.nodes.nodes.get(nomination.node)
-            if node is not None:
-                self.overlay.place(pod, node, nomination.devices, later=True)
 
     @property
     def _preemptor(self) -> Preemptor:

@@ -104,7 +104,7 @@ class PreemptionSearch:
             self._resume(so_far)
         session.groups_examined += 1
         with self.overlay:
-            self._keep_nominations()
+            self.overlay.place_nominated()
             self._place_all()
         session.fair.discard_assumptions()
 
@@ -192,15 +192,6 @@ class PreemptionSearch:
         """Return True if enough nodes were searched without success."""
         work = self.session.work
         return work.is_used_up and self._failed_units >= work.least_search
-
-    def _keep_nominations(self) -> None:
-        for pod in self.group.pending:
-            held = self.group.nominations.get(pod.facts.uid)
-            if held is None:
-                continue
-            node = self.session.cluster.nodes.nodes.get(held.node)
-            if node is not None:
-                self.overlay.place(pod, node, held.devices, later=True)
 
     def _place_all(self) -> None:
         group, plugins = self.group, self.session.cluster.plugins
