@@ -272,14 +272,11 @@ class Tempest:
         return len(entries)
 
     def busiest(self) -> int:
-        """The most requests for one watch in any minute. Several watches may have one plural: two kinds are called
-        `jobs`, and ConfigMaps are watched by selection."""
+        """The most requests for one watch in any minute. ConfigMaps have a watch for each selection."""
         journal = self.server.shell.journal
-        watches = Counter(one.resource.plural for one in KINDS.values() if one.is_watched)
-        return max(
-            -(-journal.busiest_minute(plural) // max(1, watches[plural]))
-            for plural in journal.watched()
-        )
+        resources = [one.resource for one in KINDS.values() if one.is_watched]
+        watches = Counter(f"{one.plural}.{one.group}".rstrip(".") for one in resources)
+        return max(-(-journal.busiest_minute(name) // watches[name]) for name in journal.watched())
 
 
 async def until(holds: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.storm.over_http.hurry import hurried
 from tests.storm.over_http.tempest import Outcome, run
 
-SHORT_STEPS = 600
+SHORT_STEPS = 1_200
 STEPS = 10_000
 """Of one run."""
 FIRST_SEED = int(os.environ.get("MUSTER_STORM_SEED", "1001"))
