@@ -9,10 +9,15 @@ from typing import Final
 from msgspec import Struct
 
 from projections import quota_charging
-from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
-from projections.deltas import RECORD_APPLIED, PodChanged, PodGroupChanged
+from projections.deltas import (
+    RECORD_APPLIED,
+    PodChanged,
+    PodGroupChanged,
+    PolicyChanged,
+    QueueChanged,
+)
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
@@ -48,7 +53,7 @@ from projections.preemption_triggers import (
     update_preemption_state,
     without_evicting,
 )
-from projections.queue_tree import attach_queues, detach_subtree, rebuild_queue_tree
+from projections.queue_tree import QueueTree
 from projections.queues import DEFAULT, Queue, add
 from projections.quota_charging import Cards
 from projections.reservation_timeouts import update_reservation_timeout
@@ -104,9 +109,8 @@ class Cluster:
         """Keys of pod groups that changed, in order, since the last change of `changed_groups_version`."""
         self.changed_ledgers: list[str] = []
         """Names of queues whose ledgers changed, in order; replaced by a new list when it is long."""
-        self.changed_groups_version = self.tree_version = 0
-        """Versions: the first grows when `changed_groups` is emptied, the second when the tree of queues may have
-        changed."""
+        self.changed_groups_version = 0
+        """Grows when `changed_groups` is emptied."""
         self.changed_queues: dict[str, None] = {}
         """Queues whose ledger changed with the current record."""
         self.groups_to_update: dict[str, None] = {}
@@ -125,7 +129,9 @@ class Cluster:
         self.device_holders = DeviceHolders()
         self.object_facts: dict[str, dict[str, Struct]] = {}
         """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""
+        self.queue_tree = QueueTree()
         own = (
+            self.queue_tree,
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
@@ -291,7 +297,7 @@ class Cluster:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
-            attach_queues(self, [queue])
+            self.indexes.dispatch(self, QueueChanged(queue))
         return queue
 
     def finish_record(self) -> None:
@@ -304,7 +310,6 @@ class Cluster:
         for name in self.changed_queues:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
-                self.pending_status.record_queue(one.name, self.position)
                 for resource in one.take_released(
                     lambda card: quota_charging.cards_of_charge(self, card)
                 ):
@@ -322,10 +327,8 @@ class Cluster:
     def forget_queue(self, queue: Queue) -> None:
         """Delete a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
-            lifted = detach_subtree(self, queue)
             del self.queues[queue.name]
-            self.pending_status.queues.pop(queue.name, None)
-            attach_queues(self, lifted)
+            self.indexes.dispatch(self, QueueChanged(queue, is_gone=True))
             self.changed_rows.queues[queue.name] = None
 
     # Pod groups
@@ -591,20 +594,16 @@ class Cluster:
 
     def change_policy(self, policy: Policy) -> None:
         """Set another policy and recompute what depends on it."""
-        # The sort key changes: remove all groups, so that no new key is compared with an old one.
-        for group in self.groups.values():
-            self.scheduling_queue.remove(group)
-            self.internal_errors.resume(group.key)
+        for key in self.groups:
+            self.internal_errors.resume(key)
         names = {one.name for one in policy.plugins}
         for plugin in self.plugins.group_state:
             if plugin.name not in names:
                 plugin.removed(self)
-        labels = self.plugins.pod_labels
+        before = self.plugins
         self.set_policy(policy)
-        if self.plugins.pod_labels != labels:
-            self.inter_pod_affinity.outdate((EVERYWHERE,))
+        self.indexes.dispatch(self, PolicyChanged(before))
         self.wakeup_events.everything = True
-        rebuild_queue_tree(self)
         self.recharge()
         for group in self.groups.values():
             self.changed_rows.groups[group.key] = self.wakeup_events.groups[group.key] = None

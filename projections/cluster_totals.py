@@ -22,7 +22,3 @@ class ClusterTotals:
         earliest first."""
         self.proportion_input: object = None
         """Input from which `deserved` was computed."""
-        self.guaranteed: dict[str, Amounts] = {}
-        """Queue to the sum of guarantees of its direct children; "" for queues without a parent."""
-        self.named_children: dict[str, dict[str, None]] = {}
-        """Queue to the queues that name it as their parent."""

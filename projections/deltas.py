@@ -8,8 +8,10 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from projections.nodes import NodeFacts
+    from projections.plugin import PluginSet
     from projections.pod_groups import PodGroup
     from projections.pods import Pod
+    from projections.queues import Queue, QueueFacts
 
 
 class PodChanged(Struct, frozen=True, gc=False):
@@ -45,13 +47,38 @@ class PodGroupChanged(Struct, frozen=True, gc=False):
     is_gone: bool = False
 
 
+class QueueChanged(Struct, frozen=True, gc=False):
+    """A queue was added, the object of a queue was added, changed or deleted, or (`is_gone`) neither its object nor pod
+    groups are left."""
+
+    handler: ClassVar[str] = "on_queue"
+
+    queue: Queue
+    old: QueueFacts | None = None
+    """Its object before; the queue has the present one."""
+    is_same_spec: bool = False
+    """Whether only the amounts that its status reports have changed."""
+    is_gone: bool = False
+
+
+class PolicyChanged(Struct, frozen=True, gc=False):
+    """Another policy is in force. Nothing is charged by it yet."""
+
+    handler: ClassVar[str] = "on_policy"
+
+    old: PluginSet
+    """The plugins of the policy before; the cluster has the present ones."""
+
+
 class RecordApplied(Struct, frozen=True, gc=False):
     """A record was applied, and all other deltas of it were dispatched."""
 
     handler: ClassVar[str] = "on_record"
 
 
-Delta: TypeAlias = PodChanged | NodeChanged | PodGroupChanged | RecordApplied
+Delta: TypeAlias = (
+    PodChanged | NodeChanged | PodGroupChanged | QueueChanged | PolicyChanged | RecordApplied
+)
 
 DELTAS: Final = get_args(Delta)
 """All types of deltas."""

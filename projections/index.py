@@ -18,6 +18,8 @@ from projections.deltas import (
     NodeChanged,
     PodChanged,
     PodGroupChanged,
+    PolicyChanged,
+    QueueChanged,
     RecordApplied,
 )
 
@@ -51,6 +53,12 @@ class Index(ABC):
 
     def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:  # noqa: B027
         """Update the index for a pod group that was added, changed or deleted."""
+
+    def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:  # noqa: B027
+        """Update the index for a queue that was added, changed or deleted."""
+
+    def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:  # noqa: B027
+        """Update the index for another policy."""
 
     def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:  # noqa: B027
         """Update the index once after all that a record changed."""

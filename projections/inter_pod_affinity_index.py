@@ -17,6 +17,7 @@ import msgspec
 
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
+from projections.deltas import PolicyChanged
 from projections.index import Index
 from projections.nodes import NodeTable
 from projections.nominations import update_nomination
@@ -71,6 +72,11 @@ class InterPodAffinityIndex(Index):
         for pod in cluster.pods.values():
             twin.count(pod, 1)
         return twin
+
+    def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
+        """Classify all pending pods again if plugins read other labels."""
+        if cluster.plugins.pod_labels != delta.old.pod_labels:
+            self.outdate((EVERYWHERE,))
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, name_problem
+from projections.deltas import PolicyChanged
 from projections.device_family import DeviceSources, discover_devices, node_annotations
 from projections.device_report import DeviceReport
 from projections.devices import NodeDevices
@@ -469,8 +470,8 @@ class NodeTable(Index):
         self.shift(node, "nominated", request, sign)
         self.forget(node)
 
-    def invalidate_all(self) -> None:
-        """Make readers of the journal read all nodes again."""
+    def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
+        """Make readers of the journal read all nodes again: under the old policy some changes were not recorded."""
         self._is_stale = True
 
     def invalidate(self, name: str) -> None:

@@ -8,7 +8,7 @@ again and again.
 
 from typing import TYPE_CHECKING, ClassVar
 
-from projections.deltas import PodGroupChanged
+from projections.deltas import PodGroupChanged, QueueChanged, RecordApplied
 from projections.group_facts import GroupFacts
 from projections.index import Index
 from projections.pod_groups import WAITING, PodGroup, Status
@@ -65,6 +65,21 @@ class PendingStatus(Index):
         if is_whole != bool(reported_status.ready_since):
             reported_status.ready_since = position if is_whole else 0
         self.update(group)
+
+    def on_queue(self, cluster: "Cluster", delta: QueueChanged) -> None:
+        """Record that the object of a queue changed; forget a queue that is gone."""
+        queue = delta.queue
+        if delta.is_gone:
+            self.queues.pop(queue.name, None)
+        elif queue.facts is not None or delta.old is not None:
+            self.record_queue(queue.name, cluster.position)
+
+    def on_record(self, cluster: "Cluster", delta: RecordApplied) -> None:
+        """Record the queues whose charges the record changed, and all queues above them."""
+        for name in cluster.changed_queues:
+            queue = cluster.queues.get(name)
+            for one in () if queue is None else queue.lineage:
+                self.record_queue(one.name, cluster.position)
 
     def record_queue(self, name: str, position: int) -> None:
         """Record that a queue changed with the record at `position`."""

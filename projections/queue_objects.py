@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from projections.cluster import Cluster
-from projections.queue_tree import attach_queues, detach_subtree
+from projections.deltas import QueueChanged
 from projections.queues import Faults, Queue, QueueFacts
 
 
@@ -15,14 +15,12 @@ def put_queue(
     if facts is not None and problem:
         facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
     cluster.queue_objects += (facts is not None) - (queue.facts is not None)
-    is_told = queue.has_same_spec(facts)
-    lifted = [] if is_told else detach_subtree(cluster, queue)
+    before, is_same_spec = queue.facts, queue.has_same_spec(facts)
     queue.set_object(facts, digest)
     queue.rejects_status_updates = False
-    cluster.pending_status.record_queue(name, cluster.position)
-    if is_told:
-        return  # Only the status that the scheduler writes has changed.
-    attach_queues(cluster, lifted)
+    cluster.indexes.dispatch(cluster, QueueChanged(queue, before, is_same_spec))
+    if is_same_spec:
+        return
     queue.reported_errors = tuple(one for one in queue.reported_errors if one in queue.faults)
     update_reported_errors(cluster, queue)
     for one in cluster.queues.values():

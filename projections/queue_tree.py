@@ -7,88 +7,136 @@ root has no place in the tree and accepts no pod groups. Without a tree, no queu
 When a queue is added, changed or removed, only it and the queues below it are placed again.
 """
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from projections.cluster_totals import ClusterTotals
-from projections.plugin import PluginSet
+from projections.deltas import PolicyChanged, QueueChanged
+from projections.index import Index
 from projections.pod_class import Amounts
-from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
+from projections.queues import LEDGERS, LEVELS_MAX, Queue, QueueFacts, add
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 ROOT: Final = "root"
 
 
-class QueueTreeState(Protocol):
-    """The part of the cluster that has queues."""
+class QueueTree(Index):
+    """The place of each queue, which the queue itself has (`parent`, `children`, `misplaced`, and `below` the sums of the
+    queues below it), and the sums of guarantees."""
 
-    plugins: PluginSet
-    cluster_totals: ClusterTotals
-    queues: dict[str, Queue]
-    changed_queues: dict[str, None]
-    tree_version: int
-    groups_to_update: dict[str, None]
+    name = "queue tree"
+    COMPARED: ClassVar[tuple[str, ...]] = ("named_children", "guaranteed")
 
+    def __init__(self) -> None:
+        self.named_children: dict[str, dict[str, None]] = {}
+        """Queue to the queues that name it as their parent."""
+        self.guaranteed: dict[str, Amounts] = {}
+        """Queue to the sum of guarantees of its direct children; "" for queues without a parent."""
+        self.version = 0
+        """Grows with every change after which a queue may have another place."""
 
-def rebuild_queue_tree(cluster: QueueTreeState) -> None:
-    """Place all queues again, and recompute the sums."""
-    cluster.cluster_totals.named_children, cluster.cluster_totals.guaranteed = {}, {}
-    for queue in cluster.queues.values():
-        queue.reset_place()
-        cluster.cluster_totals.named_children.setdefault(_named_parent(queue), {})[queue.name] = (
-            None
-        )
-    attach_queues(cluster, list(cluster.queues.values()))
+    def rebuilt(self, cluster: "Cluster", /) -> "QueueTree":
+        """Find the named parents and sum up the guarantees of siblings again."""
+        twin = QueueTree()
+        for queue in cluster.queues.values():
+            twin._name(queue, queue.facts)
+            twin._guarantee(cluster, queue, queue.facts, 1)
+        return twin
 
+    def on_queue(self, cluster: "Cluster", delta: QueueChanged) -> None:
+        """Place a queue that was added, changed or deleted, and the queues below it."""
+        if delta.is_same_spec:
+            return
+        queue = delta.queue
+        is_known = queue.name in self.named_children.get(_named_parent(delta.old), {})
+        moved = self._detach(cluster, queue, delta.old) if is_known else [queue]
+        self._attach(cluster, moved[1:] if delta.is_gone else moved)
 
-def counted_tree(cluster: QueueTreeState) -> tuple[dict[str, dict[str, None]], dict[str, Amounts]]:
-    """Return again the queues by the parents that they name, and the guarantees of siblings (for
-    `projections/audit.py`)."""
-    children: dict[str, dict[str, None]] = {}
-    guaranteed: dict[str, Amounts] = {}
-    for queue in cluster.queues.values():
-        children.setdefault(_named_parent(queue), {})[queue.name] = None
+    def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
+        """Place all queues again: the policy says whether they are a tree."""
+        self.rebuild(cluster)
+
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Place all queues again, and recompute the sums."""
+        self.named_children, self.guaranteed = {}, {}
+        for queue in cluster.queues.values():
+            queue.reset_place()
+            self._name(queue, queue.facts)
+        self._attach(cluster, list(cluster.queues.values()))
+
+    def _detach(self, cluster: "Cluster", queue: Queue, before: QueueFacts | None) -> list[Queue]:
+        """Take a queue, whose object was `before` until now, and the queues below it out of the tree; return them."""
+        lifted = self._below(cluster, queue)
+        for one in lifted:
+            self._count(cluster, one, before if one is queue else one.facts, -1)
+        for one in lifted:
+            if one.misplaced:
+                cluster.groups_to_update.update(one.groups)
+            if one.parent is not None:
+                one.parent.children.pop(one.name, None)
+                # Whether a queue accepts pod groups depends on whether it has children.
+                cluster.groups_to_update.update(one.parent.groups)
+            one.parent, one.misplaced = None, ""
+        self.named_children.get(_named_parent(before), {}).pop(queue.name, None)
+        return lifted
+
+    def _attach(self, cluster: "Cluster", lifted: list[Queue]) -> None:
+        """Place queues by the parents that their objects name."""
+        self.version += 1
+        for queue in lifted:
+            self._name(queue, queue.facts)
+            if cluster.plugins.quota.keeps_tree:
+                _place(cluster, queue)
+                if queue.misplaced:
+                    cluster.groups_to_update.update(queue.groups)
+                elif queue.parent is not None:
+                    cluster.groups_to_update.update(queue.parent.groups)
+        for queue in lifted:
+            self._count(cluster, queue, queue.facts, 1)
+
+    def _name(self, queue: Queue, facts: QueueFacts | None) -> None:
+        self.named_children.setdefault(_named_parent(facts), {})[queue.name] = None
+
+    def _below(self, cluster: "Cluster", queue: Queue) -> list[Queue]:
+        """Return a queue and the queues below it by their named parents, as far as they depend on its place."""
+        found = {queue.name: queue}
+        if not cluster.plugins.quota.keeps_tree:
+            return [queue]
+        level = [queue.name]
+        for _ in range(LEVELS_MAX + 1):
+            names = [
+                name
+                for one in level
+                for name in self.named_children.get(one, {})
+                if name not in found and name != ROOT
+            ]
+            for name in names:
+                found[name] = cluster.queues[name]
+            level = names
+        return list(found.values())
+
+    def _count(self, cluster: "Cluster", queue: Queue, facts: QueueFacts | None, sign: int) -> None:
+        """Add the ledgers and the guarantee of a queue to the queues above it, or (-1) remove them."""
+        above = queue.parent
+        while above is not None:
+            for ledger in LEDGERS:
+                amounts = getattr(queue, ledger)
+                if amounts:
+                    add(above.below.setdefault(ledger, {}), tuple(amounts.items()), sign)
+            above = above.parent
+        self._guarantee(cluster, queue, facts, sign)
+
+    def _guarantee(
+        self, cluster: "Cluster", queue: Queue, facts: QueueFacts | None, sign: int
+    ) -> None:
+        """Add the guarantee of a queue to that of its siblings, or (-1) remove it."""
         is_root = cluster.plugins.quota.keeps_tree and queue.name == ROOT
-        if queue.facts is not None and not is_root:
-            total = guaranteed.setdefault(siblings_of(queue), {})
-            add(total, tuple(queue.facts.guarantee.items()), 1)
-    return children, guaranteed
-
-
-def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
-    """Take a queue that is about to change, and the queues below it, out of the tree; return them."""
-    lifted = _below(cluster, queue)
-    for one in lifted:
-        _count(cluster, one, -1)
-    for one in lifted:
-        if one.misplaced:
-            cluster.groups_to_update.update(one.groups)
-        if one.parent is not None:
-            one.parent.children.pop(one.name, None)
-            # Whether a queue accepts pod groups depends on whether it has children.
-            cluster.groups_to_update.update(one.parent.groups)
-        one.parent, one.misplaced = None, ""
-    named = cluster.cluster_totals.named_children.get(_named_parent(queue), {})
-    named.pop(queue.name, None)
-    return lifted
-
-
-def attach_queues(cluster: QueueTreeState, lifted: list[Queue]) -> None:
-    """Place queues by the parents that their objects name."""
-    cluster.tree_version += 1
-    for queue in lifted:
-        if cluster.queues.get(queue.name) is not queue:
-            continue
-        cluster.cluster_totals.named_children.setdefault(_named_parent(queue), {})[queue.name] = (
-            None
-        )
-        if cluster.plugins.quota.keeps_tree:
-            _find_place(cluster, queue)
-            if queue.misplaced:
-                cluster.groups_to_update.update(queue.groups)
-            elif queue.parent is not None:
-                cluster.groups_to_update.update(queue.parent.groups)
-    for queue in lifted:
-        if cluster.queues.get(queue.name) is queue:
-            _count(cluster, queue, 1)
+        if facts is None or not facts.guarantee or is_root:
+            return
+        total = self.guaranteed.setdefault(siblings_of(queue), {})
+        add(total, tuple(facts.guarantee.items()), sign)
+        if not total:
+            del self.guaranteed[siblings_of(queue)]
 
 
 def siblings_of(queue: Queue) -> str:
@@ -96,71 +144,40 @@ def siblings_of(queue: Queue) -> str:
     return "" if queue.parent is None else queue.parent.name
 
 
-def _named_parent(queue: Queue) -> str:
-    """Return the parent that its object names, or the root."""
-    return (queue.facts.parent if queue.facts is not None else "") or ROOT
-
-
-def _below(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
-    """Return a queue and the queues below it by their named parents, as far as they depend on its place."""
-    found = {queue.name: queue}
-    if not cluster.plugins.quota.keeps_tree:
-        return [queue]
-    level = [queue.name]
-    for _ in range(LEVELS_MAX + 1):
-        names = [
-            name
-            for one in level
-            for name in cluster.cluster_totals.named_children.get(one, {})
-            if name not in found and name != ROOT
-        ]
-        for name in names:
-            found[name] = cluster.queues[name]
-        level = names
-    return list(found.values())
-
-
-def _find_place(cluster: QueueTreeState, queue: Queue) -> None:
-    if queue.name == ROOT:
-        return
+def place_of(cluster: "Cluster", queue: Queue) -> tuple[str | None, str]:
+    """Return the parent of a queue in the tree, None without one, and why it has no place, or "". Computed again from
+    the objects of all queues."""
+    if queue.name == ROOT or not cluster.plugins.quota.keeps_tree:
+        return None, ""
+    named = _named_parent(queue.facts)
     parent = _above(cluster, queue)
     if parent is None:
-        if _named_parent(queue) != ROOT:
-            queue.misplaced = f"its parent <{_named_parent(queue)}> does not exist"
-        return
+        return None, "" if named == ROOT else f"its parent <{named}> does not exist"
     way: dict[str, None] = {queue.name: None}
     above: Queue | None = parent
     while above is not None and above.name != ROOT:
         if above.name in way:
-            queue.misplaced = "it is above itself"
-            return
+            return None, "it is above itself"
         way[above.name] = None
         if len(way) > LEVELS_MAX:
-            queue.misplaced = f"it is more than {LEVELS_MAX} levels below the root"
-            return
+            return None, f"it is more than {LEVELS_MAX} levels below the root"
         above = _above(cluster, above)
-    queue.parent = parent
-    parent.children[queue.name] = None
+    return parent.name, ""
 
 
-def _above(cluster: QueueTreeState, queue: Queue) -> Queue | None:
+def _place(cluster: "Cluster", queue: Queue) -> None:
+    above, queue.misplaced = place_of(cluster, queue)
+    if above is not None:
+        queue.parent = cluster.queues[above]
+        queue.parent.children[queue.name] = None
+
+
+def _named_parent(facts: QueueFacts | None) -> str:
+    """Return the parent that an object names, or the root."""
+    return ("" if facts is None else facts.parent) or ROOT
+
+
+def _above(cluster: "Cluster", queue: Queue) -> Queue | None:
     """Return the named parent, if it has an object."""
-    parent = cluster.queues.get(_named_parent(queue)) if queue.name != ROOT else None
+    parent = cluster.queues.get(_named_parent(queue.facts)) if queue.name != ROOT else None
     return parent if parent is not None and parent.facts is not None else None
-
-
-def _count(cluster: QueueTreeState, queue: Queue, sign: int) -> None:
-    """Add the ledgers and the guarantee of a queue to the queues above it, or (-1) remove them."""
-    above = queue.parent
-    while above is not None:
-        for ledger in LEDGERS:
-            amounts = getattr(queue, ledger)
-            if amounts:
-                add(above.below.setdefault(ledger, {}), tuple(amounts.items()), sign)
-        above = above.parent
-    is_root = cluster.plugins.quota.keeps_tree and queue.name == ROOT
-    if queue.facts is not None and queue.facts.guarantee and not is_root:
-        total = cluster.cluster_totals.guaranteed.setdefault(siblings_of(queue), {})
-        add(total, tuple(queue.facts.guarantee.items()), sign)
-        if not total:
-            del cluster.cluster_totals.guaranteed[siblings_of(queue)]

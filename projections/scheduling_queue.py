@@ -7,6 +7,7 @@ a cycle. So a cycle evaluates only the first.
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from projections.deltas import PolicyChanged
 from projections.index import Index
 from projections.pod_groups import EquivalenceKey, PodGroup, Refusal
 
@@ -147,6 +148,10 @@ class SchedulingQueue(Index):
         for group in cluster.groups.values():
             twin.place(group, *cluster.expected_place(group))
         return twin
+
+    def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
+        """Remove all groups: the sort key changes, and no new key may be compared with an old one."""
+        self.by_queue, self._entries = {}, {}
 
     def of(self, group: PodGroup) -> list[EquivalenceGroup]:
         """Return the equivalence groups of a pod group."""

@@ -26,7 +26,6 @@ from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
-from projections.queue_tree import rebuild_queue_tree
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
@@ -281,7 +280,7 @@ def _restore_groups(state: State, image: Image) -> None:
         queue.reported_errors = kept.reported_errors
         cluster.queue_objects += kept.facts is not None
         update_reported_errors(cluster, queue)
-    rebuild_queue_tree(cluster)
+    cluster.queue_tree.rebuild(cluster)
     for saved in image.groups:
         group = cluster.ensure_group(saved.key)
         group.set_object(saved.facts)

@@ -355,8 +355,6 @@ class State:
         policy, _ = parse_policy(bytes(event.policy))
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
-        # Under the old policy some changes of nodes were not recorded.
-        self.cluster.nodes.invalidate_all()
 
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"

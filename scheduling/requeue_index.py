@@ -225,7 +225,10 @@ class RequeueIndex:
         if (
             self._policy is not cluster.policy
             or version > self._version + 1
-            or (cluster.plugins.quota.keeps_tree and self._tree_version != cluster.tree_version)
+            or (
+                cluster.plugins.quota.keeps_tree
+                and self._tree_version != cluster.queue_tree.version
+            )
         ):
             self._rebuild()
             return
@@ -379,7 +382,7 @@ class RequeueIndex:
 
     def _rebuild(self) -> None:
         cluster = self._cluster
-        self._policy, self._tree_version = cluster.policy, cluster.tree_version
+        self._policy, self._tree_version = cluster.policy, cluster.queue_tree.version
         self._journal, self._version = cluster.changed_groups, cluster.changed_groups_version
         self._read = len(self._journal)
         self.by_action, self._registered, self.by_head = {}, {}, {}

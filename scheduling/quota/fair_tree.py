@@ -186,7 +186,7 @@ class FairTree:
         """Apply what changed in State. Assumptions are discarded."""
         self.discard_assumptions()
         cluster = self._cluster
-        now = (cluster.changed_groups_version, cluster.tree_version, cluster.policy)
+        now = (cluster.changed_groups_version, cluster.queue_tree.version, cluster.policy)
         if (*now, cluster.cluster_totals.totals) != self._as_of:
             self._as_of = (*now, dict(cluster.cluster_totals.totals))
             self._build()

@@ -28,12 +28,12 @@ class LedgerJournal:
         journal = cluster.changed_ledgers
         if (
             self._policy is not cluster.policy
-            or self._tree_version != cluster.tree_version
+            or self._tree_version != cluster.queue_tree.version
             or self._deserved is not cluster.cluster_totals.deserved
             or self._totals != cluster.totals
             or self._journal is not journal
         ):
-            self._policy, self._tree_version = cluster.policy, cluster.tree_version
+            self._policy, self._tree_version = cluster.policy, cluster.queue_tree.version
             self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
             self._journal, self._read = journal, len(journal)
             return None

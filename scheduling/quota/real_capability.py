@@ -32,7 +32,7 @@ def _within(cluster: Cluster, queue: Queue, name: str) -> int | None:
     if queue.name == ROOT:
         return stated
     above = None if queue.parent is None else _within(cluster, queue.parent, name)
-    guaranteed = cluster.cluster_totals.guaranteed.get(siblings_of(queue), {}).get(name, 0)
+    guaranteed = cluster.queue_tree.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     if above is None and guaranteed:
         above = cluster.totals.get(name, 0)
     if above is None:
@@ -50,6 +50,6 @@ def _stated(queue: Queue, name: str) -> int | None:
 
 
 def _beside_guarantees(cluster: Cluster, queue: Queue, name: str, room: int) -> int:
-    guaranteed = cluster.cluster_totals.guaranteed.get(siblings_of(queue), {}).get(name, 0)
+    guaranteed = cluster.queue_tree.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     own = queue.facts.guarantee.get(name, 0) if queue.facts is not None else 0
     return max(room - guaranteed, 0) + own

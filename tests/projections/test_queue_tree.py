@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
-from projections.queue_tree import rebuild_queue_tree
 from projections.queues import LEVELS_MAX
 from tests.projections.test_queue_facts import facts_with
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
@@ -37,7 +36,7 @@ def places(harness: EngineHarness) -> object:
             {ledger: sums for ledger, sums in one.below.items() if sums},
         )
         for name, one in sorted(cluster.queues.items())
-    }, cluster.cluster_totals.guaranteed
+    }, cluster.queue_tree.guaranteed
 
 
 changes = st.tuples(
@@ -60,7 +59,7 @@ def test_queue_positions_after_any_changes_equal_rebuilt_ones(
         shown = queue(name, "" if parent == "gone" else parent, guarantee)
         harness.see(gone(shown) if parent == "gone" else ObjectSeen(shown))
         kept = places(harness)
-        rebuild_queue_tree(harness.state.cluster)
+        harness.state.cluster.queue_tree.rebuild(harness.state.cluster)
         assert kept == places(harness)
 
 
