@@ -11,6 +11,7 @@ stands. A list that cannot be read makes the devices of its resource unusable: `
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -52,6 +53,9 @@ ERRORS_MAX: Final = 16
 
 TEXT_CHARS_MAX: Final = 256
 """Maximum characters of a text of a fault that are kept."""
+
+CACHED_CHARS_MAX: Final = 1024
+"""Maximum characters of a list of devices that is cached."""
 
 ABSENT: Final = -1
 """The SuperPoD, server or rack of a node that states none. Device plugins write -1 or -2 then."""
@@ -405,6 +409,11 @@ def _device_names(resource: str, text: str) -> tuple[str, ...] | str:
     """Return the names in a list, sorted by number, or why it cannot be used."""
     if not text:
         return ()
+    return _read_names(resource, text) if len(text) > CACHED_CHARS_MAX else _known(resource, text)
+
+
+def _read_names(resource: str, text: str) -> tuple[str, ...] | str:
+    """Read a list that is not empty."""
     names = text.split(",", DEVICES_MAX)
     if len(names) > DEVICES_MAX:
         return f"more than {DEVICES_MAX} devices"
@@ -425,6 +434,10 @@ def _device_names(resource: str, text: str) -> tuple[str, ...] | str:
     if len(numbers) < len(names):
         return "two devices have the same number"
     return tuple(sorted(names, key=_number_key))
+
+
+_known: Final = lru_cache(maxsize=4096)(_read_names)
+"""Lists that were read lately: most nodes report the same ones, again and again."""
 
 
 def _number_key(name: str) -> tuple[tuple[int, str], ...]:
