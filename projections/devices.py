@@ -18,6 +18,8 @@ class Device(Struct, frozen=True):
     capacity: tuple[tuple[str, int], ...] = ()
     """What parts of it can be given; empty if it is given whole only."""
     faults: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """The groups of devices that it belongs to, such as `ring 0` or `card 3`, for people and views."""
 
 
 class NodeDevices(Struct, frozen=True):

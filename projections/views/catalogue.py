@@ -40,6 +40,27 @@ NODE_CARD = View(
 """Key: node and card; amounts in whole cards. `total` is the node's capacity, `healthy` its allocatable amount;
 `free` = healthy - allocated is negative if cards were lost under running pods."""
 
+DEVICE = View(
+    name="device",
+    version=1,
+    keys=2,
+    columns=(
+        ("node", "text"),
+        ("device", "text"),
+        ("resource", "text"),
+        ("card", "text"),
+        ("product", "text"),
+        ("device_groups", "text"),
+        ("healthy", "integer"),
+        ("network_healthy", "integer"),
+        ("fault", "text"),
+        ("pod", "text"),
+    ),
+)
+"""Key: node and device; only devices with names. `device_groups` are the rings, dies, cards or meshes that it belongs to. `healthy`
+and `network_healthy` are 0 or 1; `fault` is why it cannot be given, or empty. `pod` are the pods that have it, whole or in
+part, or empty."""
+
 POD_GROUP = View(
     name="pod_group",
     version=2,
@@ -133,5 +154,5 @@ OUTCOME = View(
 )
 """The outcome of a decision for one pod or pod group: `bound`, `failed`, `unknown`, `updated`."""
 
-VIEWS = (QUEUE_QUOTA, NODE_CARD, POD_GROUP, TOPOLOGY_NODE, PLACEMENT, DECISION, OUTCOME)
+VIEWS = (QUEUE_QUOTA, NODE_CARD, DEVICE, POD_GROUP, TOPOLOGY_NODE, PLACEMENT, DECISION, OUTCOME)
 """All views, in the order in which they are written."""

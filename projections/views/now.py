@@ -6,6 +6,7 @@ from types import MappingProxyType
 import msgspec
 
 from projections.cluster import Cluster
+from projections.devices import device_of
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.quantity import MAX
@@ -95,6 +96,34 @@ def card_rows(cluster: Cluster, name: str) -> list[Row]:
         card = node.facts.cards[resource]
         rows.append((name, card, resource, total, healthy, taken, healthy - taken))
     return rows
+
+
+def device_rows(cluster: Cluster, name: str) -> list[Row]:
+    """Return the rows of the named devices of a node."""
+    node = cluster.nodes.nodes.get(name)
+    if node is None or node.facts is None or not node.facts.devices:
+        return []
+    holders: dict[str, list[str]] = {}
+    for uid, devices in cluster.device_holders.pods.get(name, {}).items():
+        for device in dict.fromkeys(map(device_of, devices)):
+            holders.setdefault(device, []).append(cluster.pods[uid].key)
+    rows: dict[str, Row] = {}
+    for there in node.facts.devices.values():
+        for one in there.devices:
+            faults = (there.problem, "recovering" if one.is_recovering else "", *one.faults)
+            rows[one.name] = (
+                name,
+                one.name,
+                there.resource,
+                there.card,
+                there.product,
+                ", ".join(one.groups),
+                int(one.is_healthy),
+                int(one.is_network_healthy),
+                "; ".join(text for text in faults if text),
+                ", ".join(sorted(holders.get(one.name, ()))),
+            )
+    return list(rows.values())
 
 
 def topology_rows(cluster: Cluster, name: str) -> list[Row]:

@@ -164,6 +164,7 @@ class Views:
         for view, keys, rows_of in (
             ("queue_quota", touched.queues, now.queue_rows),
             ("node_card", touched.nodes, now.card_rows),
+            ("device", touched.nodes, now.device_rows),
             ("topology_node", touched.topology, now.topology_rows),
             ("pod_group", touched.groups, now.group_rows),
         ):
