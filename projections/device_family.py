@@ -63,6 +63,8 @@ class Discovered(Struct, frozen=True):
     """Resource name to its devices, if the family knows them; sorted by resource."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message."""
+    amounts: dict[str, int] = {}
+    """Allocatable amounts that the node does not state, or states otherwise; sorted by resource."""
 
 
 class DeviceUse(Struct, frozen=True):
@@ -153,6 +155,11 @@ class DeviceFit(ABC):
     keeps no more of the question than what it reads."""
 
     @property
+    def elsewhere(self) -> int:
+        """Return the points of nodes that have no devices of the family; -1 if the pod cannot be there."""
+        return -1
+
+    @property
     @abstractmethod
     def reason(self) -> str:
         """Return why nodes do not serve the pod; it follows their number: "node(s) had none of ..."."""
@@ -192,6 +199,9 @@ class DeviceFamily(ABC):
     confirmation: ClassVar[str] = ""
     """Annotation by which a device plugin confirms the devices of a pod. With one, the pods of a node are written and
     bound one by one, each after the one before is confirmed; empty if pods need not wait for each other."""
+    counting_resources: ClassVar[tuple[str, ...]] = ()
+    """Resources that count devices on nodes of which no family knows these, and that pods may ask for on any node: where
+    the devices are known, such a pod uses them, too, although it does not ask for any by name (`asked`)."""
 
     @abstractmethod
     def discover(self, sources: DeviceSources) -> Discovered:
@@ -220,6 +230,13 @@ class DeviceFamily(ABC):
             whole.update(dict.fromkeys(one for one in use.devices if one == device_of(one)))
         names = [name for one in node.devices_of(self.name) for name in one.names]
         return tuple([name for name in names if name in whole and times[name] > 1])
+
+    def counted(
+        self, request: Amounts, options: Mapping[str, str]
+    ) -> tuple[Amounts, Mapping[str, str]]:
+        """Return the request of a pod as nodes and queues count it, and the options of the pod: amounts that no node
+        states can become options."""
+        return request, options
 
     @abstractmethod
     def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
@@ -269,6 +286,7 @@ def discover_devices(sources: DeviceSources) -> Discovered:
         cards={name: cards[name] for name in sorted(cards)},
         devices={name: devices[name] for name in sorted(devices)},
         faults=tuple(fault for one in found for fault in one.faults),
+        amounts={name: amount for one in found for name, amount in one.amounts.items()},
     )
 
 
@@ -310,3 +328,20 @@ def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], .
     given = dict(options)
     found = [(name, one.asked(request, given)) for name, one in FAMILIES.items()]
     return tuple([(name, count) for name, count in found if count > 0])
+
+
+def counted_request(request: Amounts, options: Labels) -> tuple[Amounts, Labels]:
+    """Return the request of a pod as nodes and queues count it, and its options, sorted by key."""
+    counted, given = request, dict(options)
+    for one in FAMILIES.values():
+        counted, found = one.counted(counted, given)
+        given = dict(found)
+    return counted, tuple(sorted(given.items()))
+
+
+def uses_devices(pod_class: PodClass, family: str) -> bool:
+    """Return whether such pods use devices of a family where a node has them."""
+    if pod_class.asks_for(family):
+        return True
+    counting = FAMILIES[family].counting_resources
+    return bool(counting) and any(name in counting for name, _ in pod_class.request)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from projections.device_family import DeviceUse
+from projections.device_family import DeviceUse, uses_devices
 from projections.nodes import Node
 from projections.pods import RELEASING, Pod
 
@@ -16,13 +16,13 @@ def uses_of(
     found: list[DeviceUse] = []
     for uid in node.pods:
         pod = pods[uid]
-        if not pod.pod_class.asks_for(family):
+        if not uses_devices(pod.pod_class, family):
             continue
         if not (later and (uid in node.overlay_removed or pod.status == RELEASING)):
             found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported))
     for held in (node.overlay_added, node.nominated_pods):
         for uid, devices in held.items():
             # A pod that another scheduler has nominated holds room by its request only.
-            if devices and uid in pods and pods[uid].pod_class.asks_for(family):
+            if devices and uid in pods and uses_devices(pods[uid].pod_class, family):
                 found.append(DeviceUse(pods[uid].pod_class, devices))
     return found

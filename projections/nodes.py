@@ -117,6 +117,7 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
             report=report,
         )
     )
+    stated, allocatable = allocatable, {**allocatable, **({} if problem else found.amounts)}
     return NodeFacts(
         name=obj.metadata.name,
         uid=obj.metadata.uid or "",
@@ -138,7 +139,7 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
             for name in one.names or ()
         ),
         devices=found.devices,
-        capacity=allocatable if capacity == allocatable else capacity,
+        capacity=stated if capacity == stated else capacity,
         annotations=annotations,
     )
 

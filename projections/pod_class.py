@@ -27,7 +27,7 @@ from events.limits import (
 )
 from projections.affinity_terms import SelectedAs
 from projections.deltas import PodChanged
-from projections.device_family import asked_devices, pod_options
+from projections.device_family import asked_devices, counted_request, pod_options
 from projections.index import Index
 from projections.objects import (
     Container,
@@ -319,13 +319,15 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     amounts, beyond = _request(spec)
     options = () if problem else pod_options(annotations, pod.metadata.labels or {})
     faults = [one for one in (problem, beyond) if one]
+    asked = asked_devices(amounts, options)
+    amounts, options = counted_request(amounts, options)
     found = PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
         never_preempts=spec.preemptionPolicy == "Never",
         plain=index,
         device_options=options,
-        asked_devices=asked_devices(amounts, options),
+        asked_devices=asked,
     )
     try:
         affinity = _optional(spec.affinity, _Affinity) or _Affinity()

@@ -122,18 +122,18 @@ class FitPoints:
         self._points: list[int] = []
 
     def of(self, number: int) -> int:
-        """Return the points of a state; -1 without devices of the family."""
+        """Return the points of a state, or those of nodes without devices of the family."""
         if self._version != self.states.version:
             self._version, self._points = self.states.version, []
         known = self._points
         while len(known) <= number:
             known.append(self.fit.points(self.states.state(len(known))))
-        return NONE if number == NONE else known[number]
+        return self.fit.elsewhere if number == NONE else known[number]
 
     def column(self, numbers: Numbers) -> Numbers:
         """Return the points of each node, slot by slot."""
         self.of(len(self.states) - 1)
-        return np.array([*self._points, NONE], dtype=np.int64)[numbers]
+        return np.array([*self._points, self.fit.elsewhere], dtype=np.int64)[numbers]
 
 
 class DevicePoints:
@@ -195,6 +195,8 @@ class DevicePoints:
             number = one.states.later(node) if later else int(one.states.now()[node.slot])
             if one.of(number) < 0:
                 return ()
+            if number == NONE:
+                continue
             picked += one.fit.pick(one.states.state(number))
         return tuple(picked)
 
@@ -218,10 +220,11 @@ class DevicePoints:
         """Return why the node does not serve the pod now; "" if it does."""
         for one in self._fits:
             number = int(one.states.now()[node.slot])
+            if one.of(number) >= 0:
+                continue
             if number == NONE:
                 return f"node has no devices of the family {one.states.family.name}"
-            if one.of(number) < 0:
-                return one.fit.obstacle(one.states.state(number))
+            return one.fit.obstacle(one.states.state(number))
         return ""
 
 

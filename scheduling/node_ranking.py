@@ -6,7 +6,7 @@ only some classes need is added each time: image locality and pod topology. The 
 highest score, and among equals the first by name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from scheduling.device_points import DeviceAnswers, DevicePoints
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (
     ADMITTED,
+    DeviceOrder,
     NodeFilter,
     NodeOrder,
     NodeScore,
@@ -56,6 +57,11 @@ class SharedScores:
         self.scorer = NodeScorers(rankings.cluster.plugins, pod_class)
         self.preferences = Preferences(rankings.weights, pod_class)
         self.devices = devices
+        found = [
+            (rankings.device_answers.states[one.family], one.device_scorer(pod_class))
+            for one in rankings.cluster.plugins.of(DeviceOrder)
+        ]
+        self._device_scorers = [(states, one) for states, one in found if one is not None]
         self._scores = self._all()
         self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
@@ -73,6 +79,7 @@ class SharedScores:
             self._rankings.examined += len(slots)
             for slot in slots:
                 self._scores[slot] = self._score(table.order[slot])
+            self._score_devices(self._scores, list(slots))
         self._moved, self._remade = len(table.changed_slots), len(table.updated_slots)
         return self._scores
 
@@ -106,7 +113,17 @@ class SharedScores:
         points = self.devices.of_all()
         if points is not None:
             scores, fits = scores + points, fits & (points >= 0)
-        return np.where(fits, scores, -1)
+        scores = np.where(fits, scores, -1)
+        self._score_devices(scores, range(len(scores)))
+        return scores
+
+    def _score_devices(self, scores: npt.NDArray[np.int64], slots: Iterable[int]) -> None:
+        """Add what plugins score by devices to the feasible nodes among these slots."""
+        if not self._device_scorers:
+            return
+        feasible = [slot for slot in slots if scores[slot] >= 0]
+        for states, one in self._device_scorers:
+            scores[feasible] += one.of_slots(self._table, states, feasible)
 
 
 class NodeRanking:

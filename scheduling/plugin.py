@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from projections.pod_groups import PodGroup
     from projections.pods import Charge, Pod
     from projections.queues import Queue
+    from scheduling.device_points import DeviceStates
     from scheduling.quota.fair_tree import FairTree
     from scheduling.quota.reclaimable import ReclaimableResources
     from scheduling.quota.reclaiming import RemainingCharges
@@ -174,6 +175,31 @@ class NodeOrder(Plugin):
     def weights(self) -> ScoreWeights:
         """Return the weights of the scores that are computed for all plugins together."""
         return ScoreWeights()
+
+
+class DeviceScorer(Protocol):
+    """The score of nodes for pods of one class, from what is free of their devices and of their other resources."""
+
+    def of_slots(self, table: NodeTable, states: DeviceStates, slots: Sequence[int]) -> Column:
+        """Return the scores of the nodes in these slots, on which the pod has room now: 0 or more, in thousandths of a
+        point."""
+
+
+class DeviceOrder(Plugin):
+    """Hook: scores of nodes by what is free of the devices of one family."""
+
+    FLAG = "enableNodeOrder"
+    family: ClassVar[str]
+    """Name of the device family."""
+
+    @property
+    def replaces_points(self) -> bool:
+        """Return whether its scores take the place of the points that the family gives."""
+        return False
+
+    @abstractmethod
+    def device_scorer(self, pod_class: PodClass) -> DeviceScorer | None:
+        """Return what scores nodes for pods of a class; None if nothing does."""
 
 
 class NodePredicate(Plugin):

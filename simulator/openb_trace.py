@@ -15,7 +15,15 @@ from msgspec import Struct
 from projections.duration import LONGEST_NS, SECOND
 from simulator.errors import TraceError
 from simulator.generated_workload import GeneratedWorkload
-from simulator.openb import Arrival, NamedNode, NodeShape, PodShape, build_workload, models_of
+from simulator.openb import (
+    Arrival,
+    NamedNode,
+    NodeShape,
+    PodShape,
+    build_workload,
+    models_of,
+    policy_for_shares,
+)
 
 _NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
@@ -47,24 +55,29 @@ def openb_trace_workload(
     order: str = "time",
     arrivals: TraceText | None = None,
     period_ns: int = SECOND,
+    with_shares: bool = False,
 ) -> GeneratedWorkload:
-    """Return the workload of the files."""
+    """Return the workload of the files; `with_shares` pods ask for thousandths of cards."""
     named = read_nodes(nodes)
     if order == "time":
-        timed = list(read_pods(pods, with_times=True))
+        timed = list(read_pods(pods, with_times=True, with_shares=with_shares))
         start = min((pod.created for pod in timed), default=0)
         offered: list[Arrival] = [
             ((pod.created - start) * SECOND, pod.name, pod.shape, pod.run_seconds) for pod in timed
         ]
         offered.sort(key=lambda arrival: arrival[0])
     else:
-        listed = {pod.name: pod for pod in read_pods(pods, with_times=False)}
+        read = read_pods(pods, with_times=False, with_shares=with_shares)
+        listed = {pod.name: pod for pod in read}
         names = [(name, name) for name in listed] if arrivals is None else _order(arrivals, listed)
         offered = [
             (index * period_ns, name, listed[source].shape, None)
             for index, (name, source) in enumerate(names)
         ]
-    return build_workload(named, offered, nodes.source)
+    if not with_shares:
+        return build_workload(named, offered, nodes.source)
+    target = [pod.shape for pod in read_pods(pods, with_times=False, with_shares=True)]
+    return build_workload(named, offered, nodes.source, policy_for_shares(target), with_shares=True)
 
 
 def read_nodes(file: TraceText) -> list[NamedNode]:
@@ -80,7 +93,9 @@ def read_nodes(file: TraceText) -> list[NamedNode]:
     return list(nodes.items())
 
 
-def read_pods(file: TraceText, *, with_times: bool) -> Iterator[TracePod]:
+def read_pods(
+    file: TraceText, *, with_times: bool, with_shares: bool = False
+) -> Iterator[TracePod]:
     """Return the pods of a pod list, in its order."""
     names: dict[str, None] = {}
     for row in _rows(file, _POD_COLUMNS + (_TIME_COLUMNS if with_times else ())):
@@ -88,6 +103,9 @@ def read_pods(file: TraceText, *, with_times: bool) -> Iterator[TracePod]:
         if name in names:
             raise row.error("name", f"pod {name} stands twice")
         names[name] = None
+        milli = row.whole("gpu_milli") if with_shares and cards else 0
+        if with_shares and cards and not (0 < milli < 1000 and cards == 1):
+            milli = 1000
         shape = PodShape(
             cpu_milli=row.whole("cpu_milli"),
             memory_mib=row.whole("memory_mib"),
@@ -95,6 +113,7 @@ def read_pods(file: TraceText, *, with_times: bool) -> Iterator[TracePod]:
             is_share=cards == 1 and row.whole("gpu_milli") < 1000,
             models=models_of(row.text("gpu_spec", required=False)),
             qos=row.text("qos"),
+            gpu_milli=milli,
         )
         if not with_times:
             yield TracePod(name, shape)

@@ -101,6 +101,8 @@ class TraceSource(Struct, frozen=True):
     """`time`: as recorded; `saturate`: one pod after the other, without departures."""
     arrivals: str | None = None
     """A published order of arrival for `saturate`; else the order of the file."""
+    shares: str = "whole"
+    """What a share of a card counts as: a `whole` card, or its `thousandths`."""
 
 
 class WorkloadSource(Struct, frozen=True):
@@ -152,7 +154,7 @@ _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail", "devices")
 _DEVICE_KEYS: Final = ("node", "confirm", "reject", "report")
 _REPORT_LISTS: Final = ("available", "unhealthy", "network_unhealthy", "recovering")
 _REPORT_KEYS: Final = ("resource", *_REPORT_LISTS, "super_pod_id", "wrong_code")
-_TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
+_TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals", "shares")
 _WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load", "spot")
 _WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
 """The known workloads, and the default of their arrival window."""
@@ -406,6 +408,9 @@ def _read_trace(value: YamlValue) -> TraceSource:
         raise fields["format"].error(f"trace.format: {trace.format!r} is not known; known is openb")
     if trace.order not in ("time", "saturate"):
         raise fields["order"].error(f"trace.order: {trace.order!r} is neither time nor saturate")
+    if trace.shares not in ("whole", "thousandths"):
+        text = f"trace.shares: {trace.shares!r} is neither whole nor thousandths"
+        raise fields["shares"].error(text)
     if trace.arrivals is not None and trace.order != "saturate":
         raise fields["arrivals"].error("trace.arrivals goes with `order: saturate` only")
     return trace

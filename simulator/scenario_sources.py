@@ -41,6 +41,7 @@ def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> 
             if trace.arrivals is None
             else TraceText(trace.arrivals, read(trace.arrivals)),
             period_ns=scenario.period_ns,
+            with_shares=trace.shares == "thousandths",
         )
     else:
         return LoadedScenario(scenario)

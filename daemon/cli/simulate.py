@@ -289,11 +289,20 @@ def _is_saturated(run: Run) -> bool:
 def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
     """Allocation and throughput. These figures are not comparable with published ones."""
     cards = cards_per_model(run.simulated.state)
+    trace = run.loaded.scenario.trace
+    has_shares = trace is not None and trace.shares == "thousandths"
+    if has_shares:
+        cards = [row for row in cards if row[0].endswith("/milli")]
     there, allocated = sum(row[1] for row in cards), sum(row[2] for row in cards)
     decisions = _entries(run.result.document["decisions"])
     bound = sum(1 for entry in decisions if entry["kind"] == "bind")
     pace = bound * SECOND // max(run.elapsed_ns, 1)
     how = "decisions durable" if durable else "log in memory"
+    if has_shares:
+        rate = allocated * 10_000 // max(there, 1)
+        text = f"{allocated:,} of {there:,} thousandths of GPUs: {rate // 100}.{rate % 100:02} %"
+        yield f"  filled     {text}, {pace:,} pods/s with the {how}"
+        return
     yield f"  filled     {allocated:,} of {there:,} cards, {pace:,} pods/s with the {how}"
     yield (
         "  note       not to be set beside published figures: those share cards among pods, "

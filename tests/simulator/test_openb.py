@@ -227,3 +227,20 @@ def test_the_real_files_are_read_whole(name: str) -> None:
     assert (made.notes.nodes, made.notes.pods, made.notes.shares) == (1213, 8152, 3078)
     assert named == {"default": 0, "gpuspec33": 2388}[name]
     assert made.steps[-1].at_ns // SECOND < 12_902_960
+
+
+def test_with_its_shares_pods_ask_for_thousandths_and_nodes_share_their_gpus() -> None:
+    made = openb_trace_workload(
+        text(NODES, "nodes.csv"), text(PODS), order="saturate", with_shares=True
+    )
+    found = manifests(made)
+    assert section(found["n2"], "metadata", "labels")["muster.sh/gpu-sharing"] == "true"
+    annotations = {name: section(found[name], "metadata", "annotations") for name in "abc"}
+    assert annotations["a"]["alibabacloud.com/gpu-milli"] == "460"
+    assert annotations["b"]["alibabacloud.com/gpu-milli"] == "1000"
+    assert annotations["b"]["alibabacloud.com/gpu-count"] == "2"
+    assert annotations["b"]["volcano.sh/card.name"] == "T4/milli|P100/milli"
+    assert "alibabacloud.com/gpu-milli" not in annotations["c"]
+    quota = section(found["ls"], "metadata", "annotations")["volcano.sh/card.quota"]
+    assert quota == '{"P100/milli":2000}'
+    assert made.notes.shares == 0

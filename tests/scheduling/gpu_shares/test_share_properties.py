@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scheduling.device_families.gpu_fragmentation import (
+from scheduling.gpu_sharing.fragmentation import (
     NodeState,
     TargetType,
     TargetWorkload,
     fragmentation_of,
 )
-from scheduling.device_families.gpu_share_request import WHOLE, ShareRequest
-from scheduling.device_families.gpu_share_state import (
+from scheduling.gpu_sharing.free_gpus import (
     FreeGpu,
     FreeGpus,
     best_fit,
@@ -22,6 +21,7 @@ from scheduling.device_families.gpu_share_state import (
     share_of,
     take,
 )
+from scheduling.gpu_sharing.share_request import WHOLE, ShareRequest
 
 MEMORIES = (0, 16, 1000, 15109, 81251)
 

@@ -11,6 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from events.limits import DIGITS_MAX, quoted, whole_number
+from projections.pod_class import PodClass
+from projections.pod_terms import Labels
+
+FAMILY: Final = "gpu-shares"
+"""Name of the device family."""
 
 WHOLE: Final = 1000
 """Thousandths of a GPU."""
@@ -177,3 +182,16 @@ def _thousandths(text: str) -> int | str:
     if not 0 < milli <= WHOLE:
         return f"{quoted(text)} is not a decimal number above 0 and up to 1"
     return milli
+
+
+def request_of(pod_class: PodClass) -> ShareRequest | str | None:
+    """Return what pods of a class ask for, why it is not valid, or None if they use no GPU."""
+    options = dict(pod_class.device_options)
+    gpus = next((amount for name, amount in pod_class.request if name == GPU), 0)
+    return share_request(own_options(options), int(options.get(GPU, gpus)))
+
+
+def own_options(options: Mapping[str, str]) -> Labels:
+    """Return the options that ask for shares."""
+    keys = (*ANNOTATIONS, *RESOURCES)
+    return tuple([(key, options[key]) for key in keys if key in options])

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from scheduling.device_families.gpu_share_request import WHOLE
+from scheduling.gpu_sharing.share_request import WHOLE
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ of which a part is used is never given whole.
 
 from typing import Final, NamedTuple
 
-from scheduling.device_families.gpu_share_request import WHOLE, ShareRequest
+from scheduling.gpu_sharing.share_request import WHOLE, ShareRequest
 
 
 class GpuShare(NamedTuple):

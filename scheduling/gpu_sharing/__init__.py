@@ -1,0 +1,1 @@
+"""Shares of GPUs: requests, what is free, fragmentation."""
