@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections import quota_charging
+from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
 from projections.deltas import (
@@ -26,23 +27,18 @@ from projections.index import Indexes
 from projections.inter_pod_affinity_index import (
     InterPodAffinityIndex,
     remove_nomination,
-    update_pod_terms,
 )
 from projections.job_order import equivalence_keys, job_order
-from projections.nodes import Node, NodeTable
+from projections.node_use import NodeUse
+from projections.nodes import NodeTable
 from projections.pending_status import PendingStatus
 from projections.plugin import PluginSet, build_plugins
-from projections.pod_class import Amounts
 from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
 from projections.pods import (
-    ALLOCATED,
-    PENDING,
     Charge,
-    NodeShare,
     Pod,
     has_same_charge,
-    has_same_demand,
     is_placed_alike,
     node_share,
 )
@@ -54,8 +50,9 @@ from projections.preemption_triggers import (
     without_evicting,
 )
 from projections.queue_tree import QueueTree
-from projections.queues import DEFAULT, Queue, add
+from projections.queues import DEFAULT, Queue
 from projections.quota_charging import Cards
+from projections.quota_ledgers import QuotaLedgers
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.suspensions import InternalErrors
@@ -82,8 +79,6 @@ class Cluster:
         self.plugins: PluginSet
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.nodes = NodeTable()
-        self.totals: Amounts = {}
-        """Allocatable resources of all present nodes."""
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
         """Cache: class index and card layout to the charge of such a pod on such a node."""
@@ -129,23 +124,29 @@ class Cluster:
         self.device_holders = DeviceHolders()
         self.object_facts: dict[str, dict[str, Struct]] = {}
         """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""
-        self.queue_tree = QueueTree()
+        self.queue_tree, self.resources = QueueTree(), ClusterResources()
+        self.ledgers = QuotaLedgers()
         own = (
             self.queue_tree,
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
-            self.budgets,
+            self.config_errors,
             self.inter_pod_affinity,
             self.inter_pod_affinity.classes,
-            self.foreign_groups,
             self.scheduling_queue,
+            NodeUse(),
+            self.resources,
+            self.ledgers,
+            self.budgets,
+            self.foreign_groups,
             self.pending_status,
-            self.config_errors,
             self.device_holders,
         )
         self.indexes = Indexes(own)
-        """What is computed from facts. Nodes, queues and pod groups keep sums of their own."""
+        """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,
+        such as the ledgers the place of a queue and the class of a pod. Nodes, queues and pod groups keep sums of their
+        own."""
         self.set_policy(parse_policy(BUILT_IN)[0])
 
     # Nodes
@@ -162,126 +163,40 @@ class Cluster:
     # Pods
 
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
-        """Replace a pod in all sums. With `is_last`, update its group; `old` is None for a new pod, `new` for a
-        deleted one."""
-        if old is not None and new is not None and self._replace_placed(old, new):
-            return
+        """Replace a pod; `old` is None for a new pod, `new` for a deleted one. With `is_last`, update its group."""
         pod = new or old
         assert pod is not None
-        self.changed_rows.pods[pod.facts.uid] = None
-        update_pod_terms(self, old, new)
-        leaves, enters = node_share(old), node_share(new)
-        if leaves != enters:
-            self._move_pod(old, leaves, new, enters)
+        uid = pod.facts.uid
         group = self.writable_group(pod.group_key)
-        is_waiting = new is not None and new.status == PENDING
-        if group is not None and pod.facts.uid in group.nominations and not is_waiting:
-            self.remove_nominations(group)
-        charges_changed = not has_same_charge(old, new)
-        if group is not None and not has_same_demand(old, new):
-            self.internal_errors.resume(group.key)
-        if group is not None:
-            known = old if pod.facts.uid in group.pods else None
-            if known is not None and charges_changed:
-                self._charge_pod(group, known, -1)
-            if new is not None and charges_changed:
-                self._set_charges(new)
-            group.replace_pod(known, new)
+        only_runs = (
+            old is not None
+            and new is not None
+            and group is not None
+            and is_placed_alike(old, new)
+            and group.pods.get(uid) is old
+        )
         if new is None:
-            del self.pods[pod.facts.uid]
+            del self.pods[uid]
         else:
-            self.pods[new.facts.uid] = new
-        self.indexes.dispatch(self, PodChanged(old, new))
-        if group is not None:
-            if new is not None:
-                record_victim_added(self, group, old, new)
-                if charges_changed:
-                    self._charge_pod(group, new, 1)
-            if is_last:
-                self.update_group(group, charges_changed=charges_changed)
-
-    def _replace_placed(self, old: Pod, new: Pod) -> bool:
-        """Replace a pod that stays on its node and only begins to run, or the reverse; return False for any other
-        change. Of all sums, this changes the counts of its group and the healthy pods of its budgets."""
-        group = self.groups.get(new.group_key)
-        if (
-            group is None
-            or not is_placed_alike(old, new)
-            or group.pods.get(new.facts.uid) is not old
-        ):
-            return False
-        group = self.own_group(group)
-        update_pod_terms(self, old, new)
-        group.replace_pod(old, new)
-        self.pods[new.facts.uid] = new
-        self.indexes.dispatch(self, PodChanged(old, new))
-        record_victim_added(self, group, old, new)
-        if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
-            self.update_group(group, charges_changed=False)
+            self.pods[uid] = new
+        if only_runs:
+            delta = PodChanged(old, new, is_same_charge=True, only_runs=True)
         else:
-            self.indexes.dispatch(self, PodGroupChanged(group))
-        return True
-
-    def _move_pod(
-        self, old: Pod | None, leaves: NodeShare | None, new: Pod | None, enters: NodeShare | None
-    ) -> None:
-        self._shift_node(leaves, old, -1)
-        self._shift_node(enters, new, 1)
-        if leaves and (not enters or enters[1] == "releasing"):
-            self.mark_node_freed(leaves[0])
-        if enters and (node := self.nodes.nodes[enters[0]]).nominated_pods:
-            self._wake_nominated(node)
-
-    def _wake_nominated(self, node: Node) -> None:
-        """Wake the groups with nominations on a node if these do not fit any more: another scheduler bound a pod
-        there."""
-        if all(node.future(name) >= 0 for name, amount in node.nominated.items() if amount):
+            self.changed_rows.pods[uid] = None
+            share, is_same_charge = node_share(new), has_same_charge(old, new)
+            delta = PodChanged(old, new, node_share(old), share, is_same_charge)
+        self.indexes.dispatch(self, delta)
+        if group is None:
             return
-        for uid in node.nominated_pods:
-            pod = self.pods.get(uid)
-            if pod is not None and pod.group_key in self.groups:
-                self.wakeup_events.groups[pod.group_key] = None
-
-    def _shift_node(self, share: NodeShare | None, pod: Pod | None, sign: int) -> None:
-        if share is None or pod is None:
-            return
-        name, kind, request = share
-        node = self.nodes.ensure_node(name)
-        if sign > 0:
-            node.pods[pod.facts.uid] = None
-        else:
-            node.pods.pop(pod.facts.uid, None)
-        if node.facts is not None:
-            self.record_use(request, sign)
-        self.nodes.shift(node, "occupied", request, sign)
-        if kind == "releasing":
-            self.nodes.shift(node, "releasing", request, sign)
-        self.changed_rows.nodes[name] = None
-        self.nodes.forget(node)
-
-    def record_use(self, request: Charge, sign: int) -> None:
-        """Add the request of a pod on a present node, or remove it; also when the node is added or removed."""
-        add(self.cluster_totals.used, request, sign)
-
-    def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
-        """Add a pod to the ledger of its queue or remove it, according to its status."""
-        queue = self.queues[group.queue]
-        status = pod.status
-        if status in ALLOCATED:
-            assert pod.charge is not None
-            queue.add_charge("allocated", pod.charge, sign)
-            queue.add_held(pod, group.priority, sign)
-            add(group.allocated, pod.charge, sign)
-        elif status == PENDING:
-            add(queue.pending, pod.requested_charge, sign)
-        self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
-
-    def _set_charges(self, pod: Pod) -> None:
-        """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node."""
-        if pod.charge is None and pod.status in ALLOCATED:
-            pod.charge = quota_charging.charge(self, pod)
-        is_waiting = pod.status == PENDING
-        pod.requested_charge = quota_charging.requested(self, pod.pod_class) if is_waiting else ()
+        if new is not None:
+            record_victim_added(self, group, old, new)
+        if only_runs:
+            if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
+                self.update_group(group, charges_changed=False)
+            else:
+                self.indexes.dispatch(self, PodGroupChanged(group))
+        elif is_last:
+            self.update_group(group, charges_changed=not delta.is_same_charge)
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
@@ -404,7 +319,7 @@ class Cluster:
             return
         if group.queue:
             self.remove_nominations(group)  # They are charged to the old queue.
-            self._charge_group(group, -1)
+            self.ledgers.charge_group(self, group, -1)
             before = self.queues[group.queue]
             del before.groups[group.key]
             group.queue = queue
@@ -412,28 +327,8 @@ class Cluster:
         group.queue = queue
         self.internal_errors.resume(group.key)
         self.ensure_queue(queue).groups[group.key] = None
-        self._charge_group(group, 1)
+        self.ledgers.charge_group(self, group, 1)
         invalidate_victims(self, group)
-
-    def _charge_group(self, group: PodGroup, sign: int) -> None:
-        self._set_reservation(
-            group, ((), ()) if sign < 0 else quota_charging.reservation(self, group)
-        )
-        for pod in group.pods.values():
-            self._charge_pod(group, pod, sign)
-        if sign > 0:
-            self._set_reservation(group, quota_charging.reservation(self, group))
-
-    def _set_reservation(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
-        if (group.inqueue, group.elastic) == entries:
-            return
-        queue = self.queues[group.queue]
-        queue.add_charge("inqueue", group.inqueue, -1)
-        queue.add_charge("elastic", group.elastic, -1)
-        group.inqueue, group.elastic = entries
-        queue.add_charge("inqueue", group.inqueue, 1)
-        queue.add_charge("elastic", group.elastic, 1)
-        self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
 
     def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
         """Recompute what follows from a group's pods: phase, reservations, priority, place in the scheduling queue.
@@ -480,7 +375,7 @@ class Cluster:
         phase = group.next_phase()
         if charges_changed or phase != group.phase:
             group.phase = phase
-            self._set_reservation(group, quota_charging.reservation(self, group))
+            self.ledgers.update_reservation(self, group)
         update_reservation_timeout(self, group)
         self.indexes.dispatch(self, PodGroupChanged(group))
         for plugin in self.plugins.group_state:
@@ -511,7 +406,7 @@ class Cluster:
     def _forget_group(self, group: PodGroup) -> None:
         self.scheduling_queue.remove(group)
         self.remove_nominations(group)
-        self._set_reservation(group, ((), ()))
+        self.ledgers.release(self, group)
         self.cluster_totals.reservation_timeouts.pop(group.key, None)
         self.indexes.dispatch(self, PodGroupChanged(group, is_gone=True))
         for plugin in self.plugins.group_state:
@@ -541,7 +436,7 @@ class Cluster:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
         group = self.own_group(group)
         for uid, held in group.nominations.items():
-            remove_nomination(self, uid, held)
+            remove_nomination(self, group.pods.get(uid), uid, held)
             self.queues[group.queue].add_charge("nominated", held.charge, -1)
             if not is_bound:
                 self.mark_node_freed(held.node)
@@ -602,40 +497,9 @@ class Cluster:
                 plugin.removed(self)
         before = self.plugins
         self.set_policy(policy)
-        self.indexes.dispatch(self, PolicyChanged(before))
         self.wakeup_events.everything = True
-        self.recharge()
+        self.indexes.dispatch(self, PolicyChanged(before))
         for group in self.groups.values():
             self.changed_rows.groups[group.key] = self.wakeup_events.groups[group.key] = None
         for name in self.queues:
             self.changed_rows.queues[name] = None
-
-    def recharge_pod(self, pod: Pod) -> None:
-        """Charge a pod again once the card of its node is known."""
-        group = self.own_group(self.groups[pod.group_key])
-        self._charge_pod(group, pod, -1)
-        self._charge_pod(group, self._recharged(pod, keeps_charge=False), 1)
-        self.update_group(group)
-
-    def _recharged(self, pod: Pod, *, keeps_charge: bool) -> Pod:
-        """Return the pod with what it is charged now; if that changed, a copy that has taken its place."""
-        twin = pod.copy()
-        if not keeps_charge:
-            twin.charge = None
-        self._set_charges(twin)
-        if (twin.charge, twin.requested_charge) == (pod.charge, pod.requested_charge):
-            return pod
-        self.exchange_pod(twin)
-        return twin
-
-    def recharge(self) -> None:
-        """Charge all pods again after the rules or the known cards changed."""
-        self.charges.clear()
-        keeps_charge = not self.wakeup_events.everything
-        for shared in list(self.groups.values()):
-            group = self.own_group(shared)
-            for pod in group.pods.values():
-                self._charge_pod(group, pod, -1)
-            for pod in list(group.pods.values()):
-                self._charge_pod(group, self._recharged(pod, keeps_charge=keeps_charge), 1)
-            self.update_group(group)

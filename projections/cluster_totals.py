@@ -11,8 +11,6 @@ class ClusterTotals:
         """Allocatable resources of all nodes at the start of the last cycle: the denominator of shares."""
         self.deserved: dict[str, Amounts] = {}
         """Queue to what it deserves since the start of the last cycle, under `proportion`."""
-        self.used: Amounts = {}
-        """Requests of the pods on all present nodes."""
         self.deadlines: dict[str, int] = {}
         """Pod group key to the end of its waiting time, under `sla`."""
         self.overdue: dict[str, int] = {}

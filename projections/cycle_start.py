@@ -10,8 +10,8 @@ def open_cycle(cluster: Cluster) -> None:
     cluster.trim_journals()
     classify_again(cluster)
     cluster_totals = cluster.cluster_totals
-    if cluster_totals.totals != cluster.totals:
-        cluster_totals.totals = dict(sorted(cluster.totals.items()))
+    if cluster_totals.totals != cluster.resources.allocatable:
+        cluster_totals.totals = dict(sorted(cluster.resources.allocatable.items()))
         if any(one.depends_on_totals for one in cluster.plugins.job_order):
             _reorder(cluster)
     cluster.plugins.quota.cycle_opened(cluster)

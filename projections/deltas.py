@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from projections.nodes import NodeFacts
     from projections.plugin import PluginSet
     from projections.pod_groups import PodGroup
-    from projections.pods import Pod
+    from projections.pods import NodeShare, Pod
     from projections.queues import Queue, QueueFacts
 
 
@@ -26,6 +26,14 @@ class PodChanged(Struct, frozen=True, gc=False):
 
     old: Pod | None
     new: Pod | None
+    left: NodeShare | None = None
+    entered: NodeShare | None = None
+    """What it used of its node before, and what it uses now; None for nothing."""
+    is_same_charge: bool = False
+    """Whether its queue is charged the same for it."""
+    only_runs: bool = False
+    """Whether it stays where it is and only begins to run, or the reverse: of all sums, this changes the counts of its
+    pod group and the healthy pods of its budgets."""
 
 
 class NodeChanged(Struct, frozen=True, gc=False):

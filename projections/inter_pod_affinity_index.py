@@ -11,19 +11,16 @@ other pods wait for that.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
-from projections.deltas import PolicyChanged
+from projections.deltas import PodChanged, PolicyChanged
 from projections.index import Index
-from projections.nodes import NodeTable
-from projections.nominations import update_nomination
-from projections.plugin import PluginSet
 from projections.pod_class import PodClass, PodClasses
-from projections.pod_groups import Nomination, PodGroup
+from projections.pod_groups import Nomination
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.wakeup_events import ALL_PODS, WakeupEvents
@@ -72,6 +69,21 @@ class InterPodAffinityIndex(Index):
         for pod in cluster.pods.values():
             twin.count(pod, 1)
         return twin
+
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
+        """Count the terms of a pod, set its class if it is pending, and record what its move means to others."""
+        old, new = delta.old, delta.new
+        had_terms = self.pods_with_terms
+        if new is not None:
+            self.count(new, 1)
+        if old is not None:
+            self.count(old, -1)
+        if new is not None and new.group_key and new.status == PENDING and not self.is_restoring:
+            new.pod_class = class_of(cluster, new)
+        if self.pods_with_terms or had_terms:
+            _record_move(cluster, old, new)
+        if cluster.plugins.pod_labels and old is not None and new is not None:
+            _record_label_change(cluster, old, new)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Classify all pending pods again if plugins read other labels."""
@@ -124,52 +136,7 @@ class InterPodAffinityIndex(Index):
         self._known_bytes = 0
 
 
-class AffinityState(Protocol):
-    """The part of the cluster that is read and changed here."""
-
-    inter_pod_affinity: InterPodAffinityIndex
-    plugins: PluginSet
-    nodes: NodeTable
-    wakeup_events: WakeupEvents
-
-    @property
-    def pods(self) -> Mapping[str, Pod]:
-        """Return all pods, by UID."""
-
-    def mark_node_freed(self, node: str) -> None:
-        """Record that a node may now fit pods that it did not fit before."""
-
-    @property
-    def groups(self) -> Mapping[str, PodGroup]:
-        """Return all pod groups, by key."""
-
-    def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
-        """Replace a pod in all sums."""
-
-    def update_group(self, group: PodGroup) -> None:
-        """Recompute what follows from a group's pods."""
-
-
-def update_pod_terms(cluster: AffinityState, old: Pod | None, new: Pod | None) -> None:
-    """Update terms, class and nomination of a pod that is added, changed or removed, before it enters any other
-    sum."""
-    index = cluster.inter_pod_affinity
-    update_nomination(cluster, old, new)
-    had_terms = index.pods_with_terms
-    if new is not None:
-        index.count(new, 1)
-    if old is not None:
-        index.count(old, -1)
-    is_known = index.is_restoring
-    if new is not None and new.group_key and new.status == PENDING and not is_known:
-        new.pod_class = class_of(cluster, new)
-    if index.pods_with_terms or had_terms:
-        _record_move(cluster, old, new)
-    if cluster.plugins.pod_labels and old is not None and new is not None:
-        _record_label_change(cluster, old, new)
-
-
-def class_of(cluster: AffinityState, pod: Pod) -> PodClass:
+def class_of(cluster: "Cluster", pod: Pod) -> PodClass:
     """Return the class of a pending pod, with what terms of other pods refer to, and the labels that plugins read."""
     classes, pod_class = cluster.inter_pod_affinity.classes, pod.pod_class
     keys = cluster.plugins.pod_labels
@@ -179,7 +146,7 @@ def class_of(cluster: AffinityState, pod: Pod) -> PodClass:
     return classes.selected(pod_class, cluster.inter_pod_affinity.selected_as(pod))
 
 
-def put_namespace(cluster: AffinityState, name: str, labels: dict[str, str] | None) -> None:
+def put_namespace(cluster: "Cluster", name: str, labels: dict[str, str] | None) -> None:
     """Add or update a namespace and its labels, or (None) remove it."""
     index = cluster.inter_pod_affinity
     before = index.labels_of(name)
@@ -197,7 +164,7 @@ def put_namespace(cluster: AffinityState, name: str, labels: dict[str, str] | No
         cluster.wakeup_events.changed_pod_kinds[ALL_PODS] = None
 
 
-def classify_again(cluster: AffinityState) -> None:
+def classify_again(cluster: "Cluster") -> None:
     """Determine the classes of pending pods again if terms about them have changed, once for all these changes."""
     outdated, cluster.inter_pod_affinity.outdated = cluster.inter_pod_affinity.outdated, {}
     if not outdated:
@@ -222,7 +189,7 @@ def classify_again(cluster: AffinityState) -> None:
             cluster.update_group(group)
 
 
-def _record_label_change(cluster: AffinityState, old: Pod, new: Pod) -> None:
+def _record_label_change(cluster: "Cluster", old: Pod, new: Pod) -> None:
     """Record that a pod on a node has other labels, for plugins that filter nodes by the pods there."""
     if new.occupies and old.node == new.node and old.facts.labels != new.facts.labels:
         cluster.nodes.invalidate(new.node)
@@ -235,7 +202,7 @@ def _place(pod: Pod | None) -> tuple[object, ...] | None:
     return pod.node, pod.status == RELEASING, pod.facts.namespace, pod.facts.labels
 
 
-def _record_move(cluster: AffinityState, old: Pod | None, new: Pod | None) -> None:
+def _record_move(cluster: "Cluster", old: Pod | None, new: Pod | None) -> None:
     """Record that a pod was added to a node or removed from it, for pods with terms about it."""
     before, after = _place(old), _place(new)
     if before == after:
@@ -247,10 +214,9 @@ def _record_move(cluster: AffinityState, old: Pod | None, new: Pod | None) -> No
         cluster.nodes.invalidate(str(after[0]))
 
 
-def remove_nomination(cluster: AffinityState, uid: str, held: Nomination) -> None:
+def remove_nomination(cluster: "Cluster", pod: Pod | None, uid: str, held: Nomination) -> None:
     """Remove the nomination of a pod. Pods that its anti-affinity excluded may be placed now."""
     cluster.nodes.nominate(held.node, uid, held.request, -1)
-    pod = cluster.pods.get(uid)
     if cluster.inter_pod_affinity.pods_with_terms and pod is not None:
         record_changed_pod_kind(cluster.wakeup_events, pod)
 

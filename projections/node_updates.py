@@ -1,41 +1,25 @@
-"""Apply nodes and HyperNodes to the cluster, with the effects on cards and quotas."""
+"""Apply nodes and HyperNodes to the cluster."""
 
 from collections.abc import Callable, Iterable
 
-from projections import quota_charging
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged
 from projections.device_holders import HELD_TWICE
 from projections.device_report import report_of
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
-from projections.nodes import Node, NodeFacts
+from projections.nodes import NodeFacts
 from projections.pod_devices import reassign_devices
-from projections.pods import ALLOCATED
-from projections.queues import add
 from projections.wakeup_events import ALL_PODS
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """Add or update a node."""
-    node = cluster.nodes.ensure_node(facts.name)
-    mix, before = node.card_layout, node.facts
-    cards_changed = _count(cluster, node, -1)
+    before = cluster.nodes.ensure_node(facts.name).facts
     cluster.nodes.put(facts, digest)
     cluster.wakeup_events.nodes_updated[facts.name] = None
     cluster.config_errors.put(f"Node//{facts.name}", facts.faults, keeps=(HELD_TWICE,))
-    cards_changed |= _count(cluster, node, 1)
-    cluster.indexes.dispatch(cluster, NodeChanged(before, facts))
-    _changed(cluster, facts.name, cards_changed and node.card_layout != mix)
-    if node.card_layout != mix:
-        for uid in list(node.pods):
-            pod = cluster.pods[uid]
-            if (
-                pod.group_key
-                and pod.status in ALLOCATED
-                and quota_charging.is_unresolved(cluster, pod)
-            ):
-                cluster.recharge_pod(pod)
+    _changed(cluster, facts.name, NodeChanged(before, facts))
     if facts.devices != (before.devices if before is not None else {}):
         reassign_devices(cluster, facts.name)
 
@@ -56,13 +40,10 @@ def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], 
 
 def drop_node(cluster: Cluster, name: str) -> None:
     """Remove a node; pods on it remain until they are deleted too."""
-    node = cluster.nodes.nodes[name]
-    before = node.facts
-    cards_changed = _count(cluster, node, -1)
+    before = cluster.nodes.nodes[name].facts
     cluster.nodes.drop(name)
     cluster.config_errors.put(f"Node//{name}", ())
-    cluster.indexes.dispatch(cluster, NodeChanged(before, None))
-    _changed(cluster, name, cards_changed)
+    _changed(cluster, name, NodeChanged(before, None))
 
 
 def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:
@@ -97,23 +78,10 @@ def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
     return tree.problem, bool(tree.facts), None if facts is None else facts.tier_name
 
 
-def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
+def _changed(cluster: Cluster, name: str, delta: NodeChanged) -> None:
     cluster.changed_rows.nodes[name] = cluster.changed_rows.topology[name] = None
     cluster.mark_node_freed(name)
     if cluster.inter_pod_affinity.pods_with_terms:
         cluster.wakeup_events.changed_pod_kinds[ALL_PODS] = None
-    if cards_changed:
-        cluster.recharge()
+    cluster.indexes.dispatch(cluster, delta)
     cluster.plugins.quota.nodes_changed(cluster)
-
-
-def _count(cluster: Cluster, node: Node, sign: int) -> bool:
-    """Add or remove the allocatable resources of a node; return whether that changed the set of known cards."""
-    if node.facts is None:
-        return False
-    add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    cluster.record_use(tuple(node.occupied.items()), sign)
-    changed = False
-    for resource, card in node.facts.cards.items():
-        changed |= cluster.cards.shift(card, resource, sign)
-    return changed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
 from projections.cluster_totals import ClusterTotals
+from projections.deltas import NodeChanged
 from projections.group_facts import compound
 from projections.index import Index
 from projections.nodes import NodeTable
@@ -34,6 +35,14 @@ class Cards(Index):
         self.resource: dict[str, str] = {}
         self.by_resource: dict[str, dict[str, int]] = {}
         """Resource name to card name to number of nodes."""
+        self.version = 0
+        """Grows whenever the set of known cards may have changed."""
+
+    def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
+        """Count the cards of a node."""
+        for facts, sign in ((delta.old, -1), (delta.new, 1)):
+            for resource, card in () if facts is None else facts.cards.items():
+                self.version += self.shift(card, resource, sign)
 
     def shift(self, name: str, resource: str, sign: int) -> bool:
         """Add or remove a node; return whether that changed the set of known cards."""

@@ -351,7 +351,7 @@ def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
 
 def _held_of(cluster: Cluster, name: str) -> Held | None:
     resource = cluster.cards.resource.get(name)
-    total = cluster.totals.get(name, 0)
+    total = cluster.resources.allocatable.get(name, 0)
     if resource is not None:
         total = sum(
             node.allocatable(resource)

@@ -100,12 +100,14 @@ class Overcommit(JobEnqueueable, GroupState):
         self, cluster: Cluster, least: Amounts, spare: Amounts
     ) -> dict[str, tuple[int, int]]:
         """Return the resources whose reservations would exceed the limit: the amount, and the limit."""
-        used, backlog = cluster.cluster_totals.used, cluster.indexes.of(Backlogs).total
+        used, backlog = cluster.resources.used, cluster.indexes.of(Backlogs).total
         over: dict[str, tuple[int, int]] = {}
         for name, amount in least.items():
             total = used.get(name, 0) - spare.get(name, 0) + backlog.get(name, 0) + amount
             factor = self._factors.of(name)
-            most = cluster.totals.get(name, 0) * factor.numerator // factor.denominator
+            most = (
+                cluster.resources.allocatable.get(name, 0) * factor.numerator // factor.denominator
+            )
             if total > most:
                 over[name] = (total, most)
         return over
@@ -180,7 +182,7 @@ class Backlogs(Index):
 
     def _update_demand(self, cluster: Cluster) -> bool:
         """Compute the demand again if anything that it depends on changed; return whether it did."""
-        used, totals = cluster.cluster_totals.used, cluster.totals
+        used, totals = cluster.resources.used, cluster.resources.allocatable
         if self._known == (used, self.total, totals):
             return False
         self._known = (used.copy(), self.total.copy(), totals.copy())

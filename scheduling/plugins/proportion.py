@@ -90,7 +90,9 @@ class Proportion(ReclaimingQuota):
 
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute what queues deserve, if anything that it depends on has changed."""
-        total = {name: amount for name, amount in cluster.totals.items() if name != "pods"}
+        total = {
+            name: amount for name, amount in cluster.resources.allocatable.items() if name != "pods"
+        }
         asking = [
             _demand(cluster, queue, list(total))
             for _, queue in sorted(cluster.queues.items())

@@ -30,11 +30,14 @@ class LedgerJournal:
             self._policy is not cluster.policy
             or self._tree_version != cluster.queue_tree.version
             or self._deserved is not cluster.cluster_totals.deserved
-            or self._totals != cluster.totals
+            or self._totals != cluster.resources.allocatable
             or self._journal is not journal
         ):
             self._policy, self._tree_version = cluster.policy, cluster.queue_tree.version
-            self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
+            self._deserved, self._totals = (
+                cluster.cluster_totals.deserved,
+                dict(cluster.resources.allocatable),
+            )
             self._journal, self._read = journal, len(journal)
             return None
         changed = dict.fromkeys(journal[self._read :]) if self._read < len(journal) else {}

@@ -22,7 +22,7 @@ def real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
     stated = queue.facts.capability.get(name, 0)
     if stated <= 0 and name not in _PLAIN:
         return None if name not in queue.facts.capability else 0
-    room = _beside_guarantees(cluster, queue, name, cluster.totals.get(name, 0))
+    room = _beside_guarantees(cluster, queue, name, cluster.resources.allocatable.get(name, 0))
     return room if stated <= 0 else min(stated, room)
 
 
@@ -34,7 +34,7 @@ def _within(cluster: Cluster, queue: Queue, name: str) -> int | None:
     above = None if queue.parent is None else _within(cluster, queue.parent, name)
     guaranteed = cluster.queue_tree.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     if above is None and guaranteed:
-        above = cluster.totals.get(name, 0)
+        above = cluster.resources.allocatable.get(name, 0)
     if above is None:
         return stated
     room = _beside_guarantees(cluster, queue, name, above)

@@ -57,7 +57,7 @@ def order(state: State) -> None:
 
 def totals(state: State) -> None:
     """A cluster that can allocate more than its nodes."""
-    state.cluster.totals["cpu"] += 1
+    state.cluster.resources.allocatable["cpu"] += 1
 
 
 BREAKS: dict[str, Callable[[State], None]] = {
@@ -68,7 +68,7 @@ BREAKS: dict[str, Callable[[State], None]] = {
     "queue default allocated, cpu: kept 3001, counted 3000": ledger,
     "pod group default/a counts, running: kept 4, counted 3": counts,
     "pod group default/a pending": order,
-    "totals, cpu: kept 3001, counted 3000": totals,
+    "cluster resources allocatable, cpu: kept 3001, counted 3000": totals,
 }
 
 

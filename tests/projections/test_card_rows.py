@@ -41,7 +41,7 @@ def test_quota_is_not_recharged_when_a_node_keeps_its_cards(
 ) -> None:
     cluster = Cluster()
     charged: list[str] = []
-    monkeypatch.setattr(cluster, "recharge", lambda: charged.append("all"))
+    monkeypatch.setattr(cluster.ledgers, "recharge", lambda _cluster: charged.append("all"))
     put_node(cluster, node({GPU: "2"}, {GPU: "2"}), "")
     assert charged == ["all"]
     put_node(cluster, node({GPU: "1"}, {GPU: "2"}), "")

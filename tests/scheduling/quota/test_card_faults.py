@@ -59,7 +59,7 @@ def test_an_invalid_quantity_is_reported_and_counts_as_zero() -> None:
     harness.see(ObjectSeen(raw("Node", "n1", spec={}, status={"allocatable": amounts})))
     harness.cycle()
     assert faults(harness) == [("Node//n1", "InvalidQuantity")]
-    assert harness.state.cluster.totals.get("example.com/card", 0) == 0
+    assert harness.state.cluster.resources.allocatable.get("example.com/card", 0) == 0
 
 
 def test_the_config_error_of_a_recreated_node_is_reported_again() -> None:

@@ -1,0 +1,64 @@
+"""Keep what pods use of nodes: requests, releasing resources, and nominations of other schedulers."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from projections.deltas import PodChanged
+from projections.index import Index
+from projections.nodes import Node
+from projections.nominations import update_nomination
+from projections.pods import NodeShare, Pod
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+
+class NodeUse(Index):
+    """What pods use of nodes. The sums are kept by each node, and the audit compares them there."""
+
+    name = "use of nodes"
+    COMPARED: ClassVar[tuple[str, ...]] = ()
+
+    def rebuilt(self, _cluster: "Cluster", /) -> "NodeUse":
+        """Return the same: each node sums up its pods again."""
+        return NodeUse()
+
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
+        """Move a pod between nodes; record which nodes it frees, and which nominations no longer fit."""
+        update_nomination(cluster, delta.old, delta.new)
+        left, entered = delta.left, delta.entered
+        if left == entered:
+            return
+        self._shift(cluster, left, delta.old, -1)
+        self._shift(cluster, entered, delta.new, 1)
+        if left and (not entered or entered[1] == "releasing"):
+            cluster.mark_node_freed(left[0])
+        if entered and (node := cluster.nodes.nodes[entered[0]]).nominated_pods:
+            self._wake_nominated(cluster, node)
+
+    def _shift(
+        self, cluster: "Cluster", share: NodeShare | None, pod: Pod | None, sign: int
+    ) -> None:
+        if share is None or pod is None:
+            return
+        name, kind, request = share
+        nodes = cluster.nodes
+        node = nodes.ensure_node(name)
+        if sign > 0:
+            node.pods[pod.facts.uid] = None
+        else:
+            node.pods.pop(pod.facts.uid, None)
+        nodes.shift(node, "occupied", request, sign)
+        if kind == "releasing":
+            nodes.shift(node, "releasing", request, sign)
+        cluster.changed_rows.nodes[name] = None
+        nodes.forget(node)
+
+    def _wake_nominated(self, cluster: "Cluster", node: Node) -> None:
+        """Wake the groups with nominations on a node if these do not fit any more: another scheduler bound a pod
+        there."""
+        if all(node.future(name) >= 0 for name, amount in node.nominated.items() if amount):
+            return
+        for uid in node.nominated_pods:
+            pod = cluster.pods.get(uid)
+            if pod is not None and pod.group_key in cluster.groups:
+                cluster.wakeup_events.groups[pod.group_key] = None

@@ -1,0 +1,160 @@
+"""Keep the ledgers of queues: what they are charged for the pods of their groups, and what these reserve.
+
+A pod is counted in its group and charged to the queue of the group; a change first removes the old version, then adds the
+new one.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from projections import quota_charging
+from projections.deltas import NodeChanged, PodChanged, PolicyChanged
+from projections.index import Index
+from projections.nodes import NodeFacts, card_layout_of
+from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED, PENDING, Charge, Pod, has_same_demand
+from projections.queues import add
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+
+class QuotaLedgers(Index):
+    """What pods and pod groups are charged. The sums are kept by each queue and each group, and the audit compares them
+    there."""
+
+    name = "ledgers"
+    COMPARED: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self._cards_version = 0
+        """Version of the known cards at the last change of a node."""
+
+    def rebuilt(self, _cluster: "Cluster", /) -> "QuotaLedgers":
+        """Return the same: each queue and each pod group counts its own again."""
+        return QuotaLedgers()
+
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
+        """Count a pod in its group, and charge it."""
+        old, new = delta.old, delta.new
+        pod = new or old
+        assert pod is not None
+        group = cluster.groups.get(pod.group_key)
+        if group is None:
+            return
+        if delta.only_runs:
+            group.replace_pod(old, new)
+            return
+        uid = pod.facts.uid
+        if uid in group.nominations and (new is None or new.status != PENDING):
+            cluster.remove_nominations(group)
+        if not has_same_demand(old, new):
+            cluster.internal_errors.resume(group.key)
+        known = old if uid in group.pods else None
+        if not delta.is_same_charge:
+            if known is not None:
+                self._charge_pod(cluster, group, known, -1)
+            if new is not None:
+                _set_charges(cluster, new)
+        group.replace_pod(known, new)
+        if new is not None and not delta.is_same_charge:
+            self._charge_pod(cluster, group, new, 1)
+
+    def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
+        """Charge pods again if a node has other cards: all pods if the known cards changed, and those on the node whose
+        charge named a choice of cards."""
+        version, self._cards_version = self._cards_version, cluster.cards.version
+        if _layout(delta.old) == _layout(delta.new):
+            return
+        if version != self._cards_version:
+            self.recharge(cluster)
+        node = None if delta.new is None else cluster.nodes.nodes[delta.new.name]
+        for pod in [] if node is None else [cluster.pods[uid] for uid in node.pods]:
+            is_charged = pod.group_key and pod.status in ALLOCATED
+            if is_charged and quota_charging.is_unresolved(cluster, pod):
+                group = cluster.own_group(cluster.groups[pod.group_key])
+                self._charge_pod(cluster, group, pod, -1)
+                charged = _recharged(cluster, pod, keeps_charge=False)
+                self._charge_pod(cluster, group, charged, 1)
+                cluster.update_group(group)
+
+    def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
+        """Charge all pods by the rules of the new policy."""
+        self.recharge(cluster)
+
+    def recharge(self, cluster: "Cluster") -> None:
+        """Charge all pods again after the rules or the known cards changed."""
+        cluster.charges.clear()
+        keeps_charge = not cluster.wakeup_events.everything
+        for shared in list(cluster.groups.values()):
+            group = cluster.own_group(shared)
+            for pod in group.pods.values():
+                self._charge_pod(cluster, group, pod, -1)
+            for pod in list(group.pods.values()):
+                charged = _recharged(cluster, pod, keeps_charge=keeps_charge)
+                self._charge_pod(cluster, group, charged, 1)
+            cluster.update_group(group)
+
+    def charge_group(self, cluster: "Cluster", group: PodGroup, sign: int) -> None:
+        """Charge the queue of a group for its pods and its reservation, or (-1) remove these charges."""
+        if sign < 0:
+            self._reserve(cluster, group, ((), ()))
+        for pod in group.pods.values():
+            self._charge_pod(cluster, group, pod, sign)
+        if sign > 0:
+            self.update_reservation(cluster, group)
+
+    def update_reservation(self, cluster: "Cluster", group: PodGroup) -> None:
+        """Recompute what a group reserves in its queue."""
+        self._reserve(cluster, group, quota_charging.reservation(cluster, group))
+
+    def release(self, cluster: "Cluster", group: PodGroup) -> None:
+        """Remove the reservation of a group."""
+        self._reserve(cluster, group, ((), ()))
+
+    def _reserve(self, cluster: "Cluster", group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+        if (group.inqueue, group.elastic) == entries:
+            return
+        queue = cluster.queues[group.queue]
+        queue.add_charge("inqueue", group.inqueue, -1)
+        queue.add_charge("elastic", group.elastic, -1)
+        group.inqueue, group.elastic = entries
+        queue.add_charge("inqueue", group.inqueue, 1)
+        queue.add_charge("elastic", group.elastic, 1)
+        cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
+
+    def _charge_pod(self, cluster: "Cluster", group: PodGroup, pod: Pod, sign: int) -> None:
+        """Add a pod to the ledger of its queue or remove it, according to its status."""
+        queue = cluster.queues[group.queue]
+        status = pod.status
+        if status in ALLOCATED:
+            assert pod.charge is not None
+            queue.add_charge("allocated", pod.charge, sign)
+            queue.add_held(pod, group.priority, sign)
+            add(group.allocated, pod.charge, sign)
+        elif status == PENDING:
+            add(queue.pending, pod.requested_charge, sign)
+        cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
+
+
+def _layout(facts: NodeFacts | None) -> str:
+    return "" if facts is None else card_layout_of(facts.cards)
+
+
+def _set_charges(cluster: "Cluster", pod: Pod) -> None:
+    """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node."""
+    if pod.charge is None and pod.status in ALLOCATED:
+        pod.charge = quota_charging.charge(cluster, pod)
+    is_waiting = pod.status == PENDING
+    pod.requested_charge = quota_charging.requested(cluster, pod.pod_class) if is_waiting else ()
+
+
+def _recharged(cluster: "Cluster", pod: Pod, *, keeps_charge: bool) -> Pod:
+    """Return the pod with what it is charged now; if that changed, a copy that has taken its place."""
+    twin = pod.copy()
+    if not keeps_charge:
+        twin.charge = None
+    _set_charges(cluster, twin)
+    if (twin.charge, twin.requested_charge) == (pod.charge, pod.requested_charge):
+        return pod
+    cluster.exchange_pod(twin)
+    return twin
