@@ -1,6 +1,7 @@
 """The requests to the server with their faults, for tests and for counting requests."""
 
 from collections import defaultdict, deque
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -45,9 +46,12 @@ class Journal:
         """Record a list or watch of a resource (`pods`, `jobs.batch`)."""
         self._times[resource].append(at_seconds)
 
-    def busiest_minute(self, resource: str) -> int:
-        """The most lists and watches of a resource in any minute (rule K3.11: at most 60)."""
-        times, first, most = self._times.get(resource, []), 0, 0
+    def busiest_minute(
+        self, resource: str, since_seconds: float = 0.0, until_seconds: float = inf
+    ) -> int:
+        """The most lists and watches of a resource in any minute (rule K3.11: at most 60 of one client)."""
+        times = [at for at in self._times.get(resource, []) if since_seconds <= at < until_seconds]
+        first = most = 0
         for last, at in enumerate(times):
             while at - times[first] >= MINUTE:
                 first += 1

@@ -8,7 +8,8 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, pairwise
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
 from events.record import GENESIS
 from projections.batch import Batch
+from projections.duration import SECOND
 from projections.kind_table import KINDS
 from projections.state import State
 from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults
@@ -124,7 +126,8 @@ class Tempest:
         self.faults = faults
         self.witness = Witness(server.api)
         self.changer = Changer(server.api, faults.seed)
-        self.deaths = -1
+        self.started: list[float] = []
+        """When each daemon was started."""
         self.breaks = self.set_back = 0
         self._turns = 0
         self._snapshots: deque[Snapshot] = deque(maxlen=2)
@@ -146,7 +149,7 @@ class Tempest:
     @asynccontextmanager
     async def daemon(self) -> AsyncIterator[None]:
         """A daemon beside the block, killed at its end; the next one goes on with its log."""
-        self.deaths += 1
+        self.started.append(self.server.shell.now_ns / SECOND)
         clock = LoopClock()
         client = await Client.connect(Access(kubeconfig=self._kubeconfig), self.jitter, "storm/1")
         cluster = KubernetesCluster(
@@ -272,11 +275,15 @@ class Tempest:
         return len(entries)
 
     def busiest(self) -> int:
-        """The most requests for one watch in any minute. ConfigMaps have a watch for each selection."""
+        """The most requests for one watch of one daemon in any minute. ConfigMaps have a watch for each selection."""
         journal = self.server.shell.journal
         resources = [one.resource for one in KINDS.values() if one.is_watched]
         watches = Counter(f"{one.plural}.{one.group}".rstrip(".") for one in resources)
-        return max(-(-journal.busiest_minute(name) // watches[name]) for name in journal.watched())
+        return max(
+            -(-journal.busiest_minute(name, began, ended) // watches[name])
+            for began, ended in pairwise([*self.started, inf])
+            for name in journal.watched()
+        )
 
 
 async def until(holds: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:
@@ -322,7 +329,7 @@ async def run(seed: int, steps: int, folder: Path) -> Outcome:
         set_back=tempest.set_back,
         struck=dict(sorted(faults.struck.items())),
         bound=len(tempest.witness.bound),
-        deaths=tempest.deaths,
+        deaths=len(tempest.started) - 1,
         records=records,
         busiest=busiest,
         virtual_seconds=int(ended - began),
