@@ -39,12 +39,16 @@ from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
 from daemon.version import VERSION
 from engine.engine import Engine
+from engine.report_ages import StaleReports
 from events.daemon import PolicyChanged
 from events.errors import ClusterError
 from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMessage
 from events.record import Head
 from projections.batch import Batch
 from projections.state import State
+
+STALE_SHOWN: Final = 5
+"""Stale device reports that are named."""
 
 ACCESS_SECONDS: Final = 60.0
 """Time between two checks of permissions, while some are missing or the server does not answer."""
@@ -86,6 +90,7 @@ class DaemonApp:
         self._dropped = 0
         """Events dropped by this term's cluster, as counted so far."""
         self._is_stopped = False
+        self._stale: tuple[StaleReports, ...] = ()
 
     def stop(self) -> None:
         """Shut down in order."""
@@ -248,6 +253,9 @@ class DaemonApp:
             sources.until_state_is_idle = thread.until_idle
             sources.under_way_seconds = lambda: thread.seconds
         sources.position = self._position
+        sources.stale_reports = lambda: [
+            (one.kind, len(one.names)) for one in self._stale_reports()
+        ]
         sources.stale_policy = lambda: self._plan.policy is not None and self._plan.policy.is_stale
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
@@ -255,6 +263,15 @@ class DaemonApp:
         sources.lag = self._lag
         sources.clock_ahead = lambda: 0.0 if self._loop is None else self._loop.ahead_seconds
         sources.watches = lambda: () if self._cluster is None else self._cluster.watch_health()
+
+    def _stale_reports(self) -> tuple[StaleReports, ...]:
+        """Return the stale device reports; those of the last look while State is being changed."""
+        is_busy = self._thread is not None and self._thread.is_busy
+        if self._step is None or self._loop is None:
+            self._stale = ()
+        elif not is_busy:
+            self._stale = self._step.stale_reports(self._loop.now_ns)
+        return self._stale
 
     @property
     def _step(self) -> Engine | None:
@@ -279,7 +296,11 @@ class DaemonApp:
 
     def reasons(self) -> Mapping[str, str]:
         """Why the daemon is not ready, regarding leadership and standby."""
-        found: dict[str, str] = {}
+        found: dict[str, str] = {
+            f"reports/{one.kind}": f"{len(one.names)} of {one.count} not updated for "
+            f"{one.seconds} s: {', '.join(one.names[:STALE_SHOWN])}"
+            for one in self._stale_reports()
+        }
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
         follower = self._follower

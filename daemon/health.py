@@ -26,14 +26,16 @@ REASONS: Final[Mapping[str, str]] = {
     "watch": "The kind cannot be watched. Where a permission is missing, the verb and the resource are "
     "named; it is tried again each minute.",
     "access": "The permissions named are missing, as the API server said when it was asked at the start.",
+    "reports": "Device reports of the kind named were not updated for longer than their writers ever take (600 s for a device "
+    "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock"})
-"""Reasons that are shown and do not make the daemon unready: it does what it is for. A correction of the time may
+WARNINGS: Final = frozenset({"clock", "reports"})
+"""Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness."""
 
 REASONS_TELL: Final = (

@@ -365,6 +365,11 @@ class Loop:
         return self._clock.ahead_ns / SECOND_NS
 
     @property
+    def now_ns(self) -> int:
+        """The time of the log now."""
+        return self._clock.now_ns()
+
+    @property
     def in_flight(self) -> int:
         """Requests to the cluster not yet answered."""
         return self._effects.in_flight

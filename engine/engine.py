@@ -17,6 +17,7 @@ from engine.pending_requests import (
     follow_ups,
     phase_updates,
 )
+from engine.report_ages import STALE_NS, StaleReports
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
@@ -144,6 +145,12 @@ class Engine:
             if self._records:
                 yield self._close()
 
+    def stale_reports(self, now_ns: int) -> tuple[StaleReports, ...]:
+        """Return the device reports that were not updated for too long. Nothing is decided by it."""
+        others = self.state.cluster.others
+        known = {kind: list(others[kind]) for kind in STALE_NS if kind in others}
+        return self._ingest.report_ages.stale(known, now_ns)
+
     def _failure_of(self, subject: str) -> str:
         return self.failed_objects.reason(subject, self._now_ns)
 
@@ -228,6 +235,8 @@ class Engine:
     def _open(self, now_ns: int) -> None:
         self._records, self._objects = [], []
         self._before, self._now_ns = self.head, now_ns
+        self._ingest.now_ns = now_ns
+        self._ingest.report_ages.begin(now_ns)
 
     def _emit(
         self,

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from engine.report_ages import ReportAges
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.errors import ManifestError
 from events.limits import clipped
@@ -174,6 +175,9 @@ class Ingest:
         self._failure_of = failure_of
         """Returns why State must not apply the object of a subject, because that raised before; empty if it may."""
         self._secret = frozenset(secret)
+        self.now_ns = 0
+        """Time of the messages that are taken in."""
+        self.report_ages = ReportAges()
         self._listing: dict[str, list[Normalized]] = {kind: [] for kind in FIRST_LISTS}
         """Kinds being listed, and their objects so far."""
         self._comparing: dict[str, _Comparison] = {}
@@ -244,6 +248,7 @@ class Ingest:
 
     def _on_seen(self, seen: Normalized) -> None:
         self._mark_changed(seen)
+        self.report_ages.saw(seen.kind, f"{seen.namespace}/{seen.name}", self.now_ns)
         listing = self._listing.get(seen.kind)
         if listing is not None:
             # The fold finds the parts again: a list is held as a whole until it is complete.

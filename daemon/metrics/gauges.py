@@ -14,6 +14,7 @@ from daemon.health import Health
 from daemon.metrics.closed import cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
+from engine.report_ages import STALE_NS
 from projections.cluster import Cluster
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
@@ -66,6 +67,8 @@ class Gauges:
         yield _one("muster_cycle_under_way_seconds", sources.under_way_seconds())
         yield _one("muster_log_position", sources.position())
         yield _one("muster_policy_stale", sources.stale_policy())
+        stale = dict.fromkeys(STALE_NS, 0) | dict(sources.stale_reports())
+        yield _many("muster_stale_reports", (((kind,), stale[kind]) for kind in stale))
         yield _one("muster_effects_in_flight", sources.in_flight())
         yield _one("muster_intake_sightings", sources.intake())
         lag = sources.lag()

@@ -69,6 +69,10 @@ def _no_watches() -> Iterable[WatchFigures]:
     return ()
 
 
+def _no_reports() -> Iterable[tuple[str, int]]:
+    return ()
+
+
 def _no_lag() -> Lag | None:
     return None
 
@@ -91,5 +95,7 @@ class Sources(Struct):
     lag: Callable[[], Lag | None] = _no_lag
     clock_ahead: Callable[[], float] = float
     """Seconds that the time of the log is ahead of the machine's clock."""
+    stale_reports: Callable[[], Iterable[tuple[str, int]]] = _no_reports
+    """Kind of device reports to the number of those that are stale."""
     stale_policy: Callable[[], bool] = bool
     """Whether the policy file has changed and cannot be read."""

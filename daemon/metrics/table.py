@@ -325,6 +325,12 @@ _PROCESS: Final = (
         "1 while the policy file has changed and cannot be read: the policy in force is an older one.",
     ),
     Metric(
+        "muster_stale_reports",
+        "gauge",
+        "ConfigMaps with device reports that were not updated for too long; their devices stay as last reported.",
+        {"resource": _KIND},
+    ),
+    Metric(
         "muster_http_refused_total",
         "counter",
         "HTTP connections and requests that were refused or broken off.",
