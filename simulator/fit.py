@@ -43,6 +43,8 @@ class FittedPod(Struct, frozen=True):
     pod: str
     node: str
     cards: dict[str, int]
+    devices: tuple[str, ...] = ()
+    """Names of the devices that it would get."""
 
 
 class FittedPodGroup(Struct, frozen=True):
@@ -199,4 +201,4 @@ class FitSimulation:
     def _place(self, pod: Pod) -> FittedPod:
         known = self._state.cluster.cards.resource
         cards = {name: amount for name, amount in pod.charge or () if name in known}
-        return FittedPod(pod.key, pod.node, cards)
+        return FittedPod(pod.key, pod.node, cards, pod.devices)

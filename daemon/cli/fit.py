@@ -86,7 +86,8 @@ def _group(one: FittedPodGroup) -> list[str]:
     lines = [f"pod group {one.pod_group} in queue {one.queue}: {one.phase}"]
     for place in one.placed:
         cards = f", charged {amounts_text(place.cards)}" if place.cards else ""
-        lines.append(f"  {place.pod} -> {place.node}{cards}")
+        devices = f", devices {', '.join(place.devices)}" if place.devices else ""
+        lines.append(f"  {place.pod} -> {place.node}{cards}{devices}")
     lines += [f"  {pod} waits" for pod in one.waits]
     lines += [f"  evicted for it: {pod}" for pod in one.evicts]
     if one.waiting is not None:

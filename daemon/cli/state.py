@@ -71,7 +71,9 @@ def _count(name: str, rows: int, state: State) -> str:
     return f"{count:,}" if count == rows else f"{count:,} ({rows:,} rows)"
 
 
-def _cell(value: Cell | dict[str, int]) -> Cell:
+def _cell(value: Cell | dict[str, int] | tuple[str, ...]) -> Cell:
+    if isinstance(value, tuple):
+        return ", ".join(value)
     if isinstance(value, dict):
         return ", ".join(f"{amount} {card}" for card, amount in value.items())
     return value

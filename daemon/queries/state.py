@@ -38,6 +38,7 @@ def state_document(state: State) -> dict[str, object]:
                 "status": pod.status,
                 "node": pod.node,
                 "cards": msgspec.json.decode(now.cards_of(cluster, pod)),
+                "devices": pod.devices,
             }
             for uid, pod in sorted(cluster.pods.items(), key=lambda item: (item[1].key, item[0]))
         ],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from tests.checkout import ROOT
 from tests.daemon.cli.builders import error_of, logged, muster
 
 POD = """\
@@ -163,3 +164,33 @@ def test_a_job_of_another_scheduler_is_not_ours_to_place(log: Path, tmp_path: Pa
     result = muster("fit", path, "--log", log)
     assert result.exit_code == 1
     assert "is for another scheduler: muster does not decide on it" in result.stdout
+
+
+ONE_CHIP = "one_chip_on_a_910_server_takes_the_ring_with_one_free_chip.yaml"
+
+CHIP_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: second}
+spec:
+  schedulerName: volcano
+  nodeSelector: {accelerator-type: module}
+  containers: [{name: main, image: i, resources: {limits: {huawei.com/Ascend910: 1}}}]
+"""
+
+
+def test_fit_and_state_name_the_devices_of_pods(tmp_path: Path) -> None:
+    """Node a has no chip left; on b the ring with two free chips comes before that with three."""
+    log = tmp_path / "chips.db"
+    source = ROOT / "tests" / "scenarios" / "devices" / ONE_CHIP
+    assert muster("simulate", source, "--log", log).exit_code == 0
+    (state,) = answers(muster("state", log, "-o", "json"))
+    assert [one["devices"] for one in state["pods"]] == [["Ascend910-0"]]
+    assert "Ascend910-0" in muster("state", log).stdout
+    path = manifest(tmp_path, CHIP_POD)
+    result = muster("fit", path, "--log", log, "-o", "json")
+    (answer,) = answers(result)
+    (place,) = answer["pod_groups"][0]["placed"]
+    assert (place["node"], place["devices"]) == ("b", ["Ascend910-4"])
+    shown = muster("fit", path, "--log", log).stdout
+    assert "default/second -> b, charged 1 Ascend910, devices Ascend910-4\n" in shown
