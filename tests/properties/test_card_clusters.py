@@ -34,7 +34,7 @@ REACHED: Final = (
 _seen: Counter[str] = Counter()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=140, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policy=policies,
     there=st.lists(node_shapes, min_size=1, max_size=3),
