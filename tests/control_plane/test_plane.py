@@ -20,7 +20,7 @@ async def test_muster_may_do_every_call_of_its_table_and_no_more(cluster: Cluste
     """Rule K15.3: least privilege; a self-subject access review at start names what is missing."""
     async with Api.of(cluster.muster) as muster:
         for call in CALLS:
-            namespace = NAMESPACE if call.scope == "own" else ""
+            namespace = NAMESPACE if call.scope == "own" else call.namespace
             assert await may(muster, call.verb, call.resource.group, target(call), namespace), call
         assert not await may(muster, "get", "", "secrets")
         assert not await may(muster, "update", LEASES.group, "leases", "default")
