@@ -45,6 +45,7 @@ def test_state_can_be_asked_for_any_position(log: Path) -> None:
         "status": "running",
         "node": "n1",
         "cards": {"NVIDIA-H200": 1},
+        "devices": [],
     }
 
 
