@@ -90,15 +90,6 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
     cluster = state.cluster
     pod = cluster.pods[one.uid]
     node, group = cluster.nodes.nodes.get(one.node), cluster.groups.get(pod.group_key)
-    asking = (
-        []
-        if group is None
-        else [
-            group.live_classes.get(index, 0)
-            for index, other in group.classes.items()
-            if other.asked_devices
-        ]
-    )
     placed = PlacedPod(
         namespace=pod.facts.namespace,
         name=pod.facts.name,
@@ -107,7 +98,7 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         node_name=one.node,
         node=None if node is None else node.facts,
         devices=pod.devices,
-        tasks=sum(asking),
+        tasks=0 if group is None else sum(count for _, count in group.device_tasks),
         assigned_ns=one.assigned_ns,
     )
     found: dict[str, str] = {}

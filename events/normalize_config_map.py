@@ -1,6 +1,6 @@
 """ConfigMaps of the Ascend device stack, in the one form that enters the log.
 
-A device plugin writes its ConfigMap anew every few seconds with a newer `UpdateTime`, and with it a new `CheckCode`.
+A device plugin updates its ConfigMap every few seconds, with a newer `UpdateTime` and so with another `CheckCode`.
 Both are moved out of the object, so that a report that says the same has an equal digest. As the code cannot be checked
 any more then, it is checked here: an object whose code does not match its content says so in its place
 (`docs/reference/ascend-reports.md`).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from events.limits import clipped
 from projections.device_family import FAMILIES, DeviceUse
+from projections.devices import device_of
 from projections.index import Index
 
 if TYPE_CHECKING:
@@ -116,4 +117,4 @@ def _holds(pod: Pod) -> bool:
 
 
 def _devices(pod: Pod) -> tuple[str, ...]:
-    return tuple([one.partition(":")[0] for one in pod.devices])
+    return tuple([device_of(one) for one in pod.devices])

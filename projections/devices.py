@@ -51,3 +51,8 @@ class NodeDevices(Struct, frozen=True):
 def device_of(name: str) -> str:
     """Return the name of the device that a name of a device or of a part (`NAME:PART`) means."""
     return name.partition(":")[0]
+
+
+def part_of(name: str) -> str:
+    """Return the part that a name of a part of a device (`NAME:PART`) means; "" for a whole device."""
+    return name.partition(":")[2]

@@ -23,9 +23,6 @@ from projections.device_family import (
 )
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
-from scheduling.device_families.ascend.box16_910b import Box16
-from scheduling.device_families.ascend.card_910 import Card910
-from scheduling.device_families.ascend.card_910b import Card910B
 from scheduling.device_families.ascend.chips import (
     CHIPS_MAX,
     INVALID_ARGUMENT,
@@ -43,8 +40,6 @@ from scheduling.device_families.ascend.chips import (
     thousandths,
 )
 from scheduling.device_families.ascend.duo_chip_310p import DuoChip310P
-from scheduling.device_families.ascend.half_910 import Half910
-from scheduling.device_families.ascend.inference_card_910b import InferenceCard910B
 from scheduling.device_families.ascend.inventory import (
     BASE_DEVICES,
     DUO_CARD,
@@ -58,9 +53,6 @@ from scheduling.device_families.ascend.inventory import (
     read_base,
     resources_of,
 )
-from scheduling.device_families.ascend.module_910 import Module910
-from scheduling.device_families.ascend.module_910b import Module910B
-from scheduling.device_families.ascend.module_a3 import ModuleA3
 from scheduling.device_families.ascend.product_choice import (
     ACCELERATOR_TYPE,
     DISTRIBUTED,
@@ -78,7 +70,6 @@ from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 
 CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.com/Ascend310P-")
 """Beginnings of the resources of virtual NPUs."""
-
 
 DISTRIBUTED_JOB: Final = "distributed-job"
 
@@ -339,7 +330,7 @@ class ChipFit(DeviceFit):
 
     def _type_problem(self, state: ChipState) -> str:
         """Return why the node is not of the product."""
-        types = _types(self.product)
+        types = self.product.node_types
         own = _known_type(state.product)
         if types and own not in types and (own is not None or not self.is_any_type):
             has = state.product or "absent"
@@ -349,31 +340,6 @@ class ChipFit(DeviceFit):
         if isinstance(self.product, SuperPodA3) and not state.is_in_super_pod:
             return "node is not super-pod node or superPodID is not set"
         return ""
-
-
-def _types(product: Product) -> tuple[str, ...]:
-    """Return the values of the label `accelerator-type` of the nodes that serve a product; () for any."""
-    match product:
-        case Module910():
-            return ("module", "")
-        case Half910():
-            return ("half",)
-        case Card910():
-            return ("card",)
-        case Module910B():
-            return ("module-910b-8",)
-        case Box16():
-            return ("module-910b-16",)
-        case Card910B():
-            return ("card-910b-2",)
-        case InferenceCard910B():
-            return ("card-910b-infer",)
-        case SuperPodA3():
-            return (f"module-a3-{product.chips_max}-super-pod",)
-        case ModuleA3():
-            return ("module-a3-16",)
-        case _:
-            return ()
 
 
 def _known_type(product: str) -> str | None:

@@ -26,7 +26,7 @@ from projections.device_family import (
     Discovered,
     PlacedPod,
 )
-from projections.devices import NodeDevices, device_of
+from projections.devices import NodeDevices, device_of, part_of
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
 from scheduling.device_families.ascend.chips import (
@@ -172,7 +172,7 @@ class VirtualNpus(DeviceFamily):
                 number = chip_number(device_of(name))
                 if number is None:
                     continue
-                part = name.partition(":")[2]
+                part = part_of(name)
                 if not part:
                     whole[number] = whole.get(number, False) or not use.is_reported
                     continue
@@ -229,7 +229,7 @@ class VirtualNpus(DeviceFamily):
     def annotations(self, placed: PlacedPod) -> dict[str, str]:
         """Return the number of the chip and the template, as `1-vir04`, or the numbers of whole chips."""
         chips = [
-            (number, one.partition(":")[2])
+            (number, part_of(one))
             for one in placed.devices
             if (number := chip_number(device_of(one))) is not None
         ]
@@ -355,7 +355,7 @@ def _decided_name(text: str, chips: Mapping[str, str]) -> str:
 
 def _cores(name: str, kind: ChipKind) -> int:
     """Return the AI cores of a chip or of a part of one."""
-    part = name.partition(":")[2].partition("@")[0]
+    part = part_of(name).partition("@")[0]
     return template_named(part, kind).cores if part else kind.cores
 
 

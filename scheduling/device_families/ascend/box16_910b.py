@@ -33,6 +33,11 @@ class Box16(Product):
     strict_pairs: bool = False
     """Whether more than 8 chips of a task are at equal positions of both rings, also in distributed jobs."""
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the label of these servers."""
+        return ("module-910b-16",)
+
     def problem(self, job: JobChips) -> Problem:
         """Return the tasks that ask for more than 16 chips, or for an odd number above 8."""
         return count_problem(job, self.chips_max, INVALID)

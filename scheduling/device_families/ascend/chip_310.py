@@ -8,11 +8,8 @@ from scheduling.device_families.ascend.chips import (
     CHIPS_MAX,
     ChipRequest,
     Chips,
-    JobChips,
     Placing,
-    Problem,
     Product,
-    count_problem,
     groups,
     ids,
     linear_score,
@@ -27,10 +24,6 @@ class Chip310(Product):
     title = "310 chip"
     heeds_network: ClassVar[bool] = False
     chips_max: int = CHIPS_MAX
-
-    def problem(self, job: JobChips) -> Problem:
-        """Return the tasks that ask for no chip or for more than 64."""
-        return count_problem(job, self.chips_max)
 
     def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing:
         """Return chips of the cards with the fewest free ones, and so break open as few full cards as possible."""

@@ -124,9 +124,16 @@ class Product(ABC):
     heeds_network: ClassVar[bool] = True
     """Whether distributed jobs get no chip that cannot reach other nodes."""
 
-    @abstractmethod
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the values of the label `accelerator-type` of the nodes that serve the product, the usual one first; ()
+        for any."""
+        return ()
+
     def problem(self, job: JobChips) -> Problem:
-        """Return what is wrong with a job, whatever nodes there are."""
+        """Return what is wrong with a job, whatever nodes there are: a task asks for no chip, or for more than a node
+        has."""
+        return count_problem(job, self.chips_max)
 
     @abstractmethod
     def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing | None:

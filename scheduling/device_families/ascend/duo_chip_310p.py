@@ -14,7 +14,6 @@ from scheduling.device_families.ascend.chips import (
     Placing,
     Problem,
     Product,
-    count_problem,
     groups,
     lowest,
 )
@@ -36,7 +35,7 @@ class DuoChip310P(Product):
 
     def problem(self, job: JobChips) -> Problem:
         """Return the tasks that ask for more than a node, or whether there are several with `distributed`."""
-        return distributed_problem(job, self.is_across_cards) or count_problem(job, self.chips_max)
+        return distributed_problem(job, self.is_across_cards) or super().problem(job)
 
     def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing | None:
         """Return chips of half-used cards before those of full ones; with `distributed` at most one of them."""

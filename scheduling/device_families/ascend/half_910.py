@@ -24,6 +24,11 @@ class Half910(Product):
     linear: bool = False
     """Whether the score is the number of free chips instead of the table."""
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the label of these servers."""
+        return ("half",)
+
     def problem(self, job: JobChips) -> Problem:
         """Return the first task that asks for another number than 1, 2 or 4."""
         return ring_problem(job, (1, 2, 4))

@@ -9,11 +9,8 @@ from typing import Final
 from scheduling.device_families.ascend.chips import (
     ChipRequest,
     Chips,
-    JobChips,
     Placing,
-    Problem,
     Product,
-    count_problem,
     device_names,
     groups,
     lowest,
@@ -28,10 +25,6 @@ class Mesh(Product):
 
     title = "mesh of 4"
     chips_max: int = 8
-
-    def problem(self, job: JobChips) -> Problem:
-        """Return the tasks that ask for no chip or for more than a node."""
-        return count_problem(job, self.chips_max)
 
     def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing | None:
         """Return chips of the mesh in which the fewest remain, the lowest complete meshes, or the lowest ids."""

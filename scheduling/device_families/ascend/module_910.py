@@ -37,6 +37,11 @@ class Module910(Product):
     strict_8n: bool = False
     """Whether distributed jobs take whole nodes."""
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the label of these servers."""
+        return ("module", "")
+
     def problem(self, job: JobChips) -> Problem:
         """Return the first task that asks for another number than 1, 2, 4 or 8."""
         valid = (8,) if self.strict_8n and job.is_distributed else (1, 2, 4, 8)

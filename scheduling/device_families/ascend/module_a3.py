@@ -27,6 +27,11 @@ class ModuleA3(Product):
     title = "A3"
     chips_max: int = 16
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the label of these servers."""
+        return ("module-a3-16",)
+
     def problem(self, job: JobChips) -> Problem:
         """Return whether a task asks for an odd number of dies, other than the only task for a single one."""
         asking = [one for one in job.tasks if one.count or not one.may_have_none]

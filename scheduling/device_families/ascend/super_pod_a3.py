@@ -33,6 +33,11 @@ class SuperPodA3(ModuleA3):
     super_pod_size: int = SUPER_POD_NODES
     """Number of nodes of a SuperPoD."""
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Return the label of these servers."""
+        return (f"module-a3-{self.chips_max}-super-pod",)
+
     def problem(self, job: JobChips) -> Problem:
         """Return what is wrong with the blocks or with the number of chips of a task."""
         block = job.total if self.block is None else self.block
