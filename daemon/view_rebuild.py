@@ -18,10 +18,10 @@ RECORDS_AT_ONCE = 2000
 """The number of records whose row changes are written together."""
 
 
-async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
-    """Yield the entries of a log, batch by batch."""
+async def batches(log: ReadableLog, after: int | None = None) -> AsyncIterator[list[Entry]]:
+    """Yield the entries of a log, batch by batch: all, or those after a position at which a batch ends."""
     gathered: list[Entry] = []
-    async for entries in log.read(after=log.base.position):
+    async for entries in log.read(after=log.base.position if after is None else after):
         for entry in entries:
             if gathered and entry.record.batch != gathered[0].record.batch:
                 yield gathered

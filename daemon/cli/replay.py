@@ -49,7 +49,7 @@ def replay(
     """Decide a log again and compare it with the record, to the byte.
 
     Stops at the first divergence, shows both sides and the records that fed them, and exits with 1.
-    Up to the position of --from the log is folded and not compared.
+    Up to the position of --from the log is folded and not compared, from the newest snapshot on.
 
     Examples:
 

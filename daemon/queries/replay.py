@@ -10,6 +10,8 @@ from daemon.log.entry import Entry
 from daemon.queries.log_state import check_complete
 from daemon.view_rebuild import batches
 from events.errors import UsageError
+from events.record import Head
+from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from replay.log_replay import Divergence, Replay, Side
 from scheduling.decide import DECIDER
@@ -34,15 +36,29 @@ async def replay_log(
     policy: bytes | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Replayed:
-    """Replay a whole log, or a stretch of it. Records that State cannot apply are left out."""
+    """Replay a whole log, or a stretch of it. Records that State cannot apply are left out.
+
+    A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used.
+    """
     _check_stretch(log, first, last)
     stretch = (first or 1, last or log.head.position)
 
     async def attempt(left_out: LeftOut) -> Replayed:
-        replay = Replay(log.base, policy=policy, left_out=left_out)
+        replay = await _begin(log, stretch[0], policy, left_out)
         return await _replayed(log, replay, *stretch, progress)
 
     return await folded(attempt)
+
+
+async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: LeftOut) -> Replay:
+    snapshot = None
+    if policy is None:
+        snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
+    if snapshot is None:
+        return Replay(log.base, policy=policy, left_out=left_out)
+    state = snapshots.restore(snapshot.payload)
+    state.left_out = left_out
+    return Replay(Head(position=snapshot.position, digest=snapshot.digest, epoch=0), state=state)
 
 
 async def _replayed(
@@ -53,7 +69,7 @@ async def _replayed(
     progress: Callable[[int], None] | None,
 ) -> Replayed:
     found: Divergence | None = None
-    async for batch in batches(log):
+    async for batch in batches(log, replay.head.position):
         if batch[0].record.position > last:
             break
         if batch[-1].record.position < first:

@@ -1,13 +1,23 @@
 """`muster replay`: equal, or where not."""
 
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from daemon.cli.inputs import read_policy
+from daemon.fold import fold
+from daemon.log.entry import Entry
+from daemon.log.memory import MemoryLog
+from daemon.queries.replay import replay_log
+from daemon.simulation import simulate
+from daemon.view_rebuild import batches
+from projections import snapshot
+from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
-from tests.daemon.cli.builders import documents, error_of, logged, muster, scenario
+from tests.daemon.cli.builders import QUOTA, documents, error_of, logged, muster, scenario
 
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 SPREAD = ROOT / "docs" / "examples" / "spread.yaml"
@@ -64,6 +74,36 @@ def test_what_lies_before_is_folded_and_not_compared(openb: Path) -> None:
     assert part["equal"] is True
     assert part["digest"] == whole["digest"]
     assert int(str(part["records"])) < int(str(whole["records"]))
+
+
+class ReadLog(MemoryLog):
+    """A log in memory that keeps where it was read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_after: list[int] = []
+
+    def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
+        self.read_after.append(after)
+        return super().read(after, until)
+
+
+async def test_a_stretch_begins_at_the_newest_snapshot_before_it() -> None:
+    log = ReadLog()
+    await simulate(parse_scenario(QUOTA.read_text(), "quota.yaml"), log, with_views=False)
+    ends = [batch[-1].record for batch in [one async for one in batches(log)]]
+    middle = ends[len(ends) // 2]
+    payload = snapshot.take(await fold(log, middle.position))
+    await log.save_snapshot(middle.position, middle.digest, snapshot.VERSION, payload)
+    log.read_after.clear()
+    for first, begins in ((None, 0), (middle.position, 0), (middle.position + 1, middle.position)):
+        replayed = await replay_log(log, first)
+        assert replayed.divergence is None
+        assert replayed.replay.head == log.head
+        assert log.read_after == [begins]
+        log.read_after.clear()
+    await replay_log(log, middle.position + 1, policy=read_policy(SPREAD))
+    assert log.read_after[0] == 0, "a snapshot is of the recorded policy"
 
 
 def test_a_replay_ends_behind_the_batch_asked_for(openb: Path) -> None:

@@ -35,7 +35,9 @@ async def test_a_server_that_is_away_at_the_start_is_waited_for(trouble: StartTr
     async with trouble(Given(is_up=False)) as one:
         await one.until(lambda: "api" in one.reasons)
         await asyncio.sleep(100)
-        await one.until(lambda: one.server.url.removeprefix("http://") in one.reasons.get("api", ""))
+        await one.until(
+            lambda: one.server.url.removeprefix("http://") in one.reasons.get("api", "")
+        )
         assert not one.memory.records, "nobody was elected"
         await one.server.go_up()
         one.pod("a")
