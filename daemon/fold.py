@@ -9,6 +9,7 @@ import structlog
 from daemon.composition import build_engine
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
+from daemon.memory_tuning import collector_paused
 from daemon.view_rebuild import write_views_anew
 from engine.engine import Engine
 from events.chain import check_link
@@ -50,7 +51,7 @@ async def _fold(
         state.begin_at(head.position)
     else:
         # In a thread: it takes seconds with many pods, and the Lease has to be renewed meanwhile.
-        state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
+        state = await asyncio.to_thread(restored, snapshot)
         state.left_out = left_out
         head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
     to_keep = max(left_out, default=0)
@@ -64,6 +65,12 @@ async def _fold(
             head = check_link(head, record)
             state.apply(record, event_of(record), entry.content, on_error)
     return state
+
+
+def restored(snapshot: Snapshot) -> State:
+    """Return the State of a snapshot."""
+    with collector_paused():
+        return snapshots.restore(snapshot.payload)
 
 
 def refolder(

@@ -9,6 +9,8 @@ would stay in the process for good.
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 YOUNG: Final = 100_000
@@ -27,6 +29,22 @@ _M_ARENA_MAX: Final = -8
 def collect_rarely() -> None:
     """Next to nothing that muster makes is part of a circle: there is little to be found."""
     gc.set_threshold(YOUNG, 20, 100)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Do not look for garbage while State is loaded: all that is made stays. It then counts as old at once, so that the
+    next collection of young objects does not look at all of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 def return_large_blocks() -> None:

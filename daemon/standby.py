@@ -15,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from daemon.composition import build_engine
+from daemon.fold import restored
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
@@ -219,7 +220,7 @@ class StandbyFollower:
             return state
         self._head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
         # In a thread: it takes seconds with many pods.
-        state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
+        state = await asyncio.to_thread(restored, snapshot)
         state.left_out = self._left_out
         return state
 

@@ -137,9 +137,9 @@ class Cluster:
             self.scheduling_queue,
             NodeUse(),
             self.resources,
+            self.foreign_groups,
             self.ledgers,
             self.budgets,
-            self.foreign_groups,
             self.pending_status,
             self.device_holders,
         )
@@ -351,9 +351,17 @@ class Cluster:
                 del group.refusals[action]
                 self.internal_errors.clear(group.key, action)
             keys = self._update_phase(group, charges_changed=True)
-        keys = self._without_suspended(group, keys)
+        if self._place_group(group, self._without_suspended(group, keys)):
+            self.wakeup_events.groups[group.key] = None
+            group.cause = self.position
+
+    def _place_group(self, group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
+        """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
         order = job_order(self, group) if keys else ()
         self.scheduling_queue.place(group, order, keys)
+        before, group.fingerprint = group.fingerprint, ()
+        if not keys:
+            return False
         asked = (
             without_evicting(keys),
             order,
@@ -362,11 +370,8 @@ class Cluster:
             len(group.pending),
         )
         suspended = self.internal_errors.suspended(group.key)
-        mark = (*asked, group.spec, *suspended, *group.device_tasks)
-        if keys and mark != group.fingerprint:
-            self.wakeup_events.groups[group.key] = None
-            group.cause = self.position
-        group.fingerprint = mark
+        group.fingerprint = (*asked, group.spec, *suspended, *group.device_tasks)
+        return group.fingerprint != before
 
     def _update_phase(
         self, group: PodGroup, *, charges_changed: bool
@@ -481,6 +486,19 @@ class Cluster:
         """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
         self.policy, self.plugins = policy, build_plugins(policy.tiers)
         self.rebuild_plugin_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Compute all indexes from facts that were loaded without deltas, each once."""
+        for index in self.indexes.own:
+            index.rebuild(self)
+        self.rebuild_plugin_indexes()
+        for group in self.groups.values():
+            group.keep_min_members()
+            update_preemption_state(self, group)
+            for plugin in self.plugins.group_state:
+                plugin.group_changed(self, group)
+            self._place_group(group, self.expected_equivalence_keys(group))
+        self.groups_to_update.clear()
 
     def rebuild_plugin_indexes(self) -> None:
         """Compute the indexes of the plugins in force from facts. Those of other plugins are dropped."""

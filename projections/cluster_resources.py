@@ -30,8 +30,7 @@ class ClusterResources(Index):
         for node in cluster.nodes.nodes.values():
             if node.facts is not None:
                 add(twin.allocatable, tuple(node.facts.allocatable.items()), 1)
-                for uid in node.pods:
-                    add(twin.used, cluster.pods[uid].pod_class.request, 1)
+                add(twin.used, tuple(node.occupied.items()), 1)
         return twin
 
     def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:

@@ -174,7 +174,9 @@ class Budgets(Index):
         """Select and count the pods of each budget again."""
         twin = Budgets()
         for facts in self.facts():
-            twin.put(facts, cluster.pods.values())
+            twin.put(facts, ())
+        for pod in cluster.pods.values() if twin.all else ():
+            twin.replace(None, pod)
         return twin
 
 

@@ -140,6 +140,12 @@ class ForeignPodGroups(Index):
         twin.deleted_owners = dict.fromkeys(kept)
         return twin
 
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Find foreign pod groups again; each of them knows that it is one."""
+        super().rebuild(cluster)
+        for key in self.groups:
+            cluster.groups[key].is_foreign = True
+
     def set_owner(self, key: str, owner: str) -> None:
         """Set the workload that owns a group; "" if its object is gone."""
         before = self.owner_of.pop(key, "")

@@ -45,6 +45,12 @@ class Index(ABC):
     def rebuilt(self, cluster: Cluster, /) -> Index:
         """Return what the index should hold, computed again from the facts of the cluster."""
 
+    def rebuild(self, cluster: Cluster) -> None:
+        """Compute the index again in its place, after facts were loaded without deltas."""
+        counted = self.rebuilt(cluster)
+        for name in self.COMPARED:
+            setattr(self, name, getattr(counted, name))
+
     def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027
         """Update the index for a pod that was added, changed or deleted."""
 

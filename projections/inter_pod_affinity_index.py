@@ -57,8 +57,6 @@ class InterPodAffinityIndex(Index):
         """Grows with every term that is added or removed."""
         self.outdated: dict[str, None] = {}
         """Namespaces (or EVERYWHERE) in which terms have changed since pending pods were last classified."""
-        self.is_restoring = False
-        """Whether pods are restored from a snapshot, with their classes."""
         self._known: dict[tuple[str, Labels], SelectedAs | None] = {}
         self._known_bytes = 0
 
@@ -78,7 +76,7 @@ class InterPodAffinityIndex(Index):
             self.count(new, 1)
         if old is not None:
             self.count(old, -1)
-        if new is not None and new.group_key and new.status == PENDING and not self.is_restoring:
+        if new is not None and new.group_key and new.status == PENDING:
             new.pod_class = class_of(cluster, new)
         if self.pods_with_terms or had_terms:
             _record_move(cluster, old, new)

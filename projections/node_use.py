@@ -6,7 +6,8 @@ from projections.deltas import PodChanged
 from projections.index import Index
 from projections.nodes import Node
 from projections.nominations import update_nomination
-from projections.pods import NodeShare, Pod
+from projections.pods import NodeShare, Pod, node_share
+from projections.queues import add
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -21,6 +22,28 @@ class NodeUse(Index):
     def rebuilt(self, _cluster: "Cluster", /) -> "NodeUse":
         """Return the same: each node sums up its pods again."""
         return NodeUse()
+
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Put all pods on their nodes, and nominate them again."""
+        nodes = cluster.nodes
+        for node in nodes.nodes.values():
+            node.pods, node.nominated_pods = {}, {}
+            node.occupied, node.releasing, node.nominated = {}, {}, {}
+        nodes.leaving = {}
+        for uid, pod in cluster.pods.items():
+            if (share := node_share(pod)) is not None:
+                node = nodes.ensure_node(share[0])
+                node.pods[uid] = None
+                add(node.occupied, share[2], 1)
+                if share[1] == "releasing":
+                    add(node.releasing, share[2], 1)
+                    nodes.leaving[node.name] = None
+            update_nomination(cluster, None, pod)
+        for group in cluster.groups.values():
+            for uid, held in group.nominations.items():
+                nodes.nominate(held.node, uid, held.request, 1, held.devices)
+        for node in nodes.nodes.values():
+            node.update_free()
 
     def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
         """Move a pod between nodes; record which nodes it frees, and which nominations no longer fit."""

@@ -273,6 +273,11 @@ class Node:
             return -SHORT_MAX
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
+    def update_free(self) -> None:
+        """Compute again what is free of all resources."""
+        names = () if self.facts is None else {**self.facts.allocatable, **self.occupied}
+        self.free = {name: self.free_of(name) for name in names}
+
     def fits(self, request: Request) -> bool:
         """Return whether the request fits now."""
         free = self.free
@@ -411,9 +416,7 @@ class NodeTable(Index):
         if node.facts is None or node.facts.labels != facts.labels:
             self.hyper_tree.update_node(facts.name, facts.labels)
         node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts.cards)
-        node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
-        for name in node.free:
-            node.free[name] = node.free_of(name)
+        node.update_free()
         if came:
             self._is_stale = True
         elif not self._is_stale:

@@ -160,6 +160,10 @@ class PodClasses(Index):
         twin.by_key = {self._keys[index]: one for index, one in twin.by_index.items()}
         return twin
 
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Count the pods of all classes again. The classes themselves are facts of a snapshot."""
+        self.uses, self._unused = self.rebuilt(cluster).uses, {}
+
     def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
         """Return the class of a key; parse it if it is new."""
         found = self.by_key.get(key)

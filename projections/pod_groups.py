@@ -254,9 +254,7 @@ class PodGroup:
         twin.set_object(self.facts)
         twin.min_available, twin.min_tasks = self.min_available, self.min_tasks
         for pod in self.pods.values():
-            twin.add_pod(pod)
-            for name, amount in pod.charge or () if pod.status in ALLOCATED else ():
-                twin.allocated[name] = twin.allocated.get(name, 0) + amount
+            twin.load_pod(pod)
         if self.cached_min_members is not None:
             live = [pod for pod in self.pods.values() if pod.status not in GONE]
             twin.cached_min_members = self.cached_min_members.rebuilt(live)
@@ -407,6 +405,12 @@ class PodGroup:
         self._count_sub_group(pod, status, 1)
         if status == PENDING:
             insort(self.pending, pod, key=_sort_key)
+
+    def load_pod(self, pod: Pod) -> None:
+        """Count a pod with the charge that it has."""
+        self.add_pod(pod)
+        for name, amount in pod.charge or () if pod.status in ALLOCATED else ():
+            self.allocated[name] = self.allocated.get(name, 0) + amount
 
     def remove_pod(self, pod: Pod) -> None:
         """Remove a pod; its status must be the same as when it was added."""

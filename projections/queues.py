@@ -18,11 +18,12 @@ from projections.objects import (
     nanoseconds_of,
 )
 from projections.pod_class import Amounts, amount_of
-from projections.pods import ALLOCATED, Pod
+from projections.pods import ALLOCATED, Charge, Pod
 from projections.quantity import Quantity, QuantityError
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+    from projections.pod_groups import PodGroup
 
 LEVELS_MAX: Final = 16
 """Levels of queues below the root. Each charge is added to every queue above, so a level costs time with every pod;
@@ -324,11 +325,14 @@ class Queue:
 
     def add_evictable(self, pod: Pod, priority: int, sign: int) -> None:
         """Add a charged pod to what groups of higher priority could free, if it may be evicted."""
-        if not pod.facts.is_evictable:
-            return
+        if pod.facts.is_evictable:
+            self._offer(pod.charge or (), pod.pod_class.request, priority, sign)
+
+    def _offer(self, charge: Charge, request: Charge, priority: int, count: int) -> None:
+        """Add so many times a charge and a request to `evictable`."""
         offered = self.evictable.setdefault(priority, ({}, {}))
-        add(offered[0], pod.charge or (), sign)
-        add(offered[1], pod.pod_class.request, sign)
+        add(offered[0], charge, count)
+        add(offered[1], request, count)
         if not offered[1]:
             del self.evictable[priority]
 
@@ -336,25 +340,33 @@ class Queue:
         """Sum up again what the pod groups of the queue, and the queues below it, are charged."""
         twin = Queue(self.name)
         twin.set_object(self.facts, self.digest)
-        for key in self.groups:
-            group = cluster.groups[key]
-            for ledger, charge in (
-                ("allocated", tuple(group.allocated.items())),
-                ("held", tuple(group.held.items())),
-                ("inqueue", group.inqueue),
-                ("elastic", group.elastic),
-                *(("nominated", one.charge) for one in group.nominations.values()),
-                *(("pending", pod.requested_charge) for pod in group.pending),
-            ):
-                add(getattr(twin, ledger), charge, 1)
-            for pod in group.pods.values():
-                if pod.status in ALLOCATED:
-                    twin.add_evictable(pod, group.priority, 1)
+        twin.sum_up([cluster.groups[key] for key in self.groups])
         for child in (cluster.queues[name] for name in self.children):
             for ledger in LEDGERS:
                 for amounts in (getattr(child, ledger), child.below.get(ledger, {})):
                     add(twin.below.setdefault(ledger, {}), tuple(amounts.items()), 1)
         return twin
+
+    def sum_up(self, groups: Iterable["PodGroup"]) -> None:
+        """Fill the empty ledgers with what these pod groups, all of the queue, are charged."""
+        charged: dict[tuple[Charge, Charge, bool, int], int] = {}
+        for group in groups:
+            for pod in group.pods.values():
+                if pod.status in ALLOCATED:
+                    facts, request = pod.facts, pod.pod_class.request
+                    key = (pod.charge or (), request, facts.is_evictable, group.priority)
+                    charged[key] = charged.get(key, 0) + 1
+            for pod in group.pending:
+                add(self.pending, pod.requested_charge, 1)
+            for one in group.nominations.values():
+                add(self.nominated, one.charge, 1)
+            add(self.inqueue, group.inqueue, 1)
+            add(self.elastic, group.elastic, 1)
+        for (charge, request, is_evictable, priority), count in charged.items():
+            add(self.allocated, charge, count)
+            add(self.held, request, count)
+            if is_evictable:
+                self._offer(charge, request, priority, count)
 
     def record_change(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Record how the current record changes what is used or reserved."""
@@ -390,10 +402,10 @@ class Queue:
         return lesser
 
 
-def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None:
-    """Add a charge to a ledger, or (-1) remove it; zero amounts are dropped."""
+def add(ledger: Amounts, charge: Charge, count: int) -> None:
+    """Add so many times a charge to a ledger, or (negative) remove it; zero amounts are dropped."""
     for name, amount in charge:
-        left = ledger.get(name, 0) + sign * amount
+        left = ledger.get(name, 0) + count * amount
         if left:
             ledger[name] = left
         elif name in ledger:

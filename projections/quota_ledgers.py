@@ -33,6 +33,17 @@ class QuotaLedgers(Index):
         """Return the same: each queue and each pod group counts its own again."""
         return QuotaLedgers()
 
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Sum up what all pods and pod groups are charged; pods that have a node keep their charge."""
+        self._cards_version = cluster.cards.version
+        for group in cluster.groups.values():
+            for pod in group.pending:
+                _set_charges(cluster, pod)
+            group.inqueue, group.elastic = quota_charging.reservation(cluster, group)
+        for queue in cluster.queues.values():
+            queue.sum_up([cluster.groups[key] for key in queue.groups])
+        cluster.queue_tree.rebuild(cluster)
+
     def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
         """Count a pod in its group, and charge it."""
         old, new = delta.old, delta.new

@@ -149,9 +149,13 @@ class SchedulingQueue(Index):
             twin.place(group, *cluster.expected_place(group))
         return twin
 
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Remove all groups: the cluster places them when the indexes that decide their keys are complete."""
+        self.by_queue, self._entries = {}, {}
+
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Remove all groups: the sort key changes, and no new key may be compared with an old one."""
-        self.by_queue, self._entries = {}, {}
+        self.rebuild(cluster)
 
     def of(self, group: PodGroup) -> list[EquivalenceGroup]:
         """Return the equivalence groups of a pod group."""

@@ -17,7 +17,6 @@ from projections.disruption_budgets import BudgetFacts
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import KINDS
-from projections.node_updates import put_hyper_node, put_node
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
@@ -26,7 +25,7 @@ from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
-from projections.queues import QueueFacts
+from projections.queues import Queue, QueueFacts
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
@@ -237,19 +236,19 @@ def restore(payload: bytes) -> State:
         cluster.inter_pod_affinity.classes.keep(_key(msgspec.msgpack.decode(key)), one)
     cluster.inter_pod_affinity.classes.next_index = image.next_class
     cluster.inter_pod_affinity.namespaces = image.namespace_labels
-    for hyper in image.hyper_nodes:
-        put_hyper_node(cluster, hyper)
+    cluster.nodes.hyper_tree.facts = {one.name: one for one in image.hyper_nodes}
     for node in image.nodes:
         _put_node(cluster, node)
-    cluster.config_errors.reported = image.reported_errors
-    cluster.config_errors.current.clear()
-    for subject, faults in image.faults.items():
-        cluster.config_errors.put(subject, faults)
+    cluster.config_errors.current, cluster.config_errors.reported = (
+        image.faults,
+        image.reported_errors,
+    )
     for name, of_node in image.quarantined.items():
         _restore_quarantine(state, name, of_node)
-    _restore_groups(state, image)
-    cluster.finish_record()
-    cluster.rebuild_plugin_indexes()
+    cluster.internal_errors.groups = image.suspended
+    _restore_groups(cluster, image)
+    cluster.rebuild_indexes()
+    cluster.inter_pod_affinity.outdated = image.outdated_terms
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
     cluster.pending_status.queues = dict.fromkeys(cluster.queues, image.position)
@@ -260,52 +259,38 @@ def _put_node(cluster: Cluster, one: NodeImage) -> None:
     """Restore a node; its images are shared again with all nodes that have them."""
     there = tuple(listed_image(name, size) for name, size in one.facts.images)
     structs.force_setattr(one.facts, "images", there)
-    put_node(cluster, one.facts, one.digest)
+    cluster.nodes.put(one.facts, one.digest)
 
 
 def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) -> None:
     node = state.cluster.nodes.nodes.get(name)
     state.quarantined[name] = kept
     if node is not None and node.facts is not None:
-        state.quarantined[name] = node.quarantine
-        for resource, quarantine in kept.items():
-            state.cluster.nodes.set_quarantine(node, resource, quarantine)
+        node.quarantine = kept
 
 
-def _restore_groups(state: State, image: Image) -> None:
-    cluster = state.cluster
+def _restore_groups(cluster: Cluster, image: Image) -> None:
     for kept in image.queues:
-        queue = cluster.ensure_queue(kept.name)
+        queue = cluster.queues[kept.name] = Queue(kept.name)
         queue.set_object(kept.facts, kept.digest)
         queue.reported_errors = kept.reported_errors
         cluster.queue_objects += kept.facts is not None
         update_reported_errors(cluster, queue)
-    cluster.queue_tree.rebuild(cluster)
     for saved in image.groups:
         group = cluster.ensure_group(saved.key)
         group.set_object(saved.facts)
         group.uid, group.digest = saved.uid, saved.digest
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
-        group.min_tasks = saved.min_tasks
-        cluster.move_group(group, saved.queue)
-    restored = [_pod(cluster, one) for one in image.pods]
-    # Pods keep their classes: terms may have changed since pending pods were last classified.
-    cluster.inter_pod_affinity.is_restoring = True
-    for pod in restored:
-        cluster.replace_pod(None, pod, is_last=False)
-    cluster.inter_pod_affinity.is_restoring = False
-    cluster.inter_pod_affinity.outdated = image.outdated_terms
-    # Restoring is not a change of a group: set the suspensions afterwards.
-    cluster.internal_errors.groups = image.suspended
-    for saved in image.groups:
-        group = cluster.groups[saved.key]
-        group.phase = saved.phase
-        group.refusals = dict(saved.refusals)
-        group.reported_status = saved.reported_status
-        cluster.set_nominations(group, saved.nominations)
-        cluster.update_group(group)
-        group.cause = saved.cause
+        group.min_tasks, group.phase, group.cause = saved.min_tasks, saved.phase, saved.cause
+        group.refusals, group.nominations = saved.refusals, saved.nominations
+        group.reported_status, group.queue = saved.reported_status, saved.queue
+        cluster.queues[saved.queue].groups[saved.key] = None
+    for one in image.pods:
+        pod = _pod(cluster, one)
+        cluster.pods[pod.facts.uid] = pod
+        if pod.group_key:
+            cluster.groups[pod.group_key].load_pod(pod)
 
 
 def _pod(cluster: Cluster, one: PodImage) -> Pod:

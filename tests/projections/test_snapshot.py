@@ -9,6 +9,7 @@ from projections import snapshot
 from replay.log_replay import Replay
 from simulator.scenario import parse_scenario
 from simulator.scenario_sources import load_sources
+from tests.checkout import ROOT
 
 SCENARIO = """
 scenario: a crowded slice of the openb mix
@@ -63,3 +64,38 @@ async def test_a_snapshot_of_a_restored_state_is_the_same_snapshot() -> None:
         if at_end and index % 50 == 0:
             kept = snapshot.take(replay.state)
             assert snapshot.take(snapshot.restore(kept)) == kept
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "capacity/a_queue_reclaims_from_its_sibling_when_their_parent_is_full",
+        "controllers/partitions_of_a_task_stay_together",
+        "devices/a_virtual_npu_is_cut_from_the_chip_with_the_fewest_free_cores",
+        "groups/a_group_of_another_scheduler_is_not_touched",
+        "nodes/affinity/a_deleted_pod_with_anti_affinity_frees_its_whole_zone",
+        "overcommit/admitted_minimums_count_until_their_group_is_deleted",
+        "preempt/a_disruption_budget_that_allows_more_requeues_the_preemptor",
+        "preempt/freed_room_is_kept_for_the_preemptor",
+        "sla/an_overdue_gang_keeps_partial_nominations",
+        "topology/a_gang_is_nominated_in_the_domain_that_is_being_freed",
+    ],
+)
+async def test_indexes_computed_from_a_snapshot_add_up_and_equal_those_kept_up_by_deltas(
+    name: str,
+) -> None:
+    entries = await _recorded((ROOT / f"tests/scenarios/{name}.yaml").read_text("utf-8"))
+    ends, replay = _batch_ends(entries), Replay()
+    for index, entry in enumerate(entries, 1):
+        assert replay.take(entry.record, entry.content) is None
+        if index not in ends:
+            continue
+        state = replay.state
+        restored = snapshot.restore(snapshot.take(state))
+        restored.validate()
+        kept, loaded = state.cluster, restored.cluster
+        assert loaded.scheduling_queue.places == kept.scheduling_queue.places
+        assert loaded.pending_status.phases == kept.pending_status.phases
+        assert loaded.pending_status.counts == kept.pending_status.counts
+        assert loaded.budgets.facts() == kept.budgets.facts()
+        assert restored.next_deadline_ns == state.next_deadline_ns
