@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle session growth hostile loop network spot memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle session growth hostile loop network spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -27,6 +27,7 @@ from benchmarks import (
     memory,
     network,
     session,
+    sharing,
     spot,
     start,
 )
@@ -43,6 +44,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "idle": idle.measure,
     "session": session.measure,
     "spot": spot.measure,
+    "sharing": sharing.measure,
     "growth": growth.measure,
     "hostile": hostile.measure,
     "loop": loop.measure,

@@ -100,4 +100,4 @@ def write(path: Path, figures: Iterable[Figure], scale: str) -> None:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.4g}"

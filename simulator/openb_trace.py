@@ -6,7 +6,7 @@ several times there, under other names), else in the order of the file.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import Final
 
@@ -69,7 +69,9 @@ def openb_trace_workload(
     else:
         read = read_pods(pods, with_times=False, with_shares=with_shares)
         listed = {pod.name: pod for pod in read}
-        names = [(name, name) for name in listed] if arrivals is None else _order(arrivals, listed)
+        names = (
+            [(name, name) for name in listed] if arrivals is None else read_order(arrivals, listed)
+        )
         offered = [
             (index * period_ns, name, listed[source].shape, None)
             for index, (name, source) in enumerate(names)
@@ -128,7 +130,8 @@ def read_pods(
         yield TracePod(name, shape, created, deleted - started)
 
 
-def _order(file: TraceText, listed: dict[str, TracePod]) -> list[tuple[str, str]]:
+def read_order(file: TraceText, listed: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the names of the pods of an order of arrivals, each with the listed pod that it is like."""
     order = []
     for row in _rows(file, _ARRIVAL_COLUMNS):
         source = row.text("source_pod")
