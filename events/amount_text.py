@@ -1,4 +1,4 @@
-"""Amounts as text: cpu in cores, bytes in binary units, everything else as it is counted."""
+"""Amounts as text: cpu in cores, bytes in binary units, shares of GPUs in GPUs, everything else as it is counted."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,8 +6,20 @@ from typing import Final
 _UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
+SHARES: Final = "/milli"
+"""End of the names of cards that are counted in thousandths."""
+
+_GPU_MILLI: Final = "muster.sh/gpu-milli"
+_GPU_MEMORY: Final = "muster.sh/gpu-memory"
+
+
 def amount_text(name: str, amount: int) -> str:
-    """`4` and `500m` of cpu, `16Gi` of memory, `8` cards."""
+    """`4` and `500m` of cpu, `16Gi` of memory, `8` cards, `0.25 of a card` for thousandths of a card."""
+    if name.endswith(SHARES) or name == _GPU_MILLI:
+        unit = "card" if amount == 1000 else "of a card" if 0 < amount < 1000 else "cards"
+        return f"{fraction_text(amount)} {unit}"
+    if name == _GPU_MEMORY:
+        return f"{amount} MiB"
     if name == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
@@ -16,11 +28,26 @@ def amount_text(name: str, amount: int) -> str:
 
 
 def amounts_text(amounts: Mapping[str, int] | tuple[tuple[str, int], ...]) -> str:
-    """`8 H200, 4 cpu, 16Gi memory`: cards and devices first; the resource `pods` is left out."""
+    """`8 H200, 0.25 T4 (shared), 4 cpu, 16Gi memory`: cards and devices first; the resource `pods` is left out."""
     entries = dict(amounts)
     plain = [name for name in ("cpu", "memory") if name in entries]
     others = [name for name in entries if name not in (*plain, "pods")]
-    return ", ".join(f"{amount_text(name, entries[name])} {name}" for name in (*others, *plain))
+    return ", ".join(_entry_text(name, entries[name]) for name in (*others, *plain))
+
+
+def fraction_text(thousandths: int) -> str:
+    """Return thousandths as a decimal number: `0.25`."""
+    sign, rest = "-" if thousandths < 0 else "", abs(thousandths)
+    return sign + f"{rest // 1000}.{rest % 1000:03}".rstrip("0").rstrip(".")
+
+
+def _entry_text(name: str, amount: int) -> str:
+    if name.endswith(SHARES) or name == _GPU_MILLI:
+        card = "GPU" if name == _GPU_MILLI else name.removesuffix(SHARES)
+        return f"{fraction_text(amount)} {card} (shared)"
+    if name == _GPU_MEMORY:
+        return f"{amount} MiB of GPU memory"
+    return f"{amount_text(name, amount)} {name}"
 
 
 def _bytes_text(amount: int) -> str:

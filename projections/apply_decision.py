@@ -115,8 +115,11 @@ def _assigned_ns(state: DecisionState, pod: Pod) -> int:
     families = writing_families(pod.pod_class) if pod.devices else []
     if not families:
         return 0
-    one_by_one = any(one.confirmation for one in families) and not pod.facts.is_confirmed
     nodes = state.cluster.nodes.nodes
+    node = nodes[pod.node].facts
+    one_by_one = not pod.facts.is_confirmed and any(
+        node is not None and one.waits_for_confirmation(pod.pod_class, node) for one in families
+    )
     return state.assignments.assign(
         pod.node, pod.facts.uid, state.now_ns, nodes, one_by_one=one_by_one
     )

@@ -65,6 +65,9 @@ class Discovered(Struct, frozen=True):
     """Code and message."""
     amounts: dict[str, int] = {}
     """Allocatable amounts that the node does not state, or states otherwise; sorted by resource."""
+    converted: dict[str, tuple[str, int]] = {}
+    """Resource name to the card that queues are charged for it, and to how much of the resource makes 1,000 of that card;
+    sorted by resource."""
 
 
 class DeviceUse(Struct, frozen=True):
@@ -199,6 +202,11 @@ class DeviceFamily(ABC):
     confirmation: ClassVar[str] = ""
     """Annotation by which a device plugin confirms the devices of a pod. With one, the pods of a node are written and
     bound one by one, each after the one before is confirmed; empty if pods need not wait for each other."""
+    confirmed_value: ClassVar[str] = ""
+    """The value by which that annotation confirms; empty if any does."""
+    container_resources: ClassVar[tuple[str, ...]] = ()
+    """Resources of which each container of a pod gets devices of its own. If other containers than the first request
+    some, the request of each is an option, with the number of the container (`RESOURCE@1`)."""
     counting_resources: ClassVar[tuple[str, ...]] = ()
     """Resources that count devices on nodes of which no family knows these, and that pods may ask for on any node: where
     the devices are known, such a pod uses them, too, although it does not ask for any by name (`asked`)."""
@@ -261,6 +269,10 @@ class DeviceFamily(ABC):
         each time, as they are written again after a lost answer."""
         return {}
 
+    def waits_for_confirmation(self, pod_class: PodClass, node: NodeFacts) -> bool:
+        """Return whether the next pod of a node waits until the devices of a pod of this class are confirmed."""
+        return bool(self.confirmation)
+
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether no node that has one of these cards can match the selector."""
         return False
@@ -287,6 +299,7 @@ def discover_devices(sources: DeviceSources) -> Discovered:
         devices={name: devices[name] for name in sorted(devices)},
         faults=tuple(fault for one in found for fault in one.faults),
         amounts={name: amount for one in found for name, amount in one.amounts.items()},
+        converted={name: card for one in found for name, card in sorted(one.converted.items())},
     )
 
 
@@ -307,20 +320,29 @@ def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> La
 
 
 def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
-    """Return the families that write annotations on pods of a class."""
-    asked = [FAMILIES[name] for name, _ in pod_class.asked_devices if name in FAMILIES]
-    return [one for one in asked if one.writes_annotations]
+    """Return the families that write annotations on pods of a class that have devices with names."""
+    writing = [one for one in FAMILIES.values() if one.writes_annotations]
+    return [one for one in writing if uses_devices(pod_class, one.name)]
 
 
 def is_confirmed(annotations: Mapping[str, str]) -> bool:
     """Return whether a device plugin has confirmed the devices of a pod."""
-    return any(one.confirmation in annotations for one in FAMILIES.values() if one.confirmation)
+    return any(
+        annotations[one.confirmation] == (one.confirmed_value or annotations[one.confirmation])
+        for one in FAMILIES.values()
+        if one.confirmation in annotations
+    )
 
 
 def pod_assignments(annotations: Mapping[str, str]) -> Labels:
     """Return the annotations of a pod that say which devices it has, sorted by key."""
     keys = [key for one in FAMILIES.values() for key in one.pod_assignments if key in annotations]
     return tuple([(key, annotations[key]) for key in sorted(dict.fromkeys(keys))])
+
+
+def container_resources() -> tuple[str, ...]:
+    """Return the resources of which each container of a pod gets devices of its own."""
+    return tuple([name for one in FAMILIES.values() for name in one.container_resources])
 
 
 def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:

@@ -20,6 +20,8 @@ class Device(Struct, frozen=True):
     faults: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     """The groups of devices that it belongs to, such as `ring 0` or `card 3`, for people and views."""
+    uuid: str = ""
+    """How its device plugin identifies it, if not by its name."""
 
 
 class NodeDevices(Struct, frozen=True):

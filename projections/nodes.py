@@ -67,6 +67,16 @@ class NodeFacts(Struct, frozen=True):
     capacity: Amounts = {}
     annotations: dict[str, str] = {}
     """Those that a device family reads."""
+    converted: dict[str, tuple[str, int]] = {}
+    """Resource name to the card that queues are charged for it, and to how much of the resource makes 1,000 of that
+    card."""
+
+    @property
+    def charged_cards(self) -> dict[str, str]:
+        """Resource name to the name of the card that queues are charged for it."""
+        if not self.converted:
+            return self.cards
+        return {**self.cards, **{one: card for one, (card, _) in self.converted.items()}}
 
     def with_report(self, before: DeviceReport | None, after: DeviceReport | None) -> "NodeFacts":
         """Return the facts of the same object after its device report has changed."""
@@ -77,6 +87,7 @@ class NodeFacts(Struct, frozen=True):
             card_totals=_card_totals(found.cards, self.capacity, self.allocatable),
             faults=(*(one for one in self.faults if one not in was.faults), *found.faults),
             devices=found.devices,
+            converted=found.converted,
         )
 
     def _sources(self, report: DeviceReport | None) -> DeviceSources:
@@ -139,6 +150,7 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
             for name in one.names or ()
         ),
         devices=found.devices,
+        converted=found.converted,
         capacity=stated if capacity == stated else capacity,
         annotations=annotations,
     )
@@ -170,9 +182,13 @@ def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
     return amounts, problem
 
 
-def card_layout_of(cards: dict[str, str]) -> str:
-    """Return a text that is equal for nodes whose resources count the same cards; "" without cards."""
-    return "\n".join([f"{resource} {card}" for resource, card in cards.items()]) if cards else ""
+def card_layout_of(facts: NodeFacts) -> str:
+    """Return a text that is equal for nodes for whose resources the same is charged; "" without cards."""
+    if not facts.cards:
+        return ""
+    counted = [f"{resource} {card}" for resource, card in facts.cards.items()]
+    converted = [f"{one} {card} {units}" for one, (card, units) in facts.converted.items()]
+    return "\n".join([*counted, *converted])
 
 
 class Node:
@@ -237,7 +253,7 @@ class Node:
         """Sum up the requests of its pods again."""
         twin = Node(self.name)
         twin.facts, twin.nominated, twin.quarantine = self.facts, self.nominated, self.quarantine
-        twin.card_layout = "" if self.facts is None else card_layout_of(self.facts.cards)
+        twin.card_layout = "" if self.facts is None else card_layout_of(self.facts)
         for pod in (cluster.pods[uid] for uid in self.pods):
             for name, amount in pod.pod_class.request:
                 twin.occupied[name] = twin.occupied.get(name, 0) + amount
@@ -415,7 +431,7 @@ class NodeTable(Index):
         came = node.facts is None
         if node.facts is None or node.facts.labels != facts.labels:
             self.hyper_tree.update_node(facts.name, facts.labels)
-        node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts.cards)
+        node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts)
         node.update_free()
         if came:
             self._is_stale = True

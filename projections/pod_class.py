@@ -27,7 +27,12 @@ from events.limits import (
 )
 from projections.affinity_terms import SelectedAs
 from projections.deltas import PodChanged
-from projections.device_family import asked_devices, counted_request, pod_options
+from projections.device_family import (
+    asked_devices,
+    container_resources,
+    counted_request,
+    pod_options,
+)
 from projections.index import Index
 from projections.objects import (
     Container,
@@ -322,6 +327,8 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     amounts, beyond = _request(spec)
     options = () if problem else pod_options(annotations, pod.metadata.labels or {})
+    if not problem and not beyond:
+        options = tuple(sorted((*options, *_container_options(spec, amounts))))
     faults = [one for one in (problem, beyond) if one]
     asked = asked_devices(amounts, options)
     amounts, options = counted_request(amounts, options)
@@ -368,6 +375,22 @@ def _request(spec: PodSpec) -> tuple[Amounts, str]:
     kept = {name: amounts[name] for name in common if name in amounts}
     text = f"{len(amounts)} resources are more than {RESOURCES_MAX}"
     return kept, f"resources.requests: {wrong or text}"
+
+
+def _container_options(spec: PodSpec, amounts: Amounts) -> Iterator[tuple[str, str]]:
+    """Yield what each container requests of the resources of which it gets devices of its own, if other containers than
+    the first do. Init containers count together."""
+    resources = [one for one in container_resources() if one in amounts]
+    if not resources:
+        return
+    init: Amounts = {}
+    for container in spec.initContainers or ():
+        _add(init, _container_request(container))
+    asked = [_container_request(one) for one in spec.containers or ()]
+    if not any(name in one for one in (*asked[1:], init) for name in resources):
+        return
+    for number, one in (*enumerate(asked), ("init", init)):
+        yield from ((f"{name}@{number}", str(one[name])) for name in resources if name in one)
 
 
 def card_names(text: str) -> tuple[str, ...]:

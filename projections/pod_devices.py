@@ -10,7 +10,7 @@ from typing import Final
 
 from events.limits import TOO_LONG, clipped, quoted
 from projections.cluster import Cluster
-from projections.device_family import FAMILIES, Assigned
+from projections.device_family import FAMILIES, Assigned, uses_devices
 from projections.devices import device_of
 from projections.nodes import NodeFacts
 from projections.pods import ASSIGNMENT_BYTES_MAX, Pod
@@ -53,7 +53,9 @@ def _stated(pod: Pod, node: NodeFacts) -> tuple[str, list[Assigned]]:
             most = ASSIGNMENT_BYTES_MAX
             return f"annotation {key} is longer than {most} bytes, or has control characters", []
     found: list[Assigned] = []
-    for family, _ in pod.pod_class.asked_devices:
+    for family in FAMILIES:
+        if not uses_devices(pod.pod_class, family):
+            continue
         stated = FAMILIES[family].assigned(pod.pod_class, dict(pod.facts.assignments), node)
         if stated is None:
             continue

@@ -13,7 +13,7 @@ from projections.cluster_totals import ClusterTotals
 from projections.deltas import NodeChanged
 from projections.group_facts import compound
 from projections.index import Index
-from projections.nodes import NodeTable
+from projections.nodes import NodeFacts, NodeTable
 from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
@@ -29,20 +29,48 @@ class Cards(Index):
     """The known card models: name to the resource that counts them, and the number of nodes."""
 
     name = "cards"
-    COMPARED: ClassVar[tuple[str, ...]] = ("resource", "by_resource")
+    COMPARED: ClassVar[tuple[str, ...]] = ("resource", "by_resource", "units")
 
     def __init__(self) -> None:
         self.resource: dict[str, str] = {}
         self.by_resource: dict[str, dict[str, int]] = {}
         """Resource name to card name to number of nodes."""
+        self.units: dict[str, dict[str, dict[int, int]]] = {}
+        """Converted resource to card name, to how much of the resource makes 1,000 of the card, to number of nodes."""
         self.version = 0
         """Grows whenever the set of known cards may have changed."""
 
     def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
         """Count the cards of a node."""
         for facts, sign in ((delta.old, -1), (delta.new, 1)):
-            for resource, card in () if facts is None else facts.cards.items():
-                self.version += self.shift(card, resource, sign)
+            if facts is not None:
+                self.shift_node(facts, sign)
+
+    def shift_node(self, facts: NodeFacts, sign: int) -> None:
+        """Add or remove what is charged for the resources of a node."""
+        for resource, card in facts.cards.items():
+            self.version += self.shift(card, resource, sign)
+        for resource, (card, units) in facts.converted.items():
+            of_resource = self.units.setdefault(resource, {})
+            nodes = of_resource.setdefault(card, {})
+            nodes[units] = nodes.get(units, 0) + sign
+            if not nodes[units]:
+                del nodes[units]
+            self.version += 1 if nodes.get(units, 0) in (0, sign) else 0
+            if not nodes:
+                del of_resource[card]
+            if not of_resource:
+                del self.units[resource]
+            self.version += self.shift(card, resource, sign)
+
+    def charged(self, resource: str, card: str, amount: int) -> int:
+        """Return what of a card is charged for an amount of a resource: of a converted resource thousandths, rounded up;
+        the most if the card is not known or has several sizes."""
+        if resource not in self.units:
+            return amount
+        found = self.units[resource]
+        known = [found[one] for one in card.split("|") if one in found] or list(found.values())
+        return -(-amount * 1000 // min(units for one in known for units in one))
 
     def shift(self, name: str, resource: str, sign: int) -> bool:
         """Add or remove a node; return whether that changed the set of known cards."""
@@ -57,19 +85,24 @@ class Cards(Index):
         if left > 1 or (left and sign < 0):
             return False
         # If several resources count one card, the first by name counts, independent of the order of events.
-        counted = [one for one in sorted(self.by_resource) if name in self.by_resource[one]]
+        # A converted resource has the card of another one.
+        counted = [
+            one
+            for one in sorted(self.by_resource)
+            if name in self.by_resource[one] and one not in self.units
+        ]
         if counted:
             self.resource[name] = counted[0]
         else:
-            del self.resource[name]
+            self.resource.pop(name, None)
         return True
 
     def rebuilt(self, cluster: "Cluster", /) -> "Cards":
         """Count the cards of all present nodes again."""
         twin = Cards()
         for node in cluster.nodes.nodes.values():
-            for resource, card in () if node.facts is None else node.facts.cards.items():
-                twin.shift(card, resource, 1)
+            if node.facts is not None:
+                twin.shift_node(node.facts, 1)
         return twin
 
 
@@ -118,7 +151,7 @@ def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
         of_class = cluster.charges[pod_class.index] = {}
     known = of_class.get(mix)
     if known is None:
-        there = {} if found is None or found.facts is None else found.facts.cards
+        there = {} if found is None or found.facts is None else found.facts.charged_cards
         known = of_class[mix] = _charge_for(cluster, pod_class, there)
     return known
 
@@ -127,14 +160,15 @@ def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str])
     if cluster.plugins.quota.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = cluster.cards.by_resource
-    cards: list[tuple[str, int]] = []
+    cards: Amounts = {}
     for name, amount in pod_class.request:
         if name in by_resource:
-            cards.append((_card(cluster, pod_class, name, on), amount))
+            card = _card(cluster, pod_class, name, on)
+            cards[card] = cards.get(card, 0) + cluster.cards.charged(name, card, amount)
     if cluster.plugins.quota.exempts_card_pods and (cards or pod_class.cards):
-        return tuple(cards)
+        return tuple(cards.items())
     plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
-    return (*cards, *plain)
+    return (*cards.items(), *plain)
 
 
 def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:

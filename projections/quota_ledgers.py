@@ -148,7 +148,7 @@ class QuotaLedgers(Index):
 
 
 def _layout(facts: NodeFacts | None) -> str:
-    return "" if facts is None else card_layout_of(facts.cards)
+    return "" if facts is None else card_layout_of(facts)
 
 
 def _set_charges(cluster: "Cluster", pod: Pod) -> None:

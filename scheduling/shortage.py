@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from events import amount_text as amounts
 from events.requeue import quota_events
 
 
@@ -34,7 +35,9 @@ def shortage(queue: str, name: str, amount: int, total: int, most: int) -> Short
 
 
 def amount_text(name: str, amount: int) -> str:
-    """Format an amount: cpu in milli-cores, memory in Mi, other resources in thousandths."""
+    """Format an amount: cpu in milli-cores, memory in Mi, shares of cards as fractions, others in thousandths."""
+    if name.endswith(amounts.SHARES):
+        return amounts.amount_text(name, amount)
     if name == "memory":
         return f"{amount / (1 << 20):.10g} Mi"
     return str(amount if name == "cpu" else amount * 1000)

@@ -9,7 +9,7 @@ of which a part is used is never given whole.
 
 from typing import Final, NamedTuple
 
-from scheduling.gpu_sharing.share_request import WHOLE, ShareRequest
+from scheduling.gpu_sharing.share_request import WHOLE, Requests, ShareRequest
 
 
 class GpuShare(NamedTuple):
@@ -32,6 +32,7 @@ class FreeGpu(NamedTuple):
     """Its memory, in MiB; 0 if it is not known."""
     number: int
     """Its number on the node."""
+    model: str = ""
 
 
 FreeGpus = tuple[FreeGpu, ...]
@@ -62,25 +63,53 @@ def has_place(gpu: FreeGpu, share: GpuShare) -> bool:
 def taken(gpu: FreeGpu, share: GpuShare) -> FreeGpu:
     """Return what remains of a GPU."""
     left = gpu.milli - share.milli, gpu.memory - share.memory, gpu.slots - 1
-    return FreeGpu(*left, gpu.capacity, gpu.number)
+    return FreeGpu(*left, gpu.capacity, gpu.number, gpu.model)
 
 
 def released(gpu: FreeGpu, share: GpuShare) -> FreeGpu:
     """Return what is free of a GPU when a pod has ended."""
     left = gpu.milli + share.milli, gpu.memory + share.memory, gpu.slots + 1
-    return FreeGpu(*left, gpu.capacity, gpu.number)
+    return FreeGpu(*left, gpu.capacity, gpu.number, gpu.model)
 
 
 def best_fit(request: ShareRequest, gpus: FreeGpus) -> tuple[int, ...]:
     """Return the numbers of the GPUs that a request gets, sorted; () if there are not enough."""
     found: list[tuple[int, int, int]] = []
     for gpu in gpus:
+        if request.models and gpu.model not in request.models:
+            continue
         share = share_of(request, gpu.capacity)
         if share is not None and has_place(gpu, share):
             found.append((gpu.milli - share.milli, gpu.memory - share.memory, gpu.number))
     if len(found) < request.count:
         return ()
     return tuple(sorted([number for *_, number in sorted(found)[: request.count]]))
+
+
+class Placing(NamedTuple):
+    """The GPUs that each container of a pod gets, and what is free afterwards."""
+
+    numbers: tuple[tuple[int, ...], ...]
+    """Numbers of GPUs, request by request."""
+    left: FreeGpus
+
+
+def place(requests: Requests, gpus: FreeGpus) -> Placing | None:
+    """Return which GPUs the requests of a pod get, each by best fit, the largest first; None if there are not
+    enough. Two containers may get shares of one GPU."""
+    found: dict[int, tuple[int, ...]] = {}
+    for index in sorted(range(len(requests)), key=lambda one: _size(requests[one])):
+        numbers = best_fit(requests[index], gpus)
+        left = take(gpus, requests[index], numbers) if numbers else None
+        if left is None:
+            return None
+        found[index], gpus = numbers, left
+    return Placing(tuple([found[index] for index in range(len(requests))]), gpus)
+
+
+def _size(request: ShareRequest) -> tuple[int, int, int, int]:
+    """Return what sorts requests, the largest first."""
+    return -request.milli, -request.memory, -request.memory_milli, -request.count
 
 
 def take(gpus: FreeGpus, request: ShareRequest, numbers: tuple[int, ...]) -> FreeGpus | None:

@@ -1,15 +1,17 @@
 """What a pod asks of GPUs that can be shared: so many GPUs, and of each so many thousandths and so much memory.
 
 The forms that are read, and where they are defined, are listed in `docs/reference/gpu-sharing.md`. A pod uses one of
-them. Fractions become whole thousandths, rounded up, so that a pod never gets less than it asks for.
+them. Fractions become whole thousandths, rounded up, so that a pod never gets less than it asks for. In the form of HAMi
+each container asks for GPUs of its own.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from events.amount_text import fraction_text
 from events.limits import DIGITS_MAX, quoted, whole_number
 from projections.pod_class import PodClass
 from projections.pod_terms import Labels
@@ -36,8 +38,39 @@ ANNOTATIONS: Final = (GPU_MILLI, GPU_COUNT, GPU_FRACTION, GPU_MEMORY, GPU_FRACTI
 RESOURCES: Final = (MEMORY, MEMORY_PERCENTAGE, CORES)
 """Resources of pods that nodes do not count: they say what a pod needs of each GPU."""
 
+CARD_MODEL: Final = "alibabacloud.com/gpu-card-model"
+"""Annotation of pods: the models of GPUs that they accept, as `T4|P100`. Label of nodes: the model of their GPUs."""
+
+NOT_SUPPORTED: Final = {
+    "nvidia.com/use-gputype": "name models by node affinity",
+    "nvidia.com/nouse-gputype": "name models by node affinity",
+    "nvidia.com/use-gpuuuid": "GPUs cannot be chosen",
+    "nvidia.com/nouse-gpuuuid": "GPUs cannot be chosen",
+    "nvidia.com/numa-bind": "GPUs are given without regard to NUMA nodes",
+    "nvidia.com/vgpu-mode": "GPUs in MIG or MPS mode are not given in parts",
+}
+"""Annotations in which pods ask HAMi for more than muster does, and what to say of each. Values that ask for nothing
+(`numa-bind: "false"`, `vgpu-mode: hami-core`) are accepted."""
+
+OPTIONS: Final = (*ANNOTATIONS, CARD_MODEL, *NOT_SUPPORTED)
+"""All annotations that say which GPUs a pod needs."""
+
+CONTAINER_RESOURCES: Final = (GPU, *RESOURCES)
+"""Resources of which each container gets its own."""
+
+INIT: Final = "init"
+"""Stands for the number of a container where an init container asks for a share."""
+
+CONTAINERS_MAX: Final = 16
+"""Maximum number of containers of a pod that ask for GPUs."""
+
 COUNT_MAX: Final = 1024
 """Maximum number of GPUs of a pod in a form that shares them."""
+
+MODELS_MAX: Final = 64
+"""Maximum number of models of GPUs that a pod names."""
+
+_ASKS_NOTHING: Final = ("", "false", "hami-core")
 
 MEMORY_MAX: Final = 1 << 40
 """Maximum amount of memory, in MiB."""
@@ -54,6 +87,13 @@ class ShareRequest(Struct, frozen=True):
     memory_milli: int = 0
     """Thousandths of the memory of each GPU."""
 
+    cores: int = 0
+    """Percent of the compute of each GPU that the node is to grant; 0 if nothing is said."""
+    models: tuple[str, ...] = ()
+    """The models of GPUs that will do; empty if any will."""
+    container: str = ""
+    """Number of the container that asks for it, if not the first one asks for all."""
+
     @property
     def is_whole(self) -> bool:
         """Return whether it takes each GPU whole."""
@@ -62,12 +102,23 @@ class ShareRequest(Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return what is asked for, as messages name it."""
-        parts = [f"{self.milli} thousandths"] if self.milli else []
+        parts = [] if self.is_whole else [fraction_text(self.milli)] if self.milli else []
         if self.memory:
             parts.append(f"{self.memory} MiB")
         if self.memory_milli:
-            parts.append(f"{self.memory_milli} thousandths of the memory")
-        return f"{self.count} GPU(s) with {' and '.join(parts)} each"
+            parts.append(f"{fraction_text(self.memory_milli)} of the memory")
+        if parts:
+            each = "a GPU" if self.count == 1 else f"each of {self.count} GPUs"
+            asked = f"{' and '.join(parts)} of {each}"
+        else:
+            asked = "1 whole GPU" if self.count == 1 else f"{self.count} whole GPUs"
+        return f"{asked} of model {' or '.join(self.models)}" if self.models else asked
+
+
+Found: TypeAlias = ShareRequest | str | None
+Requests: TypeAlias = tuple[ShareRequest, ...]
+
+_OF: Final = "@"
 
 
 @lru_cache(maxsize=1 << 12)
@@ -83,14 +134,27 @@ def share_request(options: tuple[tuple[str, str], ...], gpus: int) -> ShareReque
         if forms != [_resources] and gpus:
             keys.append(GPU)
         return f"{' and '.join(keys)} are different ways to ask for GPUs: use one of them"
-    if forms:
-        return forms[0](given, gpus)
-    if GPU_FRACTION_COUNT in given:
+    if not forms and GPU_FRACTION_COUNT in given:
         return f"{GPU_FRACTION_COUNT} needs {GPU_FRACTION} or {GPU_MEMORY}"
-    return ShareRequest(gpus, WHOLE) if gpus else None
+    if not forms and not gpus:
+        return None
+    found = forms[0](given, gpus) if forms else ShareRequest(gpus, WHOLE)
+    if not isinstance(found, ShareRequest):
+        return found
+    return _with_models(found, given, is_openb=forms == [_milli])
 
 
-Found = ShareRequest | str | None
+def _with_models(found: ShareRequest, given: Mapping[str, str], *, is_openb: bool) -> Found:
+    """Return a request with the models of GPUs that it names, or why it is refused."""
+    for key, text in NOT_SUPPORTED.items():
+        if key in given and given[key] not in _ASKS_NOTHING:
+            return f"annotation {key} is not supported: {text}"
+    models = tuple(dict.fromkeys(one for one in given.get(CARD_MODEL, "").split("|") if one))
+    if models and not is_openb:
+        return f"{CARD_MODEL} needs {GPU_MILLI} or {GPU_COUNT}: name models by node affinity"
+    if len(models) > MODELS_MAX:
+        return f"{CARD_MODEL}: {len(models)} models are more than {MODELS_MAX}"
+    return structs.replace(found, models=models) if models else found
 
 
 def _milli(given: Mapping[str, str], _gpus: int) -> Found:
@@ -153,8 +217,8 @@ def _resources(given: Mapping[str, str], gpus: int) -> Found:
     assert isinstance(percentage, int)
     if not memory and not percentage:
         # Without a stated amount a pod gets all the memory, so that no other pod can share the GPU.
-        return ShareRequest(max(1, gpus), WHOLE)
-    return ShareRequest(max(1, gpus), cores * 10, memory, percentage * 10)
+        return ShareRequest(max(1, gpus), WHOLE, cores=cores)
+    return ShareRequest(max(1, gpus), cores * 10, memory, percentage * 10, cores)
 
 
 def _whole(
@@ -184,14 +248,53 @@ def _thousandths(text: str) -> int | str:
     return milli
 
 
-def request_of(pod_class: PodClass) -> ShareRequest | str | None:
-    """Return what pods of a class ask for, why it is not valid, or None if they use no GPU."""
-    options = dict(pod_class.device_options)
+@lru_cache(maxsize=1 << 12)
+def requests_of(options: Labels, gpus: int) -> Requests | str:
+    """Return what the containers of a pod with these options and so many of `nvidia.com/gpu` ask for, or why it is not
+    valid; () if they use no GPU. A request without the number of a container is that of the first one, or of the pod."""
+    given = dict(options)
+    own = {key: given[key] for key in (*OPTIONS, *RESOURCES) if key in given}
+    of_container: dict[str, dict[str, str]] = {}
+    for key, value in options:
+        resource, _, number = key.partition(_OF)
+        if number and resource in CONTAINER_RESOURCES:
+            of_container.setdefault(number, {})[resource] = value
+    of_container = {one: stated for one, stated in of_container.items() if stated != {GPU: "0"}}
+    init = of_container.pop(INIT, {})
+    is_shared = any(one in stated for stated in of_container.values() for one in RESOURCES)
+    if init and (is_shared or any(one in init for one in RESOURCES)):
+        return "init containers cannot ask for GPUs if any container asks for a share of one"
+    if not is_shared and sum(int(stated[GPU]) for stated in of_container.values()) != gpus:
+        of_container = {}  # Init containers ask for more than the others.
+    if len(of_container) > CONTAINERS_MAX:
+        return f"{len(of_container)} containers that ask for GPUs are more than {CONTAINERS_MAX}"
+    if not of_container:
+        found = share_request(tuple(own.items()), int(given.get(GPU, gpus)))
+        return found if isinstance(found, str) else () if found is None else (found,)
+    requests: list[ShareRequest] = []
+    for number in sorted(of_container, key=int):
+        stated = of_container[number]
+        count = int(stated.pop(GPU, "0"))
+        found = share_request((*own.items(), *stated.items()), count)
+        if isinstance(found, str):
+            return found
+        if found is not None:
+            number = "" if len(of_container) == 1 and number == "0" else number
+            requests.append(structs.replace(found, container=number))
+    return tuple(requests)
+
+
+def request_of(pod_class: PodClass) -> Requests | str:
+    """Return what pods of a class ask for, or why it is not valid; () if they use no GPU."""
     gpus = next((amount for name, amount in pod_class.request if name == GPU), 0)
-    return share_request(own_options(options), int(options.get(GPU, gpus)))
+    return requests_of(pod_class.device_options, gpus)
 
 
-def own_options(options: Mapping[str, str]) -> Labels:
-    """Return the options that ask for shares."""
-    keys = (*ANNOTATIONS, *RESOURCES)
-    return tuple([(key, options[key]) for key in keys if key in options])
+def request_text(requests: Requests) -> str:
+    """Return what is asked for, as messages name it."""
+    return ", and ".join(one.text for one in requests)
+
+
+def container_option(resource: str, container: str) -> str:
+    """Return the key of the option that holds what one container requests of a resource."""
+    return f"{resource}{_OF}{container}"

@@ -26,12 +26,12 @@ from scheduling.gpu_sharing.fragmentation import (
     TargetType,
     TargetWorkload,
 )
-from scheduling.gpu_sharing.free_gpus import FreeGpus, best_fit, take
+from scheduling.gpu_sharing.free_gpus import FreeGpus, place
 from scheduling.gpu_sharing.share_request import (
     COUNT_MAX,
     FAMILY,
     WHOLE,
-    ShareRequest,
+    Requests,
     request_of,
 )
 from scheduling.plugin import Column, DeviceOrder, DeviceScorer
@@ -129,10 +129,10 @@ class GpuFragmentation(DeviceOrder):
 
     def device_scorer(self, pod_class: PodClass) -> DeviceScorer | None:
         """Return the scorer of pods with and without GPUs; None without a target workload."""
-        request = request_of(pod_class)
-        if not self.replaces_points or isinstance(request, str):
+        requests = request_of(pod_class)
+        if not self.replaces_points or isinstance(requests, str):
             return None
-        return _Scorer(self._measure, self._arguments.weight, pod_class, request)
+        return _Scorer(self._measure, self._arguments.weight, pod_class, requests)
 
 
 class Measure:
@@ -161,9 +161,9 @@ class _Scorer:
     """The score of nodes for pods of one class."""
 
     def __init__(
-        self, measure: Measure, weight: int, pod_class: PodClass, request: ShareRequest | None
+        self, measure: Measure, weight: int, pod_class: PodClass, requests: Requests
     ) -> None:
-        self._measure, self._weight, self._request = measure, weight, request
+        self._measure, self._weight, self._requests = measure, weight, requests
         amounts = pod_class.amounts
         self._cpu, self._memory = amounts.get("cpu", 0), amounts.get("memory", 0)
         self._after: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -198,9 +198,8 @@ class _Scorer:
         known = self._after.get(number)
         if known is None:
             was = cast("FreeGpus", states.state(number))
-            will: FreeGpus = was
-            if self._request is not None:
-                will = take(was, self._request, best_fit(self._request, was)) or was
+            found = place(self._requests, was)
+            will = was if found is None else found.left
             known = (
                 tuple(sorted(one.milli for one in was)),
                 tuple(sorted(one.milli for one in will)),

@@ -38,11 +38,12 @@ def choose_cards(
     found = _acceptable(cluster, queue, pod_class)
     if found is None or isinstance(found, Shortage):
         return CardChoice(None) if found is None else found
-    names, amount = found
+    names, resource, asked = found
     short: list[tuple[int, Shortage]] = []
     fitting: list[str] = []
     for name in names:
         most = cluster.plugins.quota.limit(cluster, queue, name)
+        amount = cluster.cards.charged(resource, name, asked)
         total = used(queue, name, extra) + amount
         if most is None or total <= most:
             fitting.append(name)
@@ -59,8 +60,9 @@ def choose_cards(
 
 def _acceptable(
     cluster: Cluster, queue: Queue, pod_class: PodClass
-) -> tuple[tuple[str, ...], int] | Shortage | None:
-    """Return the cards that would do and the requested number; None for a pod without cards."""
+) -> tuple[tuple[str, ...], str, int] | Shortage | None:
+    """Return the cards that would do, the resource that counts them and the requested amount of it; None for a pod
+    without cards."""
     cards, amounts = cluster.cards, pod_class.amounts
     asked = [name for name in amounts if name in cards.by_resource]
     if not pod_class.cards:
@@ -88,12 +90,12 @@ def _acceptable(
     if others:
         text = f"pod asks for <{others[0]}> beside the cards that it names: {listed}"
         return Shortage(UNNAMED, others[0], text, requeue_on=(ANY_NODE,))
-    return tuple(known), amounts[kinds[0]]
+    return tuple(known), kinds[0], amounts[kinds[0]]
 
 
 def _unnamed(
     cluster: Cluster, queue: Queue, asked: list[str], amounts: Mapping[str, int]
-) -> tuple[tuple[str, ...], int] | Shortage | None:
+) -> tuple[tuple[str, ...], str, int] | Shortage | None:
     """Return the cards of a pod that requests cards without naming any."""
     if not asked:
         return None
@@ -103,7 +105,8 @@ def _unnamed(
     if len(asked) > 1:
         text = f"pod asks for cards of different resources: {', '.join(asked)}"
         return _failed(queue, asked[0], text)
-    return tuple(sorted(cluster.cards.by_resource[asked[0]])), amounts[asked[0]]
+    [name] = asked
+    return tuple(sorted(cluster.cards.by_resource[name])), name, amounts[name]
 
 
 def _failed(queue: Queue, what: str, text: str) -> Shortage:

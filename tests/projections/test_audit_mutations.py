@@ -15,6 +15,7 @@ from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.scheduling.builders import EngineHarness, node, pod, raw
+from tests.scheduling.gpu_shares.test_gpu_shares import node as shared_node
 from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
 from tests.scheduling.topology.builders import hyper_node
 
@@ -32,7 +33,7 @@ def full() -> State:
     """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
     capacity = {"name": "capacity", "enableHierarchy": True}
     harness = EngineHarness(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
-    harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"))
+    harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))
     harness.show_all(
         "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
     )
@@ -86,6 +87,7 @@ SELDOM: Final = {
     *(("HyperNodes", one) for one in ("circular", "multi_parent")),
     *(("foreign pod groups", one) for one in ("groups", "pod_counts", "queues")),
     ("budgets", "all"),
+    ("cards", "units"),
     ("configuration errors", "unreported"),
     ("holders of devices", "errors"),
     ("holders of devices", "pods"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from events.normalize import JsonObject
+from events.normalize import Json, JsonObject
 from projections import snapshot
 from tests.scheduling.builders import EngineHarness, gone, raw
 
@@ -25,14 +25,29 @@ def node(
     return raw("Node", name, metadata=metadata, spec={}, status={"allocatable": amounts})
 
 
-def pod(name: str, options: dict[str, str], *, on: str = "", phase: str = "Pending") -> bytes:
-    """A pod that states its request in annotations (with a value) and resources (`nvidia.com/...`)."""
-    resources = {key: value for key, value in options.items() if key.startswith("nvidia.com/")}
+def pod(
+    name: str,
+    options: dict[str, str],
+    *others: dict[str, str],
+    init: dict[str, str] | None = None,
+    on: str = "",
+    phase: str = "Pending",
+) -> bytes:
+    """A pod that states its request in annotations (with a value) and resources (`nvidia.com/gpu...`) of its first
+    container; those of other containers, and of an init container, follow."""
+    resources = {key: value for key, value in options.items() if key.startswith("nvidia.com/gpu")}
     annotations = {key: value for key, value in options.items() if key not in resources}
     requests: JsonObject = {"cpu": "1", **resources}
+    containers: list[Json] = [{"name": "main", "resources": {"requests": requests}}]
+    containers += [
+        {"name": f"c{index}", "resources": {"requests": dict(one)}}
+        for index, one in enumerate(others, 1)
+    ]
+    first: list[Json] = [{"name": "init", "resources": {"requests": dict(init)}}] if init else []
     spec: JsonObject = {
         "schedulerName": "muster",
-        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        "initContainers": first,
+        "containers": containers,
         **({"nodeName": on} if on else {}),
     }
     metadata: JsonObject = {"annotations": dict(annotations)}
@@ -60,7 +75,7 @@ def given(harness: EngineHarness) -> dict[str, tuple[str, ...]]:
 def refusal(harness: EngineHarness, name: str) -> tuple[str, str]:
     """Code and message of why a pod waits."""
     found = harness.state.cluster.pods[f"uid-{name}"]
-    reason = harness.state.cluster.groups[found.group_key].refusals["allocate"]
+    [reason] = harness.state.cluster.groups[found.group_key].refusals.values()
     return reason.code, reason.message
 
 
@@ -85,7 +100,7 @@ def test_shares_go_where_the_least_remains_and_whole_gpus_get_unused_ones() -> N
     }
     assert refusal(harness, "x") == (
         "NotEnoughResources",
-        "0/1 nodes are unavailable: 1 node(s) had no 1 GPU(s) with 1000 thousandths each.",
+        "0/1 nodes are unavailable: 1 node(s) did not have 1 whole GPU free.",
     )
     harness.see(gone(pod("w", {"nvidia.com/gpu": "1"})))
     harness.cycle()
@@ -140,7 +155,7 @@ def test_memory_beyond_the_gpu_is_refused_with_the_amount() -> None:
     harness.show_all("Pod", pod("large", {"gpu-memory": "16001"}))
     harness.cycle()
     assert refusal(harness, "large")[1] == (
-        "0/1 nodes are unavailable: 1 node(s) had no 1 GPU(s) with 16001 MiB each."
+        "0/1 nodes are unavailable: 1 node(s) did not have 16001 MiB of a GPU free."
     )
 
 
@@ -191,9 +206,9 @@ def test_an_annotation_that_cannot_be_read_is_a_fault_of_the_node(listed: str) -
     assert found.devices == {}
 
 
-def test_queues_are_charged_thousandths_and_memory_of_a_card_model() -> None:
+def test_queues_are_charged_thousandths_of_a_card_model_for_memory_too() -> None:
     harness = EngineHarness()
-    quota = '{"T4": 1, "T4/milli": 700, "T4/memory": 4000}'
+    quota = '{"T4": 1, "T4/milli": 700}'
     metadata: JsonObject = {"annotations": {"volcano.sh/card.quota": quota}}
     queue = raw("Queue", "default", metadata=metadata, spec={}, status={"state": "Open"})
     harness.show_all("Node", node("n1", 4))
@@ -206,7 +221,8 @@ def test_queues_are_charged_thousandths_and_memory_of_a_card_model() -> None:
         "Pod",
         pod("a", {**milli(400), **card}),
         pod("b", {**milli(400), **card}),
-        pod("m", {"gpu-memory": "4000", "volcano.sh/card.name": "T4/memory"}),
+        pod("m", {"gpu-memory": "4001", **card}),
+        pod("n", {"gpu-memory": "800", **card}),
         pod("w", {"nvidia.com/gpu": "1", "volcano.sh/card.name": "T4"}),
     )
     harness.cycle()
@@ -217,7 +233,16 @@ def test_queues_are_charged_thousandths_and_memory_of_a_card_model() -> None:
     }
     allocated = harness.state.cluster.queues["default"].allocated
     charged = {name: amount for name, amount in allocated.items() if name.startswith("T4")}
-    assert charged == {"T4": 1, "T4/milli": 400, "T4/memory": 4000}
+    # 251 = 4001 / 16000, rounded up.
+    assert charged == {"T4": 1, "T4/milli": 400 + 251}
+    code, message = refusal(harness, "n")
+    assert code == "InsufficientScalarQuota"
+    assert message == (
+        "Queue <default> has insufficient <T4/milli> quota: requested <0.05 of a card>, "
+        "total would be <0.701 of a card>, but capability is <0.7 of a card>"
+    )
+    harness.see(gone(node("n1", 4)))
+    harness.state.validate()
 
 
 def test_shares_are_kept_across_a_snapshot() -> None:

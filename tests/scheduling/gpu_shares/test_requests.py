@@ -26,10 +26,14 @@ CASES: list[tuple[dict[str, str], int, ShareRequest | None]] = [
     ({"gpu-fraction": ".5"}, 0, ShareRequest(1, 500)),
     ({"gpu-memory": "2000"}, 0, ShareRequest(1, memory=2000)),
     ({"nvidia.com/gpumem": "3000"}, 1, ShareRequest(1, memory=3000)),
-    ({"nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}, 2, ShareRequest(2, 300, 3000)),
+    (
+        {"nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"},
+        2,
+        ShareRequest(2, 300, 3000, cores=30),
+    ),
     ({"nvidia.com/gpumem-percentage": "50"}, 1, ShareRequest(1, memory_milli=500)),
     ({"nvidia.com/gpumem": "3000"}, 0, ShareRequest(1, memory=3000)),
-    ({"nvidia.com/gpucores": "30"}, 1, ShareRequest(1, 1000)),
+    ({"nvidia.com/gpucores": "30"}, 1, ShareRequest(1, 1000, cores=30)),
 ]
 
 
