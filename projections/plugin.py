@@ -222,6 +222,7 @@ class PluginSet:
         )
         """Labels of pods that any plugin reads."""
         self._by_hook: dict[type[Plugin], tuple[Plugin, ...]] = {}
+        self._tiers_by_hook: dict[type[Plugin], tuple[tuple[Plugin, ...], ...]] = {}
         self.job_order, self.group_state = self.of(JobOrder), self.of(GroupState)
         """The plugins that are called with every change of a pod group."""
 
@@ -232,10 +233,13 @@ class PluginSet:
             found = self._by_hook[hook] = tuple([one for one in self.all if _takes_part(one, hook)])
         return found  # type: ignore[return-value]  # each is an instance of the hook
 
-    def tiers_of(self, hook: type[HookT]) -> list[list[HookT]]:
+    def tiers_of(self, hook: type[HookT]) -> tuple[tuple[HookT, ...], ...]:
         """Return the same tier by tier, without tiers that have none."""
-        found = [[one for one in tier if _takes_part(one, hook)] for tier in self.tiers]
-        return [tier for tier in found if tier]  # type: ignore[misc]  # each is an instance of the hook
+        found = self._tiers_by_hook.get(hook)
+        if found is None:
+            tiers = [tuple([one for one in tier if _takes_part(one, hook)]) for tier in self.tiers]
+            found = self._tiers_by_hook[hook] = tuple([tier for tier in tiers if tier])
+        return found  # type: ignore[return-value]  # each is an instance of the hook
 
     @property
     def versions(self) -> dict[str, str]:

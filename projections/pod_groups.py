@@ -4,6 +4,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct
@@ -268,9 +269,10 @@ class PodGroup:
     @property
     def has_topology_constraint(self) -> bool:
         """Return whether the group or one of its sub-groups has a network topology constraint."""
-        rules = () if self.sub_groups is None else self.sub_groups.rules
-        return self.topology_constraint is not None or any(
-            rule.topology_constraint is not None for rule in rules
+        if self.topology_constraint is not None:
+            return True
+        return self.sub_groups is not None and any(
+            rule.topology_constraint is not None for rule in self.sub_groups.rules
         )
 
     @property
@@ -285,7 +287,7 @@ class PodGroup:
     @property
     def never_fits(self) -> bool:
         """Return whether a refusal says that its request can never be satisfied."""
-        return any(one.never_fits for one in self.refusals.values())
+        return bool(self.refusals) and any(one.never_fits for one in self.refusals.values())
 
     @property
     def scheduled_count(self) -> int:
@@ -597,5 +599,5 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
     )
 
 
-def _sort_key(pod: Pod) -> tuple[int, int, int, str]:
-    return pod.sort_key
+_sort_key: Final = attrgetter("sort_key")
+"""Returns the place of a pod in task order."""

@@ -5,6 +5,8 @@ a cycle. So a cycle evaluates only the first.
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from projections.deltas import PolicyChanged
@@ -162,6 +164,16 @@ class SchedulingQueue(Index):
         entry = self._entries.get(group.key)
         return [] if entry is None else entry[1]
 
+    def of_keys(self, keys: Iterable[str]) -> dict[int, EquivalenceGroup]:
+        """Return the equivalence groups of the pod groups with these keys, by identity."""
+        entries = self._entries
+        found: dict[int, EquivalenceGroup] = {}
+        for key in keys:
+            if key in entries:
+                for one in entries[key][1]:
+                    found[id(one)] = one
+        return found
+
     def in_order(self, queue: str, action: str) -> list[PodGroup]:
         """Return the groups of a queue that wait for an action, in the order in which they are served."""
         found = self.by_queue.get(queue, {}).values()
@@ -213,5 +225,5 @@ class SchedulingQueue(Index):
                     del self.by_queue[equivalence_group.queue]
 
 
-def _order(job: tuple[Order, PodGroup]) -> Order:
-    return job[0]
+_order: Final = itemgetter(0)
+"""Returns the order of a group in an equivalence group."""

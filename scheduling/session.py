@@ -76,12 +76,12 @@ class Session:
     def groups_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
         """Return, by queue, the equivalence classes of an action whose last answer may have changed."""
         state, cluster = self.state, self.cluster
-        self._changed = self._equivalence_groups_of(
-            (*state.cycle_events.groups, *cluster.wakeup_events.groups)
-        )
+        equivalence_groups_of = cluster.scheduling_queue.of_keys
+        self._changed = equivalence_groups_of(state.cycle_events.groups)
+        self._changed |= equivalence_groups_of(cluster.wakeup_events.groups)
         carried = [one for one in state.carried_work.batches if action in one.actions]
         self._changed_before = {
-            batch.cycle: self._equivalence_groups_of(batch.events.groups) for batch in carried
+            batch.cycle: equivalence_groups_of(batch.events.groups) for batch in carried
         }
         found: dict[str, list[EquivalenceGroup]] = {}
         self._requeued_at = {}
@@ -95,7 +95,7 @@ class Session:
         """Return at least the equivalence classes, by identity, for which `could_change` is true now."""
         carried = self.state.carried_work
         found = {**self._changed, **self.requeued(self.state.cycle_events, action)}
-        found |= self._equivalence_groups_of(carried.searches.get(action, ()))
+        found |= self.cluster.scheduling_queue.of_keys(carried.searches.get(action, ()))
         for batch in carried.batches:
             if action in batch.actions:
                 found |= self._changed_before[batch.cycle]
@@ -166,16 +166,6 @@ class Session:
             ):
                 return True
         return False
-
-    def _equivalence_groups_of(self, keys: Iterable[str]) -> dict[int, EquivalenceGroup]:
-        found: dict[int, EquivalenceGroup] = {}
-        for key in keys:
-            group = self.cluster.groups.get(key)
-            for equivalence_group in (
-                self.cluster.scheduling_queue.of(group) if group is not None else ()
-            ):
-                found[id(equivalence_group)] = equivalence_group
-        return found
 
     # Work
 

@@ -139,6 +139,8 @@ class Backlogs(Index):
 
     def __init__(self, factors: OvercommitArguments) -> None:
         self._factors = factors
+        self._ratios: dict[str, tuple[int, int]] = {}
+        """Resource to the numerator and the denominator of its factor."""
         self.of_group: dict[str, Charge] = {}
         """Pod group key to its backlog."""
         self.total: Amounts = {}
@@ -187,11 +189,13 @@ class Backlogs(Index):
             return False
         self._known = (used.copy(), self.total.copy(), totals.copy())
         self.demand = {}
-        for name in {**used, **self.total, **totals}:
-            factor = self._factors.of(name)
-            needed = used.get(name, 0) + self.total.get(name, 0)
-            demand = needed * factor.denominator - totals.get(name, 0) * factor.numerator
-            if demand:
+        ratios, backlog = self._ratios, self.total
+        for name in {**used, **backlog, **totals}:
+            ratio = ratios.get(name)
+            if ratio is None:
+                ratio = ratios[name] = self._factors.of(name).as_integer_ratio()
+            needed = used.get(name, 0) + backlog.get(name, 0)
+            if demand := needed * ratio[1] - totals.get(name, 0) * ratio[0]:
                 self.demand[name] = demand
         return True
 

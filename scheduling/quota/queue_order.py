@@ -44,6 +44,9 @@ class QuotaQueueKey:
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         self.priority = -queue.facts.priority if queue.facts else 0
+        if queue.parent is None:
+            self.path, self.levels = [queue.name], [_LevelKey(cluster, queue)]
+            return
         lineage = queue.lineage[::-1]
         self.path = [one.name for one in lineage]
         self.levels = [_LevelKey(cluster, one) for one in lineage]

@@ -34,8 +34,11 @@ def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False)
 def share_of(queue: Queue, deserved: Amounts) -> tuple[int, int]:
     """Return used / deserved of a queue in the resource where it is largest, as numerator and denominator."""
     best = (0, 1)
+    own, below = queue.allocated, queue.below.get("allocated")
     for name, entitled in deserved.items():
-        allocated = queue.sum_of("allocated", name)
+        allocated = own.get(name, 0)
+        if below:
+            allocated += below.get(name, 0)
         if not entitled:
             # A resource that the queue does not deserve is fully used as soon as any of it is.
             allocated, entitled = int(allocated > 0), 1
@@ -58,16 +61,19 @@ def may_enqueue(
 ) -> Shortage | None:
     """Return why a group with this minimum is not admitted, or None. `reclaimable` is what evictions could release."""
     reclaimable = reclaimable or {}
+    admission_limit = cluster.plugins.quota.admission_limit
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
     by_card = cluster.plugins.quota.limits_cards
     plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
     for one in queue.lineage:
         short: list[Shortage] = []
         for name, amount in plain.items():
+            most = admission_limit(cluster, one, name)
+            if most is None:
+                continue
             less = reclaimable.get(one.name, {}).get(name, 0)
             total = used(one, name, {}) + reserved(one, name) - less + amount
-            most = cluster.plugins.quota.admission_limit(cluster, one, name)
-            if most is not None and total > most:
+            if total > most:
                 short.append(shortage(one.name, name, amount, total, most))
         if short:
             return short[0] if by_card else _all_of(short)
@@ -97,15 +103,14 @@ def _may_reserve(
     Reservations of several cards are a flow from reservations to the cards that may serve them.
     """
     held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
-    cards = {card for name in (*held, *wanted) for card in cards_of_charge(cluster, name)}
+    reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     room: Amounts = {}
-    for card in sorted(cards):
+    for card in sorted({card for cards in reach.values() for card in cards}):
         most = cluster.plugins.quota.limit(cluster, queue, card)
         if most is None:
             return None
         spare = queue.elastic.get(card, 0) + reclaimable.get(card, 0)
         room[card] = max(0, most - used(queue, card, {}) + spare)
-    reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount, ours = wanted[name], reach[name]
         most = sum(cluster.plugins.quota.limit(cluster, queue, one) or 0 for one in ours)
@@ -160,7 +165,9 @@ def may_allocate(
         less = released.get(one.name, {}) if released else {}
         for name, amount in plain:
             most = cluster.plugins.quota.limit(cluster, one, name)
+            if most is None:
+                continue
             total = used(one, name, extra) + amount - less.get(name, 0)
-            if most is not None and total > most:
+            if total > most:
                 return shortage(one.name, name, amount, total, most)
     return None
