@@ -51,6 +51,19 @@ class JobEnqueueable(Plugin):
         """Return the vote on a group. `reclaimable` is what evictions could release for it."""
 
 
+class ClusterQuota(JobEnqueueable):
+    """Hook: admission by what the whole cluster can reserve. A group that is refused for a resource awaits
+    `cluster-quota/NAME` (`events/requeue.py`), and is not asked again before its minimum can be reserved."""
+
+    @abstractmethod
+    def awaited(self, group: PodGroup, name: str) -> int:
+        """Return how much of a resource is reserved for a group."""
+
+    @abstractmethod
+    def available(self, cluster: Cluster, name: str) -> int:
+        """Return how much of a resource can still be reserved; negative if more than allowed is."""
+
+
 class JobPipelined(Plugin):
     """Hook: whether a gang may hold the room found for only some of its pods. The first tier with votes decides."""
 

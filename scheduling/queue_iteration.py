@@ -137,6 +137,10 @@ class _WaitingHeap:
         """Remove a class."""
         self._groups.pop(id(equivalence_group), None)
 
+    def has_any(self, candidates: Collection[int]) -> bool:
+        """Return True if any of these classes, by identity, is left."""
+        return any(one.jobs and key in candidates for key, one in self._groups.items())
+
     def _place(self, equivalence_group: EquivalenceGroup) -> tuple[int, Order]:
         order, head = equivalence_group.jobs[0]
         return self._visited_before.get(head.key, 0), order
@@ -217,6 +221,10 @@ class _FairHeap:
         for waiting in self._by_namespace.values():
             waiting.drop(equivalence_group)
 
+    def has_any(self, candidates: Collection[int]) -> bool:
+        """Return True if any of these classes, by identity, is left."""
+        return any(one.has_any(candidates) for one in self._by_namespace.values())
+
     @property
     def groups(self) -> list[EquivalenceGroup]:
         """Return all classes."""
@@ -296,7 +304,7 @@ class _QueueIteration:
         self._next_look = 4 * self._waits
         candidates = self._session.candidates(self._action)
         for name, waiting in self._waiting.items():
-            if not any(id(one) in candidates for one in waiting.groups):
+            if not waiting.has_any(candidates):
                 self.queue_heap.drop(name)
 
     def is_finished(self, name: str) -> bool:

@@ -18,8 +18,10 @@ from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
+from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex, can_free
+from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.victim_eligibility import priority_bound
 from scheduling.work_budget import has_too_many_classes
 
@@ -87,17 +89,26 @@ def is_requeued(
     events: WakeupEvents,
     donors: VictimIndex,
     on_error: OnError = ignore,
+    reclaimable: ReclaimableResources | None = None,
 ) -> bool:
-    """Return True if any event could change the answer of this class, and also if the check raises."""
+    """Return True if any event could change the answer of this class, and also if the check raises.
+
+    A group that awaits a resource of the cluster is requeued by any release of it; with `reclaimable`, only if so much
+    as it needs can be reserved.
+    """
     try:
-        return _is_requeued(cluster, equivalence_group, events, donors)
+        return _is_requeued(cluster, equivalence_group, events, donors, reclaimable)
     except Exception as error:  # any bug
         report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
         return True
 
 
 def _is_requeued(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
+    cluster: Cluster,
+    equivalence_group: EquivalenceGroup,
+    events: WakeupEvents,
+    donors: VictimIndex,
+    reclaimable: ReclaimableResources | None,
 ) -> bool:
     if events.everything:
         return True
@@ -110,7 +121,8 @@ def _is_requeued(
     if head.nominations and equivalence_group.action == "allocate":
         return True  # Decider versions before 4 kept the nominations of a refused group.
     return any(
-        _happened(cluster, equivalence_group, one, events, donors) for one in refusal.requeue_on
+        _happened(cluster, equivalence_group, one, events, donors, reclaimable)
+        for one in refusal.requeue_on
     )
 
 
@@ -120,6 +132,7 @@ def _happened(
     awaited: str,
     events: WakeupEvents,
     donors: VictimIndex,
+    reclaimable: ReclaimableResources | None = None,
 ) -> bool:
     """Return True if an awaited event (`events/requeue.py`) happened."""
     head, queue = equivalence_group.head, equivalence_group.queue
@@ -156,10 +169,26 @@ def _happened(
             return not has_too_many_classes(cluster, head)
         case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
             limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
-            return _releases_any(cluster, events.quota_released.get(""), (limit,))
+            released = events.quota_released.get("", {})
+            if not _releases_any(cluster, released, (limit,)):
+                return False
+            if reclaimable is None or ALL_RESOURCES in released:
+                return True
+            return _can_reserve(cluster, reclaimable, head, limit)
         case _:
             limit = awaited.removeprefix(requeue.QUOTA)
             return _is_quota_released(cluster, queue, (limit,), events)
+
+
+def _can_reserve(
+    cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup, name: str
+) -> bool:
+    """Return True if the cluster could reserve so much of a resource as a group needs, or if victims of the group could
+    release some."""
+    return reclaimable.may_release_any(group) or all(
+        one.awaited(group, name) <= one.available(cluster, name)
+        for one in cluster.plugins.of(ClusterQuota)
+    )
 
 
 def _affected_by_pods(cluster: Cluster, group: PodGroup, events: WakeupEvents) -> bool:

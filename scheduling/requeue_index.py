@@ -7,6 +7,7 @@ than all that decides (a request may fit a node that lacks the pod's card), the 
 updated from the journal of changed pod groups and can be built again from State at any time.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, TypeVar
 
@@ -21,9 +22,12 @@ from projections.policy import RECLAIMING, Policy
 from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, WakeupEvents
+from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import has_anti_affinity
 from scheduling.preemptible_capacity import VictimIndex
+from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import FREED_MAX
+from scheduling.victim_eligibility import needs_surplus
 
 REQUESTS_MAX: Final = 16
 """If the pods of a group have more unlike requests than this, it is looked up with every node."""
@@ -122,6 +126,38 @@ class RequestTable:
                 self.amounts[row, self._columns[name]] = min(amount, AMOUNT_MAX)
 
 
+class AmountTable:
+    """The classes that wait until so much of a resource can be reserved."""
+
+    def __init__(self) -> None:
+        self._amounts: list[int] = []
+        self._classes: dict[int, Classes] = {}
+
+    def add(self, amount: int, equivalence_group: EquivalenceGroup) -> None:
+        """Add a class that waits for an amount."""
+        if amount not in self._classes:
+            insort(self._amounts, amount)
+            self._classes[amount] = {}
+        self._classes[amount][id(equivalence_group)] = equivalence_group
+
+    def discard(self, amount: int, equivalence_group: EquivalenceGroup) -> None:
+        """Remove a class that waits for an amount."""
+        _discard(self._classes, amount, id(equivalence_group))
+        if amount not in self._classes:
+            del self._amounts[bisect_left(self._amounts, amount)]
+
+    def within(self, most: int | None) -> Iterator[Classes]:
+        """Yield the classes that wait for no more than `most`; all of them for None."""
+        end = len(self._amounts) if most is None else bisect_right(self._amounts, most)
+        for amount in self._amounts[:end]:
+            yield self._classes[amount]
+
+    def entries(self) -> Iterator[tuple[str, Classes]]:
+        """Yield each amount and its classes."""
+        for amount in self._amounts:
+            yield f"{amount}", self._classes[amount]
+
+
 class _OfAction:
     """The classes of one action."""
 
@@ -132,6 +168,8 @@ class _OfAction:
         """Queue to quota name to the classes that wait for it; "" for a change of the limits of the queue."""
         self.by_request: dict[str, dict[tuple[str, ...], RequestTable]] = {}
         """Kind of fitting to the cards of a pod to the requests."""
+        self.by_amount: dict[tuple[str, int], AmountTable] = {}
+        """Resource of the cluster and priority to the classes that wait for it."""
 
     def entries(self) -> Iterator[tuple[str, Classes]]:
         """Yield all entries."""
@@ -145,12 +183,15 @@ class _OfAction:
             for cards, table in tables.items():
                 for text, classes in table.entries():
                     yield f"{kind} {cards} {text}", classes
+        for (name, priority), amounts in self.by_amount.items():
+            for text, classes in amounts.entries():
+                yield f"{name} of the cluster, priority {priority}, {text}", classes
 
 
 class _Registration:
     """Where one class stands in the index."""
 
-    __slots__ = ("equivalence_group", "head", "keys", "quotas", "requests")
+    __slots__ = ("amounts", "equivalence_group", "head", "keys", "quotas", "requests")
 
     def __init__(self, equivalence_group: EquivalenceGroup) -> None:
         self.equivalence_group = equivalence_group
@@ -160,6 +201,8 @@ class _Registration:
         """(queue, quota name)"""
         self.requests: dict[tuple[str, tuple[str, ...], Request], None] = {}
         """(kind of fitting, cards, request)"""
+        self.amounts: dict[tuple[str, int, int], None] = {}
+        """(resource of the cluster, priority of the head, amount)"""
 
     def add_requests(self, kind: str) -> None:
         """Add the unlike requests of the pods that wait; any node counts if there are too many."""
@@ -191,15 +234,19 @@ class _Registration:
             and self.keys == other.keys
             and self.quotas == other.quotas
             and self.requests == other.requests
+            and self.amounts == other.amounts
         )
 
 
 class RequeueIndex:
     """The index of one State."""
 
-    def __init__(self, cluster: Cluster, donors: VictimIndex) -> None:
+    def __init__(
+        self, cluster: Cluster, donors: VictimIndex, reclaimable: ReclaimableResources
+    ) -> None:
         self._cluster = cluster
         self._donors = donors
+        self._reclaimable = reclaimable
         self._policy: Policy | None = None
         self._tree_version = self._version = -1
         self._journal: list[str] = []
@@ -210,12 +257,35 @@ class RequeueIndex:
         """Pod group to the classes that are registered with it as their head."""
 
     def candidates(self, events: WakeupEvents, action: str | None = None) -> Classes:
-        """Return at least the classes, of one action or of all, that these events requeue."""
+        """Return at least the classes, of one action or of all, that these events requeue.
+
+        For one action, classes for whose minimum the cluster cannot reserve a resource that they await are left out.
+        """
         self.refresh()
         found: Classes = {}
         for name, of_action in self.by_action.items():
             if action in (None, name):
                 self._collect(name, of_action, events, found)
+                if "" in events.quota_released:
+                    for classes in self._waiting_for_cluster(
+                        of_action, events.quota_released[""], only_possible=action is not None
+                    ):
+                        found.update(classes)
+        return found
+
+    def certain(self, events: WakeupEvents, action: str) -> Classes:
+        """Return those of the candidates of an action of which no other condition must be checked: there is room for
+        them on a freed node, or the cluster can reserve what they await."""
+        self.refresh()
+        found: Classes = {}
+        of_action = self.by_action.get(action)
+        if of_action is None:
+            return found
+        for classes in self._fitting_freed_nodes(of_action, events):
+            found.update(classes)
+        if released := events.quota_released.get(""):
+            for classes in self._waiting_for_cluster(of_action, released, only_possible=True):
+                found.update(classes)
         return found
 
     def refresh(self) -> None:
@@ -243,7 +313,7 @@ class RequeueIndex:
     def audit(self) -> None:
         """Raise AssertionError if the index differs from one that is built again from State."""
         self.refresh()
-        again = RequeueIndex(self._cluster, self._donors)
+        again = RequeueIndex(self._cluster, self._donors, self._reclaimable)
         again.refresh()
         kept, counted = sorted(self._content()), sorted(again._content())
         for one in kept:
@@ -313,6 +383,21 @@ class RequeueIndex:
         for queue in events.quota_released:
             yield of_action.by_key.get(("any quota", queue), {})
 
+    def _waiting_for_cluster(
+        self, of_action: _OfAction, released: dict[str, None], *, only_possible: bool
+    ) -> Iterator[Classes]:
+        """Yield the classes that wait for a released resource of the cluster; with `only_possible`, those for which
+        it can reserve enough."""
+        plugins = self._cluster.plugins.of(ClusterQuota)
+        is_all = ALL_RESOURCES in released
+        for (name, priority), table in of_action.by_amount.items():
+            if not is_all and not self._is_released(name, released):
+                continue
+            most = None
+            if only_possible and not is_all and not self._reclaimable.may_release_for(priority):
+                most = min([one.available(self._cluster, name) for one in plugins], default=None)
+            yield from table.within(most)
+
     def _is_released(self, name: str, released: dict[str, None]) -> bool:
         if not name:
             return False
@@ -324,21 +409,30 @@ class RequeueIndex:
         self, action: str, of_action: _OfAction, events: WakeupEvents
     ) -> Iterator[Classes]:
         """Yield the classes that could use freed nodes, as they are or after evictions."""
+        yield from self._fitting_freed_nodes(of_action, events)
         has_donors = bool(self._donors.names)
-        kinds = [FITS, FITS_AFTER_EVICTION, *([FITS_AFTER_RECLAIM] if has_donors else [])]
         if len(events.nodes_freed) > FREED_MAX:
-            for kind in kinds:
+            for kind in (FITS_AFTER_EVICTION, *([FITS_AFTER_RECLAIM] if has_donors else [])):
                 for table in of_action.by_request.get(kind, {}).values():
                     yield from table.all()
             return
-        table_of_nodes = self._cluster.nodes
         for name in events.nodes_freed:
-            node = table_of_nodes.nodes.get(name)
-            if node is None or node.facts is None:
-                continue
-            is_leaving = name in table_of_nodes.leaving
-            yield from self._fitting(of_action, FITS, node, _room_on(node, is_leaving=is_leaving))
-            yield from self._evicting(action, of_action, node, has_donors=has_donors)
+            node = self._cluster.nodes.nodes.get(name)
+            if node is not None and node.facts is not None:
+                yield from self._evicting(action, of_action, node, has_donors=has_donors)
+
+    def _fitting_freed_nodes(self, of_action: _OfAction, events: WakeupEvents) -> Iterator[Classes]:
+        """Yield the classes for which there is room on a freed node; all that wait for one if too many were freed."""
+        if len(events.nodes_freed) > FREED_MAX:
+            for table in of_action.by_request.get(FITS, {}).values():
+                yield from table.all()
+            return
+        nodes = self._cluster.nodes
+        for name in events.nodes_freed if FITS in of_action.by_request else ():
+            node = nodes.nodes.get(name)
+            if node is not None and node.facts is not None:
+                room = _room_on(node, is_leaving=name in nodes.leaving)
+                yield from self._fitting(of_action, FITS, node, room)
 
     def _evicting(
         self, action: str, of_action: _OfAction, node: Node, *, has_donors: bool
@@ -348,8 +442,10 @@ class RequeueIndex:
             if not has_donors or FITS_AFTER_RECLAIM not in of_action.by_request:
                 return
             freed: dict[str, int] = {}
-            for (queue, *_), amounts in self._donors.on_node(node).items():
-                for name, amount in amounts.items() if queue in self._donors.names else ():
+            surplus_only = needs_surplus(self._cluster, action)
+            for (queue, _, has_surplus), amounts in self._donors.on_node(node).items():
+                is_donor = queue in self._donors.names and (has_surplus or not surplus_only)
+                for name, amount in amounts.items() if is_donor else ():
                     freed[name] = freed.get(name, 0) + amount
             yield from self._fitting(
                 of_action,
@@ -419,6 +515,10 @@ class RequeueIndex:
         for queue, name in found.quotas:
             names = of_action.by_quota.setdefault(queue, {})
             names.setdefault(name, {})[key] = equivalence_group
+        for name, priority, amount in found.amounts:
+            of_action.by_amount.setdefault((name, priority), AmountTable()).add(
+                amount, equivalence_group
+            )
         for kind, cards, request in found.requests:
             tables = of_action.by_request.setdefault(kind, {})
             tables.setdefault(cards, RequestTable()).add(request, equivalence_group)
@@ -438,6 +538,8 @@ class RequeueIndex:
             _discard(names, name, key)
             if not names:
                 del of_action.by_quota[queue]
+        for name, priority, amount in found.amounts:
+            of_action.by_amount[name, priority].discard(amount, equivalence_group)
         for kind, cards, request in found.requests:
             tables = of_action.by_request[kind]
             tables[cards].discard(request, equivalence_group)
@@ -490,7 +592,9 @@ class RequeueIndex:
             case requeue.CLASS_BUDGET:
                 keys[ALWAYS] = None
             case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
-                found.quotas["", awaited.removeprefix(requeue.CLUSTER_QUOTA)] = None
+                name, plugins = awaited.removeprefix(requeue.CLUSTER_QUOTA), self._cluster.plugins
+                amounts = [one.awaited(found.head, name) for one in plugins.of(ClusterQuota)]
+                found.amounts[name, found.head.priority, max(amounts, default=0)] = None
             case _:
                 self._await_quota(found, awaited.removeprefix(requeue.QUOTA))
 

@@ -67,7 +67,7 @@ class Session:
     def _drop_requeue_index(self) -> None:
         self.donors = VictimIndex(self.cluster)
         self.queue_order = QueueOrderIndex(self.cluster)
-        self.requeue_index = RequeueIndex(self.cluster, self.donors)
+        self.requeue_index = RequeueIndex(self.cluster, self.donors, self.reclaimable)
 
     def drop_fair_tree(self) -> None:
         """Drop the tree of shares, which an error may have left half updated."""
@@ -85,11 +85,24 @@ class Session:
         }
         found: dict[str, list[EquivalenceGroup]] = {}
         self._requeued_at = {}
-        for one in self.candidates(action).values():
-            if one.action == action and one.jobs and self.could_change(one):
-                found.setdefault(one.queue, []).append(one)
-                self._requeued_at[id(one)] = cluster.position
+        candidates, certain = self.candidates(action), self.certain(action)
+        for key, one in candidates.items():
+            if one.action != action or not one.jobs:
+                continue
+            if key not in certain:
+                if not self.could_change(one):
+                    continue
+                self._requeued_at[key] = cluster.position
+            found.setdefault(one.queue, []).append(one)
         return found
+
+    def certain(self, action: str) -> dict[int, EquivalenceGroup]:
+        """Return those of the candidates, by identity, that need not be checked before their turn."""
+        try:
+            return self.requeue_index.certain(self.state.cycle_events, action)
+        except Exception as error:  # any bug
+            report(error, "Cycle//", action, self._on_error)
+            return {}
 
     def candidates(self, action: str) -> dict[int, EquivalenceGroup]:
         """Return at least the equivalence classes, by identity, for which `could_change` is true now."""
@@ -122,9 +135,7 @@ class Session:
             or self.unfinished_search(equivalence_group) is not None
         ):
             return True
-        if is_requeued(
-            self.cluster, equivalence_group, self.state.cycle_events, self.donors, self._on_error
-        ):
+        if self._is_requeued(equivalence_group, self.state.cycle_events):
             return True
         carried = self.state.carried_work
         if not carried.batches:
@@ -161,11 +172,16 @@ class Session:
         for batch in self.state.carried_work.batches:
             if equivalence_group.action not in batch.actions or looked_at >= batch.cycle:
                 continue
-            if id(equivalence_group) in self._changed_before.get(batch.cycle, ()) or is_requeued(
-                self.cluster, equivalence_group, batch.events, self.donors, self._on_error
-            ):
+            if id(equivalence_group) in self._changed_before.get(
+                batch.cycle, ()
+            ) or self._is_requeued(equivalence_group, batch.events):
                 return True
         return False
+
+    def _is_requeued(self, equivalence_group: EquivalenceGroup, events: WakeupEvents) -> bool:
+        return is_requeued(
+            self.cluster, equivalence_group, events, self.donors, self._on_error, self.reclaimable
+        )
 
     # Work
 

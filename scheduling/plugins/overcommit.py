@@ -26,7 +26,7 @@ from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
 from projections.policy_values import JsonObject, fraction_at
 from projections.queues import add
-from scheduling.plugin import JobEnqueueable, Vote
+from scheduling.plugin import ClusterQuota, Vote
 from scheduling.shortage import Shortage, amount_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class OvercommitArguments(Struct, frozen=True):
         return self.factor
 
 
-class Overcommit(JobEnqueueable, GroupState):
+class Overcommit(ClusterQuota, GroupState):
     """Limits what is reserved for admitted groups in the whole cluster."""
 
     name = "overcommit"
@@ -95,6 +95,15 @@ class Overcommit(JobEnqueueable, GroupState):
         message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
         first = next(iter(over))
         return Shortage("ResourceOverused", first, message, requeue_on=(CLUSTER_QUOTA + first,))
+
+    def awaited(self, group: PodGroup, name: str) -> int:
+        """Return the minimum of a group."""
+        return (_min_resources(group) or {}).get(name, 0)
+
+    def available(self, cluster: Cluster, name: str) -> int:
+        """Return what is left of the allocatable resource times its factor."""
+        demand = cluster.indexes.of(Backlogs).demand.get(name, 0)
+        return -demand // self._factors.of(name).denominator
 
     def _beyond_factor(
         self, cluster: Cluster, least: Amounts, spare: Amounts

@@ -11,6 +11,8 @@ Pods beyond minMember of their groups are not counted as usage anyway and do not
 upper bound: PodDisruptionBudgets, single plugins and nodes are checked later, when the group preempts.
 """
 
+from collections.abc import Iterable
+
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -46,6 +48,22 @@ class ReclaimableResources:
         for above in queue.lineage[1:]:
             found[above.name] = _sum(own, self._reclaimable_from_others(queue, above.name, least))
         return found
+
+    def may_release_any(self, group: PodGroup) -> bool:
+        """Return True if anything could be released for the group; False means that nothing could."""
+        return self._may_release(group.priority, (self._cluster.queues[group.queue],))
+
+    def may_release_for(self, priority: int) -> bool:
+        """Return True if anything could be released for any group of a priority."""
+        return self._may_release(priority, self._cluster.queues.values())
+
+    def _may_release(self, priority: int, queues: Iterable[Queue]) -> bool:
+        policy, quota = self._cluster.policy, self._cluster.plugins.quota
+        if policy.reclaims and quota.charges_resources:
+            return True
+        return policy.preempts and any(
+            lower < priority for queue in queues for lower in queue.evictable
+        )
 
     def of_cluster(self, group: PodGroup, least: Amounts) -> Amounts:
         """Return what could be released in the whole cluster, by resource."""

@@ -26,7 +26,8 @@ class CheckedIndex(RequeueIndex):
             for one in groups.values():
                 if action not in (None, one.action) or id(one) in found:
                     continue
-                if is_requeued(cluster, one, events, donors):
+                reclaimable = None if action is None else self._reclaimable
+                if is_requeued(cluster, one, events, donors, reclaimable=reclaimable):
                     self.failures.append(f"{one.queue} {one.key} is requeued by {events}")
         try:
             self.audit()

@@ -6,10 +6,11 @@ from typing import cast
 
 import pytest
 
+from events.messages import ObjectSeen
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_RESOURCES, WakeupEvents
-from scheduling.requeue_index import COLUMNS_MAX, RequestTable, RequeueIndex
-from tests.scheduling.builders import EngineHarness, node, pod
+from scheduling.requeue_index import COLUMNS_MAX, AmountTable, RequestTable, RequeueIndex
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 from tests.scheduling.topology.builders import group, hyper_node, member, see, session_of, two_racks
 
 
@@ -107,6 +108,83 @@ def quota_too_many(index: RequeueIndex) -> None:
     """A class that waits for a quota for which it does not wait."""
     of_action = index.by_action["allocate"]
     of_action.by_quota["default"] = {"cpu": dict(of_action.all)}
+
+
+def overcommitted(large: int) -> tuple[EngineHarness, RequeueIndex]:
+    """Pods of one cpu and gangs of `large` queues of their own wait until the cluster can reserve their minimum."""
+    plugins = [{"name": one} for one in ("priority", "gang", "overcommit", "predicates")]
+    harness = EngineHarness(
+        policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": plugins}]}
+    )
+    harness.show_all("Node", node("n1", cpu=10))
+    runs = [pod(f"runs-{at}", on="n1", phase="Running") for at in range(12)]
+    harness.show_all("Pod", *runs, pod("waits"))
+    harness.show_all("Queue", *(raw("Queue", f"q{at}", spec={}) for at in range(large)))
+    minimum = {"minMember": 1, "minResources": {"cpu": "4"}}
+    gangs = [raw("PodGroup", f"g{at}", spec={**minimum, "queue": f"q{at}"}) for at in range(large)]
+    harness.show_all("PodGroup", *gangs)
+    harness.show_the_rest()
+    harness.cycle()
+    return harness, session_of(harness).requeue_index
+
+
+def test_only_groups_whose_minimum_can_be_reserved_are_asked_again() -> None:
+    harness, index = overcommitted(20)
+    session = session_of(harness)
+    examined = session.groups_examined
+    harness.see(gone(pod("runs-0", on="n1", phase="Running")))
+    assert len(index.candidates(harness.state.cluster.wakeup_events)) == 21
+    harness.kinds()
+    harness.cycle()
+    waits = next(key for key in harness.state.cluster.groups if "waits" in key)
+    assert f"enqueue_decided PodGroup/{waits}" in harness.kinds()
+    assert session.groups_examined <= examined + 2, "the gangs are not asked"
+    for at in range(1, 6):
+        harness.see(gone(pod(f"runs-{at}", on="n1", phase="Running")))
+    harness.cycle()
+    admitted = [one for one in harness.kinds() if one.startswith("enqueue_decided")]
+    assert admitted == ["enqueue_decided PodGroup/default/g0"]
+
+
+def test_a_group_that_could_evict_is_asked_although_nothing_can_be_reserved() -> None:
+    harness, index = overcommitted(1)
+    urgent = raw("PriorityClass", "urgent", value=10)
+    harness.see(ObjectSeen(urgent))
+    spec = {"minMember": 1, "minResources": {"cpu": "13"}, "priorityClassName": "urgent"}
+    harness.see(ObjectSeen(raw("PodGroup", "u", spec=spec)))
+    harness.cycle()
+    harness.see(gone(pod("runs-0", on="n1", phase="Running")))
+    events = harness.state.cluster.wakeup_events
+    asked = index.candidates(events, "enqueue").values()
+    assert "default/u" in [one.head.key for one in asked]
+    assert "default/g0" not in [one.head.key for one in asked]
+    assert len(index.candidates(events)) == 3
+
+
+def test_amounts_are_found_up_to_what_is_available() -> None:
+    table, made = AmountTable(), classes(4)
+    for one, amount in zip(made, (5, 3, 5, 9), strict=True):
+        table.add(amount, one)
+    table.discard(9, made[3])
+
+    def numbers(most: int | None) -> list[int]:
+        return [one.number for found in table.within(most) for one in found.values()]  # type: ignore[attr-defined]
+
+    assert (numbers(2), numbers(3), numbers(8), numbers(None)) == ([], [1], [1, 0, 2], [1, 0, 2])
+
+
+def no_amount(index: RequeueIndex) -> None:
+    """A class that is not found by the amount that it waits for."""
+    for of_action in index.by_action.values():
+        of_action.by_amount.clear()
+
+
+def test_the_audit_finds_a_class_without_the_amount_that_it_waits_for() -> None:
+    _, index = overcommitted(1)
+    index.audit()
+    no_amount(index)
+    with pytest.raises(AssertionError, match="counted and not kept"):
+        index.audit()
 
 
 @pytest.mark.parametrize("mutate", [no_key, no_request, other_amount, no_head, quota_too_many])
