@@ -13,9 +13,11 @@ from events.decisions.gang_bind import GangBindDecided
 from events.errors import UsageError
 from events.record import Record
 from projections.left_out import LeftOut
+from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
 from replay.log_time import HEAD, LogTime, format_time
+from replay.node_rows import PodNodes, pod_nodes
 from replay.why_answer import Answer, Step
 from replay.why_state import (
     Standing,
@@ -27,7 +29,7 @@ from replay.why_state import (
 from replay.why_subject import candidates
 from replay.why_trail import LoggedEvent, Recent, Trail, is_repeated
 from scheduling.decide import Decider
-from scheduling.explanation import Choice, Explanation, PlacedPod, Subject
+from scheduling.explanation import Choice, EveryNode, Explanation, PlacedPod, Subject
 
 CHOICES_MAX: Final = 3
 """Pods of a gang whose nodes are explained: the first of each equivalence class."""
@@ -47,17 +49,20 @@ class Inquiry:
         *,
         base: int = 0,
         left_out: LeftOut | None = None,
+        with_every_node: bool = False,
     ) -> None:
         self.state = State(left_out)
         self.state.begin_at(base)
         self._text = subject
         self._moment = moment
+        self._with_every_node = with_every_node
         self._trails = [Trail(kind, key) for kind, key in candidates(subject)]
         self._decider = Decider(self.state)
         self._recent = Recent()
         self._start_ns: int | None = None
         self._at_ns = 0
         self._choices: dict[str, tuple[int, int, tuple[Choice, ...]]] = {}
+        self._nodes: dict[str, tuple[PodNodes, ...]] = {}
 
     def take(self, record: Record, content: bytes | None) -> bool:
         """Take one record; return False if it is after the moment, and no more are needed."""
@@ -113,9 +118,11 @@ class Inquiry:
             pod = cluster.pods.get(placement.uid)
             if pod is not None and (trail.kind == "PodGroup" or placement.pod == trail.key):
                 uids.setdefault(pod.pod_class.index, placement.uid)
-        placed = [PlacedPod(group, event, uid) for uid in list(uids.values())[:CHOICES_MAX]]
-        found = [self._decider.explain(one).choice for one in placed]
-        kept = tuple(one for one in found if one is not None)
+        every = self._with_every_node
+        placed = [PlacedPod(group, event, uid, every) for uid in list(uids.values())[:CHOICES_MAX]]
+        found = [self._decider.explain(one) for one in placed]
+        kept = tuple(one.choice for one in found if one.choice is not None)
+        self._nodes[trail.subject] = tuple(pod_nodes(pod) for one in found for pod in one.judged)
         self._choices[trail.subject] = (record.position, record.cycle or 0, kept)
 
     def _is_there(self, trail: Trail) -> bool:
@@ -132,12 +139,16 @@ class Inquiry:
 
     def _answer(self, trail: Trail) -> Answer:
         explained = Explanation()
+        nodes = self._nodes.get(trail.subject, ())
         if self._is_there(trail):
             # What still waits is tried again, and nodes may have come since the columns were laid out.
             state = self.state.fork()
             state.cluster.nodes.lay_out()
             subject = _to_explain(state, trail)
-            explained = Decider(state).explain(subject) if subject is not None else explained
+            decider = Decider(state)
+            explained = decider.explain(subject) if subject is not None else explained
+            if self._with_every_node and isinstance(subject, PodGroup):
+                nodes += tuple(map(pod_nodes, decider.explain(EveryNode(subject)).judged))
             standing = _standing(state, trail, explained)
         else:
             standing = _gone(trail)
@@ -154,6 +165,7 @@ class Inquiry:
             decision=decision,
             cycle=cycle,
             waiting=explained.waiting,
+            nodes=nodes,
             lists=standing.lists,
         )
 

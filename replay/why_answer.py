@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from replay.node_rows import PodNodes
 from scheduling.explanation import Choice, Waiting
 
 
@@ -38,5 +39,7 @@ class Answer(Struct, frozen=True):
     """Position of the decision that these choices belong to; 0 for none."""
     cycle: int
     waiting: Waiting | None
+    nodes: tuple[PodNodes, ...]
+    """If asked for: every node, for pods that got theirs as it was then, for waiting ones as it is now."""
     lists: dict[str, tuple[str, ...]]
     """Longer lists, by heading: pods of a node, waiting groups of a queue."""

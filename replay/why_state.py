@@ -23,8 +23,8 @@ from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
 from projections.state import State
 from replay.log_time import withheld_text
+from replay.node_text import shortfall_text
 from replay.queue_answer import InLine, Resource, queue_answer
-from replay.why_text import shortfall_text
 from scheduling.explanation import ExcludedPods, Waiting
 
 LISTED_MAX: Final = 20

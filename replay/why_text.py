@@ -1,16 +1,11 @@
 """The answer to a `why` as lines of text."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from events.amount_text import amount_text, amounts_text
-from replay.log_time import withheld_text
-from replay.printable import CELL_CHARS_MAX, printable
+from replay.node_text import points_text, shortfall_text, table_lines
 from replay.why_answer import Answer, Step
-from scheduling.explanation import Choice, Held, Judged, Limit, NodeShortfall, Scored, Waiting
-
-_POINT: Final = 1000
-"""Scores are in thousandths of a point."""
+from scheduling.explanation import Choice, Held, Judged, JudgedNode, Limit, Waiting
 
 
 def lines_of(answer: Answer) -> list[str]:
@@ -77,7 +72,7 @@ def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
         numbers = (one.used, one.reserved, one.requested, one.limit, one.short)
         shown = ["none" if number is None else amount_text(one.name, number) for number in numbers]
         rows.append((f"{one.name} of queue {one.queue}" if one.queue else one.name, *shown))
-    return [heading, *_table(rows)] if len(rows) > 1 else []
+    return [heading, *table_lines(rows)] if len(rows) > 1 else []
 
 
 def _judged(nodes: Judged) -> list[str]:
@@ -90,13 +85,6 @@ def _judged(nodes: Judged) -> list[str]:
     if nodes.nearest:
         lines.append("nearest nodes:")
     return [*lines, *(f"  {one.node}: {shortfall_text(one)}" for one in nodes.nearest)]
-
-
-def shortfall_text(shortfall: NodeShortfall) -> str:
-    """Return why a node does not fit a pod: what excludes it, what it lacks, what the node withholds."""
-    lacks = shortfall.lacks and f"lacks {amounts_text(shortfall.lacks) or 'a place for a pod'}"
-    texts = (shortfall.obstacle, lacks, withheld_text(shortfall.withheld_until_ns))
-    return "; ".join(text for text in texts if text)
 
 
 def _held(held: Held) -> list[str]:
@@ -128,35 +116,26 @@ def _choice(choice: Choice, answer: Answer) -> list[str]:
         )
     names = list(dict.fromkeys(name for one in choice.ranked for name in one.parts))
     free = list(dict.fromkeys(name for one in choice.ranked for name in one.free))
-    rows = [("", "score", *names, *(f"free {name}" for name in free))]
-    rows += [_scored(one, choice, names, free) for one in choice.ranked]
-    lines += _table(rows)
+    devices = ("devices",) if any(one.devices for one in choice.ranked) else ()
+    rows = [("", "score", *names, *(f"free {name}" for name in free), *devices)]
+    for one in choice.ranked:
+        given = (", ".join(one.devices),) if devices else ()
+        rows.append((*_judged_node(one, choice, names, free), *given))
+    lines += table_lines(rows)
     lines += _reasons(choice.reasons)
     lines += _limits("quota of its queue just before:", choice.limits)
     return lines
 
 
-def _scored(one: Scored, choice: Choice, names: list[str], free: list[str]) -> tuple[str, ...]:
+def _judged_node(
+    one: JudgedNode, choice: Choice, names: list[str], free: list[str]
+) -> tuple[str, ...]:
     chosen = "*" if one.node == choice.node else " "
-    points = [_points(one.parts.get(name, 0)) for name in names]
+    points = [points_text(one.parts.get(name, 0)) for name in names]
     amounts = [amount_text(name, one.free.get(name, 0)) for name in free]
-    return (f"{chosen} {one.node}", _points(one.score), *points, *amounts)
-
-
-def _points(score: int) -> str:
-    return f"{score // _POINT}.{score % _POINT:03}" if score >= 0 else "-"
+    return (f"{chosen} {one.node}", points_text(one.score), *points, *amounts)
 
 
 def _reasons(reasons: Mapping[str, int]) -> list[str]:
     most_first = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return [f"  {count:>5}  {text}" for text, count in most_first]
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    rows = [tuple(printable(cell, CELL_CHARS_MAX) for cell in row) for row in rows]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    lines: list[str] = []
-    for first, *others in rows:
-        cells = [f"{one:>{width}}" for one, width in zip(others, widths[1:], strict=True)]
-        lines.append(f"  {first:<{widths[0]}}  {'  '.join(cells)}")
-    return lines

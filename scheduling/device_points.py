@@ -167,6 +167,12 @@ class DevicePoints:
             total += points
         return total
 
+    def parts_of(self, node: Node) -> dict[str, int]:
+        """Return the points of the devices that are free now, by family."""
+        return {
+            one.states.family.name: one.of(int(one.states.now()[node.slot])) for one in self._fits
+        }
+
     def later(self, node: Node) -> int:
         """Return the points of the devices that are free once terminating pods are gone."""
         total = 0

@@ -52,15 +52,42 @@ class Limit(Struct, frozen=True):
         return max(0, self.used + self.reserved + self.requested - self.limit)
 
 
-class Scored(Struct, frozen=True):
-    """A feasible node with its score in thousandths of a point."""
+class NodeShortfall(Struct, frozen=True):
+    """An infeasible node and what the pod lacks there."""
+
+    node: str
+    lacks: dict[str, int]
+    """Resource to the additional amount that would have to be free."""
+    obstacle: str = ""
+    """Why the node excludes the pod regardless of free resources."""
+    withheld_until_ns: dict[str, int] = {}
+    """Resource of the request to the time at which the node offers it again, after the kubelet rejected pods."""
+
+
+class JudgedNode(Struct, frozen=True):
+    """A node, judged for one pod."""
 
     node: str
     score: int
+    """In thousandths of a point; -1 if the node is infeasible."""
     parts: dict[str, int]
-    """Scorer to its contribution, weight included."""
+    """Scorer or device family to its contribution, weight included; empty if the node is infeasible."""
     free: dict[str, int]
     """Resource to the amount that was free before the pod was placed, for every resource that it requests."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices that the pod would get."""
+    shortfall: NodeShortfall | None = None
+    """Why the node is infeasible; None if it is feasible."""
+
+
+class JudgedPod(Struct, frozen=True):
+    """Every node, judged for one pod alone."""
+
+    pod: str
+    alike: int
+    """The number of waiting pods of its group that are of its equivalence class, itself included; 1 for a placed pod."""
+    nodes: tuple[JudgedNode, ...]
+    """By name."""
 
 
 class Choice(Struct, frozen=True):
@@ -72,7 +99,7 @@ class Choice(Struct, frozen=True):
     nodes: int
     candidates: int
     """Number of feasible nodes."""
-    ranked: tuple[Scored, ...]
+    ranked: tuple[JudgedNode, ...]
     """The best feasible nodes; the chosen node is always included."""
     reasons: dict[str, int]
     """Reason to the number of nodes that it made infeasible."""
@@ -82,18 +109,6 @@ class Choice(Struct, frozen=True):
     """True if recomputing finds the same node as best."""
     domain: str = ""
     """The topology domain to which the pod was restricted; empty if there was none."""
-
-
-class NodeShortfall(Struct, frozen=True):
-    """An infeasible node and what the pod lacks there."""
-
-    node: str
-    lacks: dict[str, int]
-    """Resource to the additional amount that would have to be free."""
-    obstacle: str = ""
-    """Why the node excludes the pod regardless of free resources."""
-    withheld_until_ns: dict[str, int] = {}
-    """Resource of the request to the time at which the node offers it again, after the kubelet rejected pods."""
 
 
 class Hurdle(Struct, frozen=True):
@@ -187,9 +202,16 @@ class PlacedPod(Struct, frozen=True):
     group: PodGroup
     decision: GangBindDecided | PipelineDecided
     uid: str
+    with_every_node: bool = False
 
 
-Subject: TypeAlias = PodGroup | PlacedPod | Node
+class EveryNode(Struct, frozen=True):
+    """Subject: all nodes, for the waiting pods of a group, one of each equivalence class."""
+
+    group: PodGroup
+
+
+Subject: TypeAlias = PodGroup | PlacedPod | EveryNode | Node
 
 
 class Explanation(Struct, frozen=True):
@@ -199,5 +221,7 @@ class Explanation(Struct, frozen=True):
     """Of a pod group: what it waits for; None if it does not wait, or belongs to another scheduler."""
     choice: Choice | None = None
     """Of a placed pod: why it got its node; None if State does not hold the pod or the node."""
+    judged: tuple[JudgedPod, ...] = ()
+    """Of all nodes, if the subject asks for them: the answers for one pod of each equivalence class."""
     excluded: tuple[ExcludedPods, ...] = ()
     """Of a node: the waiting pods that it excludes or that do not fit it now."""

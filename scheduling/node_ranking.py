@@ -58,10 +58,12 @@ class SharedScores:
         self.preferences = Preferences(rankings.weights, pod_class)
         self.devices = devices
         found = [
-            (rankings.device_answers.states[one.family], one.device_scorer(pod_class))
+            (one.name, rankings.device_answers.states[one.family], one.device_scorer(pod_class))
             for one in rankings.cluster.plugins.of(DeviceOrder)
         ]
-        self._device_scorers = [(states, one) for states, one in found if one is not None]
+        self._device_scorers = [
+            (name, states, one) for name, states, one in found if one is not None
+        ]
         self._scores = self._all()
         self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
@@ -122,8 +124,16 @@ class SharedScores:
         if not self._device_scorers:
             return
         feasible = [slot for slot in slots if scores[slot] >= 0]
-        for states, one in self._device_scorers:
+        for _, states, one in self._device_scorers:
             scores[feasible] += one.of_slots(self._table, states, feasible)
+
+    def device_parts(self, node: Node) -> dict[str, int]:
+        """Return what devices add to the score of a feasible node, by device family and by plugin."""
+        parts = self.devices.parts_of(node)
+        for name, states, one in self._device_scorers:
+            (points,) = one.of_slots(self._table, states, [node.slot])
+            parts[name] = parts.get(name, 0) + int(points)
+        return parts
 
 
 class NodeRanking:

@@ -18,10 +18,11 @@ from scheduling.actions.gangpreempt import gangpreempt
 from scheduling.actions.gangreclaim import gangreclaim
 from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
+from scheduling.explain.every_node import judged_pods
 from scheduling.explain.nodes import excluded_pods
 from scheduling.explain.placement import explain_placement
 from scheduling.explain.waiting import explain_waiting
-from scheduling.explanation import Explanation, PlacedPod, Subject
+from scheduling.explanation import EveryNode, Explanation, PlacedPod, Subject
 from scheduling.requeue import is_cycle_due
 from scheduling.session import Session
 
@@ -69,7 +70,9 @@ class SessionDecider:
             case PodGroup():
                 return Explanation(waiting=explain_waiting(self.session, subject))
             case PlacedPod():
-                return Explanation(choice=explain_placement(self.session.rankings, subject))
+                return explain_placement(self.session.rankings, subject)
+            case EveryNode():
+                return Explanation(judged=judged_pods(self.session.rankings, subject.group))
             case _:
                 return Explanation(excluded=excluded_pods(self.session.rankings, subject))
 

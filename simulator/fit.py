@@ -17,7 +17,7 @@ from events.daemon import DaemonStarted, PolicyChanged
 from events.decisions.eviction import EvictionDecided
 from events.errors import UsageError
 from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
-from events.record import Head, Record
+from events.record import GENESIS, Head, Record
 from events.watch import WatchOpened
 from projections.batch import Batch
 from projections.kind_table import REQUIRED
@@ -25,7 +25,8 @@ from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.state import State
 from replay.log_time import format_time
-from scheduling.explanation import Waiting
+from replay.node_rows import PodNodes, pod_nodes
+from scheduling.explanation import EveryNode, Waiting
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
@@ -60,6 +61,8 @@ class FittedPodGroup(Struct, frozen=True):
     """Pods of other groups that would be evicted for it."""
     waiting: Waiting | None
     """What it would wait for, level by level."""
+    nodes: tuple[PodNodes, ...] = ()
+    """All nodes, before any pod of the group is placed, for the first pod of each equivalence class alone."""
 
     @property
     def fits(self) -> bool:
@@ -78,6 +81,23 @@ class Fit(Struct, frozen=True):
     pod_groups: tuple[FittedPodGroup, ...]
     not_ours: tuple[str, ...]
     """Pods that name another scheduler, and pod groups of such pods."""
+
+
+def state_at_start(
+    scenario: Scenario, policy: PolicyChanged, scheduler_names: tuple[str, ...]
+) -> State:
+    """Return State with the cluster of a scenario and its steps at time 0, before the first cycle."""
+    state = State()
+    engine = Engine(state, GENESIS)
+    started = DaemonStarted(
+        holder="fit", version="", period_ns=scenario.period_ns, scheduler_names=scheduler_names
+    )
+    engine.start(started, policy, 1, 0)
+    at_start = tuple(one for one in scenario.steps if one.at_ns == 0)
+    simulated = SimulatedCluster(structs.replace(scenario, steps=at_start))
+    simulated.advance(0)
+    engine.observe(simulated.poll_watch(), 0)
+    return state
 
 
 class FitSimulation:
@@ -101,12 +121,14 @@ class FitSimulation:
         self._evicts: dict[str, list[str]] = {}
         self._pods: dict[str, None] = {}
         self._groups: dict[str, None] = {}
+        self._nodes: dict[str, tuple[PodNodes, ...]] = {}
         self._begin(policy)
 
     def answer(self) -> Fit:
         """Hold cycles until nothing more changes. Raises UsageError if the manifests hold no pod."""
         for _ in range(ROUNDS_MAX):
             is_new = self._show()
+            self._judge_nodes()
             batch = self._step.cycle(self._now_ns)
             self._note(batch)
             self._set_phases()
@@ -159,6 +181,16 @@ class FitSimulation:
                 self._groups[key] = None
         return bool(taken)
 
+    def _judge_nodes(self) -> None:
+        """Judge all nodes for the groups that have pods for the first time."""
+        cluster = self._state.cluster
+        pods = [cluster.pods[uid] for uid in self._pods if uid in cluster.pods]
+        for key in dict.fromkeys(one.group_key for one in pods):
+            group = cluster.groups.get(key)
+            if group is not None and group.pending and key not in self._nodes:
+                judged = self._step.decider.explain(EveryNode(group)).judged
+                self._nodes[key] = tuple(pod_nodes(one) for one in judged)
+
     def _note(self, batch: Batch | None) -> None:
         records: Sequence[Record] = () if batch is None else batch.records
         for record in records:
@@ -196,6 +228,7 @@ class FitSimulation:
             waits=waits,
             evicts=tuple(self._evicts.get(group.key, ())),
             waiting=answer,
+            nodes=self._nodes.get(group.key, ()),
         )
 
     def _place(self, pod: Pod) -> FittedPod:

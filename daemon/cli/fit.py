@@ -1,14 +1,14 @@
 """`muster fit`: would manifests be placed now, and if not, what is missing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
-from daemon.cli.inputs import read_policy
+from daemon.cli.inputs import load_scenario, read_policy
 from daemon.cli.output import (
     Line,
-    log_option,
     output_option,
     print_json,
     print_lines,
@@ -18,12 +18,14 @@ from daemon.cli.output import (
 from daemon.limits import limits_of
 from daemon.log.opening import ask_log
 from daemon.queries import fit as fit_query
+from daemon.simulation import SCHEDULER_NAMES, policy_of
 from daemon.text_file import read_text
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
+from replay.node_rows import pod_nodes_lines
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
-from simulator.manifest import read_manifests
+from simulator.manifest import LocatedManifest, read_manifests
 from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
@@ -31,16 +33,32 @@ DOES_NOT_FIT = 1
 
 @click.command()
 @click.argument("manifest", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True)
-@log_option
+@click.option(
+    "--log",
+    "log",
+    metavar="LOG",
+    envvar="MUSTER_LOG",
+    help="Database URL, SQLite file or bundle; by default MUSTER_LOG.",
+)
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="In place of a log: the cluster of this scenario at time 0.",
+)
 @click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
 @click.option(
     "--policy",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Decide by this policy file instead of the log's.",
+    help="Decide by this policy file instead of that of the log or scenario.",
 )
 @output_option
 def fit(
-    manifest: tuple[Path, ...], log: str, at: int | None, policy: Path | None, as_json: bool
+    manifest: tuple[Path, ...],
+    log: str | None,
+    scenario: Path | None,
+    at: int | None,
+    policy: Path | None,
+    as_json: bool,
 ) -> int:
     """Report whether manifests would be placed now; if not, what is missing, level by level.
 
@@ -48,11 +66,15 @@ def fit(
     queues or nodes that do not exist yet. They are added to the State of the log as if they had just been
     created; neither the log nor a cluster is changed. Exit code 1 means that some pod would wait.
 
+    With --output json every node is listed: whether it fits the pod, why not, its score by plugin in thousandths
+    of a point, and the devices that the pod would get.
+
     Examples:
 
     \b
         muster fit job.yaml --log demo.db
         muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
+        muster fit job.yaml --scenario docs/examples/quota.yaml --output json
     """
     nodes_max = limits_of().yaml_nodes
     documents = [
@@ -64,12 +86,30 @@ def fit(
     changed = None
     if policy is not None:
         changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
-    answer = ask_log(log, lambda found: fit_query.fit(found, objects, policy=changed, at=at))
+    answer = _ask(log, scenario, at, objects, changed)
     if as_json:
         print_json(answer)
     else:
         print_lines(_lines(answer))
     return 0 if answer.fits else DOES_NOT_FIT
+
+
+def _ask(
+    log: str | None,
+    scenario: Path | None,
+    at: int | None,
+    objects: Sequence[LocatedManifest],
+    policy: PolicyChanged | None,
+) -> Fit:
+    if scenario is not None:
+        if at is not None:
+            raise click.UsageError("--at is a position of a log: --scenario begins at time 0")
+        loaded = load_scenario(scenario).scenario
+        policy = policy or policy_of(loaded)
+        return fit_query.fit_scenario(loaded, objects, policy, SCHEDULER_NAMES)
+    if log is None:
+        raise click.UsageError("--log or --scenario is needed, or MUSTER_LOG")
+    return ask_log(log, lambda found: fit_query.fit(found, objects, policy=policy, at=at))
 
 
 def _lines(answer: Fit) -> list[Line]:
@@ -92,4 +132,7 @@ def _group(one: FittedPodGroup) -> list[str]:
     lines += [f"  evicted for it: {pod}" for pod in one.evicts]
     if one.waiting is not None:
         lines += waiting_lines(one.waiting)
+    for answer in one.nodes:
+        if any(node.fits for node in answer.nodes):
+            lines += pod_nodes_lines(answer)
     return lines

@@ -24,7 +24,8 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
     """Explain a pod, pod group, node or queue, now or at an earlier moment, with the numbers of that moment.
 
     SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. Deleted
-    objects are explained too.
+    objects are explained too. With --output json every node is listed for a pod or pod group: whether it fits, why
+    not, its score by plugin in thousandths of a point, and the devices.
 
     Examples:
 
@@ -36,7 +37,9 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
 
     async def ask(found: ReadableLog) -> Answer:
         with progress("why", total=moment.position or found.head.position) as shown:
-            return await why_query.why(found, subject, moment, progress=shown)
+            return await why_query.why(
+                found, subject, moment, with_every_node=as_json, progress=shown
+            )
 
     answer = ask_log(log, ask)
     if as_json:

@@ -1,12 +1,13 @@
-"""Would manifests be placed: they are added to the State that a log leads to, and cycles are held on it."""
+"""Would manifests be placed: they are added to the State of a log or a scenario, and cycles are held on it."""
 
 from collections.abc import Sequence
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
 from events.daemon import PolicyChanged
-from simulator.fit import Fit, FitSimulation
+from simulator.fit import Fit, FitSimulation, state_at_start
 from simulator.manifest import LocatedManifest
+from simulator.scenario import Scenario
 
 
 async def fit(
@@ -21,3 +22,13 @@ async def fit(
     With `policy`, decide by it instead of the log's. Raises UsageError where nothing asks for a node.
     """
     return FitSimulation(await state_at(log, at), manifests, policy).answer()
+
+
+def fit_scenario(
+    scenario: Scenario,
+    manifests: Sequence[LocatedManifest],
+    policy: PolicyChanged,
+    scheduler_names: tuple[str, ...],
+) -> Fit:
+    """Return what would become of the manifests on the cluster of a scenario at time 0, before its first cycle."""
+    return FitSimulation(state_at_start(scenario, policy, scheduler_names), manifests).answer()

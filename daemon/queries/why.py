@@ -16,6 +16,7 @@ async def why(
     subject: str,
     moment: LogTime = HEAD,
     *,
+    with_every_node: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Answer:
     """Return the chain of causes for a subject at a moment. Raises UsageError where the log cannot answer.
@@ -24,7 +25,11 @@ async def why(
     """
     check_complete(log)
     return await folded(
-        lambda left_out: _ask(log, Inquiry(subject, moment, left_out=left_out), progress)
+        lambda left_out: _ask(
+            log,
+            Inquiry(subject, moment, left_out=left_out, with_every_node=with_every_node),
+            progress,
+        )
     )
 
 

@@ -50,7 +50,7 @@ def nearest(
         missing = missing + (np.minimum(short, amount) >> scale) * 1000 // (amount >> scale)
     slots = np.lexsort((np.arange(len(missing)), missing))
     slots = slots[missing[slots] > 0][:NODES_MAX]
-    return tuple(_shortfall(rankings, pod_class, cards, job, table.order[slot]) for slot in slots)
+    return tuple(shortfall_of(rankings, pod_class, cards, job, table.order[slot]) for slot in slots)
 
 
 def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape) -> int:
@@ -80,15 +80,16 @@ def excluded_pods(rankings: NodeRankings, node: Node) -> tuple[ExcludedPods, ...
         queue = cluster.queues[cluster.groups[pods[0].group_key].queue]
         cards = cards_allowed(cluster, queue, pod_class, {})
         job = rankings.job_of(cluster.groups[pods[0].group_key])
-        shortfall = _shortfall(rankings, pod_class, cards, job, node)
+        shortfall = shortfall_of(rankings, pod_class, cards, job, node)
         if shortfall.obstacle or shortfall.lacks:
             found.append(ExcludedPods(len(pods), pods[0].key, shortfall))
     return tuple(found)
 
 
-def _shortfall(
+def shortfall_of(
     rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape, node: Node
 ) -> NodeShortfall:
+    """Return what a pod lacks on a node now, and why the node excludes it."""
     assert node.facts is not None, f"{node.name} is absent"
     lacks = {
         name: amount - node.free.get(name, 0)

@@ -15,7 +15,7 @@ from replay.why import Inquiry
 from replay.why_answer import Answer
 from replay.why_subject import candidates
 from replay.why_text import lines_of
-from scheduling.explanation import Limit, Scored, Waiting
+from scheduling.explanation import JudgedNode, Limit, Waiting
 from tests.builders import recorded
 
 NODES = """\
@@ -146,7 +146,7 @@ async def test_why_reports_the_scores_of_the_bound_node_and_of_the_next_best() -
     assert choice.agrees
     assert choice.cards == {"H200": 1}
     first, second = choice.ranked[:2]
-    assert isinstance(first, Scored)
+    assert isinstance(first, JudgedNode)
     assert (first.node, second.node) == ("n1", "n2")
     assert first.free == {"cpu": 63_000, "nvidia.com/gpu": 1}
     assert all(sum(one.parts.values()) == one.score for one in choice.ranked)

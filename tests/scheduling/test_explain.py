@@ -89,7 +89,7 @@ async def explained(text: str) -> list[Choice]:
 def _choices(rankings: NodeRankings, event: GangBindDecided) -> Iterator[Choice]:
     group = rankings.cluster.groups[event.pod_group]
     for placement in event.placements:
-        made = explain_placement(rankings, PlacedPod(group, event, placement.uid))
+        made = explain_placement(rankings, PlacedPod(group, event, placement.uid)).choice
         assert made is not None
         assert (made.pod, made.node, made.cards) == (
             placement.pod,
@@ -113,6 +113,7 @@ async def test_a_score_is_the_sum_of_its_parts() -> None:
         "balanced",
         "binpack",
         "preference",
+        "whole-cards",
     }
 
 

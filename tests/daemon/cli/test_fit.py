@@ -194,3 +194,59 @@ def test_fit_and_state_name_the_devices_of_pods(tmp_path: Path) -> None:
     assert (place["node"], place["devices"]) == ("b", ["Ascend910-4"])
     shown = muster("fit", path, "--log", log).stdout
     assert "default/second -> b, charged 1 Ascend910, devices Ascend910-4\n" in shown
+
+
+PAIR = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: asked}
+spec:
+  nodeSelector: {accelerator-type: module}
+  containers: [{name: main, image: i, resources: {requests: {huawei.com/Ascend910: COUNT}}}]
+"""
+RINGS = ROOT / "tests" / "scenarios" / "devices"
+PAIRS = RINGS / "a_pair_on_a_910_server_takes_a_ring_of_two_then_of_four_then_of_three.yaml"
+
+
+def test_fit_lists_every_node_of_a_scenario_with_score_and_devices(tmp_path: Path) -> None:
+    path = manifest(tmp_path, PAIR, COUNT=4)
+    result = muster("fit", path, "--scenario", PAIRS, "-o", "json")
+    assert result.exit_code == 0, result.output
+    (answer,) = answers(result)
+    (of_pod,) = answer["pod_groups"][0]["nodes"]
+    assert (of_pod["pod"], of_pod["alike"]) == ("default/asked", 1)
+    rows = {one.pop("node"): one for one in of_pod["nodes"]}
+    assert rows["b"].pop("score").keys() == {"ascend"}
+    assert rows == {
+        "a": {"fits": False, "reason": rows["a"]["reason"], "score": {}, "devices": []},
+        "b": {"fits": True, "reason": "", "devices": [f"Ascend910-{one}" for one in range(4)]},
+        "c": {"fits": False, "reason": rows["c"]["reason"], "score": {}, "devices": []},
+    }
+    assert rows["a"]["reason"].endswith("req<4>, idle<2>")
+
+
+def test_fit_shows_the_best_nodes_and_why_others_do_not_fit(tmp_path: Path) -> None:
+    said = muster("fit", manifest(tmp_path, PAIR, COUNT=3), "--scenario", PAIRS).stdout
+    assert "waits" in said
+    said = muster("fit", manifest(tmp_path, PAIR, COUNT=4), "--scenario", PAIRS).stdout
+    assert "alone, before any is placed: it fits 1 of 3" in said
+    shown = [line.split() for line in said.splitlines() if line.startswith("  b ")]
+    assert shown[0][-4:] == ["Ascend910-0,", "Ascend910-1,", "Ascend910-2,", "Ascend910-3"]
+    assert "\n  a: " in said
+    assert "\n  c: " in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--log or --scenario is needed"),
+        (["--scenario", PAIRS, "--at", "3"], "--scenario begins at time 0"),
+        (["--scenario", ROOT / "docs" / "examples" / "spread.yaml"], "spread.yaml"),
+    ],
+)
+def test_a_place_that_is_missing_or_no_scenario_is_a_usage_error(
+    words: list[str | Path], said: str, tmp_path: Path
+) -> None:
+    result = muster("fit", manifest(tmp_path, PAIR, COUNT=2), *words)
+    assert result.exit_code == 2
+    assert said in error_of(result)
