@@ -22,6 +22,8 @@ from projections.pods import (
 from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
 from projections.state import State
+from projections.views.catalogue import DEVICE
+from projections.views.now import device_rows
 from replay.log_time import withheld_text
 from replay.node_text import shortfall_text
 from replay.queue_answer import InLine, Resource, queue_answer
@@ -50,6 +52,7 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
         "requests": amounts_text(pod.pod_class.request),
         "accepts cards": "|".join(pod.pod_class.cards),
         "charged": amounts_text(pod.charge or ()),
+        "devices": ", ".join(pod.devices),
         "bound at position": str(pod.bound_at) if pod.bound_at else "",
         "uid": pod.facts.uid,
     }
@@ -105,7 +108,10 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
     }
     pods = sorted(group.pods.values(), key=lambda pod: pod.sort_key)
-    listed = [f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}" for pod in pods]
+    listed = [
+        f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}{_devices(pod)}"
+        for pod in pods
+    ]
     sentence = group.phase if waiting is None else _waits(waiting)
     if group.is_foreign:
         sentence += "; it belongs to another scheduler: muster neither schedules nor updates it"
@@ -117,7 +123,7 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
     cluster, found = state.cluster, node.facts
     pods = [cluster.pods[uid] for uid in node.pods if uid in cluster.pods]
     listed = [
-        f"{pod.key} {pod.status}: {amounts_text(pod.pod_class.request)}"
+        f"{pod.key} {pod.status}: {amounts_text(pod.pod_class.request)}{_devices(pod)}"
         for pod in sorted(pods, key=lambda pod: pod.key)
     ]
     if found is None:
@@ -141,8 +147,34 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
     return Standing(
         sentence,
         _filled(facts),
-        {"pods": _capped(listed), "excluded pods": _capped(_excluded(excluded))},
+        {
+            "pods": _capped(listed),
+            "devices": _capped(_devices_of(cluster, node.name)),
+            "excluded pods": _capped(_excluded(excluded)),
+        },
     )
+
+
+def _devices(pod: Pod) -> str:
+    return f", devices {', '.join(pod.devices)}" if pod.devices else ""
+
+
+def _devices_of(cluster: Cluster, node: str) -> list[str]:
+    """Each named device of a node: its model and groups, what is wrong with it, and the pods that have it."""
+    found: list[str] = []
+    for row in device_rows(cluster, node):
+        one = dict(zip(DEVICE.column_names, row, strict=True))
+        kind = ", ".join(str(text) for text in (one["card"], one["device_groups"]) if text)
+        states = (
+            one["fault"],
+            "" if one["healthy"] else "unhealthy",
+            "" if one["network_healthy"] else "no network",
+            one["pod"],
+        )
+        found.append(
+            f"{one['device']} ({kind}): {'; '.join(str(t) for t in states if t) or 'free'}"
+        )
+    return found
 
 
 def _excluded(excluded: Iterable[ExcludedPods]) -> list[str]:

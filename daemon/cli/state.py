@@ -30,7 +30,7 @@ SHOWN_MAX = 40
 )
 @output_option
 def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
-    """Show queues, nodes with their cards, pod groups and pods at a position.
+    """Show queues, nodes with their cards, devices with names, pod groups and pods at a position.
 
     Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards. A queue has a
     row for each resource, a node for each card.
@@ -51,9 +51,11 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
         print_json({"log": place, **document})
         return
     lines: list[Line] = [f"{place} at position {found.position:,}"]
-    for name in ("queues", "nodes", "pod_groups", "pods"):
+    for name in ("queues", "nodes", "devices", "pod_groups", "pods"):
         rows = document[name]
         assert isinstance(rows, list)
+        if name == "devices" and not rows:
+            continue
         count = _count(name, len(rows), found)
         lines += ["", heading(f"{name.replace('_', ' ')}: {count}")]
         if rows:

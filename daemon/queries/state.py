@@ -4,12 +4,12 @@ import msgspec
 
 from projections.state import State
 from projections.views import now
-from projections.views.catalogue import NODE_CARD, POD_GROUP, QUEUE_QUOTA, TOPOLOGY_NODE
+from projections.views.catalogue import DEVICE, NODE_CARD, POD_GROUP, QUEUE_QUOTA, TOPOLOGY_NODE
 from projections.views.rows import Cell, Row, View
 
 
 def state_document(state: State) -> dict[str, object]:
-    """Return queues, nodes with their cards, topology, pod groups and pods: a list of rows each."""
+    """Return queues, nodes with their cards, named devices, topology, pod groups and pods: a list of rows each."""
     cluster = state.cluster
     nodes = sorted(cluster.nodes.nodes)
     topology = {name: _rows(TOPOLOGY_NODE, now.topology_rows(cluster, name)) for name in nodes}
@@ -24,6 +24,7 @@ def state_document(state: State) -> dict[str, object]:
             for row in _rows(QUEUE_QUOTA, now.queue_rows(cluster, name))
         ],
         "nodes": [row for name in nodes for row in _node(state, name)],
+        "devices": [row for name in nodes for row in _rows(DEVICE, now.device_rows(cluster, name))],
         "topology": [row for name in nodes for row in topology[name]],
         "pod_groups": [
             row

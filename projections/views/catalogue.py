@@ -42,7 +42,7 @@ NODE_CARD = View(
 
 DEVICE = View(
     name="device",
-    version=1,
+    version=2,
     keys=2,
     columns=(
         ("node", "text"),

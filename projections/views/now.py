@@ -110,7 +110,14 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
     rows: dict[str, Row] = {}
     for there in node.facts.devices.values():
         for one in there.devices:
-            faults = (there.problem, "recovering" if one.is_recovering else "", *one.faults)
+            pods = ", ".join(sorted(holders.get(one.name, ())))
+            is_missing = not (there.are_all_known or one.is_listed or pods)
+            faults = (
+                there.problem,
+                "recovering" if one.is_recovering else "",
+                "not reported as available" if is_missing and one.is_healthy else "",
+                *one.faults,
+            )
             rows[one.name] = (
                 name,
                 one.name,
@@ -121,7 +128,7 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
                 int(one.is_healthy),
                 int(one.is_network_healthy),
                 "; ".join(text for text in faults if text),
-                ", ".join(sorted(holders.get(one.name, ()))),
+                pods,
             )
     return list(rows.values())
 

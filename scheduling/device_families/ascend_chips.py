@@ -42,8 +42,6 @@ from scheduling.device_families.ascend.chips import (
 from scheduling.device_families.ascend.duo_chip_310p import DuoChip310P
 from scheduling.device_families.ascend.inventory import (
     BASE_DEVICES,
-    DUO_CARD,
-    INFER_CARD,
     PREDICATE_TIME,
     REAL,
     SUPER_POD,
@@ -57,6 +55,8 @@ from scheduling.device_families.ascend.product_choice import (
     ACCELERATOR_TYPE,
     DISTRIBUTED,
     DUO,
+    DUO_CARD,
+    INFER_CARD,
     POLICY,
     SP_BLOCK,
     STRATEGY_310,

@@ -10,6 +10,7 @@ from typing import Final
 from scheduling.device_families.ascend.chips import (
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -29,6 +30,7 @@ class Box16(Product):
     """Two rings of eight chips."""
 
     title = "910B Box16"
+    group = Group("ring", RING)
     chips_max: int = 16
     strict_pairs: bool = False
     """Whether more than 8 chips of a task are at equal positions of both rings, also in distributed jobs."""

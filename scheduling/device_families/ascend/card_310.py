@@ -9,6 +9,7 @@ from scheduling.device_families.ascend.chips import (
     NO_PROBLEM,
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -30,6 +31,7 @@ class Card310(Product):
     """Cards of four chips."""
 
     title = "310 card x4"
+    group = Group("card", CARD)
     heeds_network: ClassVar[bool] = False
     chips_max: int = CHIPS_MAX
 

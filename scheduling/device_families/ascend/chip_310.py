@@ -8,6 +8,7 @@ from scheduling.device_families.ascend.chips import (
     CHIPS_MAX,
     ChipRequest,
     Chips,
+    Group,
     Placing,
     Product,
     groups,
@@ -22,6 +23,7 @@ class Chip310(Product):
     """Chips of cards of four, taken where the fewest are free."""
 
     title = "310 chip"
+    group = Group("card", CARD)
     heeds_network: ClassVar[bool] = False
     chips_max: int = CHIPS_MAX
 

@@ -92,6 +92,13 @@ class JobChips(NamedTuple):
         return self.task_count > 1
 
 
+class Group(NamedTuple):
+    """Chips with neighbouring ids that are linked with each other."""
+
+    name: str
+    size: int
+
+
 class Placing(NamedTuple):
     """How a node serves a request: its score, and the mask of the chips."""
 
@@ -117,6 +124,8 @@ class Product(ABC):
     """A form of Ascend servers or cards. Equal products give equal answers."""
 
     title: ClassVar[str]
+    group: ClassVar[Group | None] = None
+    """What its chips are linked in; None if each chip of a node is linked with all others alike."""
     chips_max: int
     """Maximum number of chips of a node, and of a task."""
     is_numbered: ClassVar[bool] = True

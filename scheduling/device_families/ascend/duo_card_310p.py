@@ -9,6 +9,7 @@ from scheduling.device_families.ascend.chips import (
     INVALID_REQUEST,
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -26,6 +27,7 @@ class DuoCard310P(Product):
     """Cards of two chips, up to 32 chips a node."""
 
     title = "310P Duo card"
+    group = Group("card", CARD)
     heeds_network: ClassVar[bool] = False
     chips_max: int = 32
     is_across_cards: bool = False

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from scheduling.device_families.ascend.chips import (
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -28,6 +29,7 @@ class DuoChip310P(Product):
     """Cards of two chips, up to 16 chips a node."""
 
     title = "310P Duo chip"
+    group = Group("card", CARD)
     heeds_network: ClassVar[bool] = False
     chips_max: int = 16
     is_across_cards: bool = False

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from scheduling.device_families.ascend.chips import (
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -20,6 +21,7 @@ class Half910(Product):
     """One ring of four chips."""
 
     title = "910 half x4"
+    group = Group("ring", 4)
     chips_max: int = 4
     linear: bool = False
     """Whether the score is the number of free chips instead of the table."""

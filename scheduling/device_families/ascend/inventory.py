@@ -20,13 +20,12 @@ from scheduling.device_families.ascend.product_choice import (
     NPU,
     TYPES,
     WHOLE_CHIPS,
+    group_of,
 )
 
 ACCELERATOR: Final = "accelerator"
 SERVER_TYPE: Final = "servertype"
 CHIP_NAME: Final = "node.kubernetes.io/npu.chip.name"
-INFER_CARD: Final = "infer-card-type"
-DUO_CARD: Final = "card-300i-duo"
 BASE_DEVICES: Final = "baseDeviceInfos"
 SUPER_POD: Final = "superPodID"
 REAL: Final = "huawei.com/AscendReal"
@@ -141,10 +140,12 @@ def inventory(resource: str, sources: DeviceSources, base: Base) -> Inventory:
         problem = problem or "two chips have the same number"
     if len({_prefix(one) for _, one in chips}) > 1:
         problem = problem or f"chips of several types: {chips[0][1]} and others"
+    linked = group_of(resource, sources.labels)
     devices = tuple(
         Device(
             name=name,
             number=number,
+            groups=() if linked is None else (f"{linked.name} {number // linked.size}",),
             is_healthy=name not in broken,
             is_network_healthy=name not in (known.network_unhealthy or ()),
             is_recovering=name in known.recovering,

@@ -9,6 +9,7 @@ from typing import Final
 from scheduling.device_families.ascend.chips import (
     ChipRequest,
     Chips,
+    Group,
     Placing,
     Product,
     device_names,
@@ -24,6 +25,7 @@ class Mesh(Product):
     """Two or four meshes of four chips."""
 
     title = "mesh of 4"
+    group = Group("mesh", MESH)
     chips_max: int = 8
 
     def place(self, request: ChipRequest, chips: Chips, usable: int) -> Placing | None:

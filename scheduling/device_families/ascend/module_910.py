@@ -12,6 +12,7 @@ from scheduling.device_families.ascend.chips import (
     NO_PROBLEM,
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -33,6 +34,7 @@ class Module910(Product):
     """Two rings of four chips."""
 
     title = "910 module x8"
+    group = Group("ring", RING)
     chips_max: int = 8
     strict_8n: bool = False
     """Whether distributed jobs take whole nodes."""

@@ -10,6 +10,7 @@ from scheduling.device_families.ascend.chips import (
     NO_PROBLEM,
     ChipRequest,
     Chips,
+    Group,
     JobChips,
     Placing,
     Problem,
@@ -25,6 +26,7 @@ class ModuleA3(Product):
     """Cards of two dies: eight of them, or four on a half node of a SuperPoD."""
 
     title = "A3"
+    group = Group("card", 2)
     chips_max: int = 16
 
     @property

@@ -15,6 +15,7 @@ from scheduling.device_families.ascend.chips import (
     NO_PROBLEM,
     NOT_SUPPORTED,
     AscendOptions,
+    Group,
     Problem,
     Product,
 )
@@ -38,6 +39,8 @@ WHOLE_CHIPS: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
 POLICY: Final = "huawei.com/schedule_policy"
 SP_BLOCK: Final = "sp-block"
 ACCELERATOR_TYPE: Final = "accelerator-type"
+INFER_CARD: Final = "infer-card-type"
+DUO_CARD: Final = "card-300i-duo"
 STRATEGY_310: Final = "npu-310-strategy"
 DUO: Final = "duo"
 DISTRIBUTED: Final = "distributed"
@@ -98,6 +101,18 @@ def product_of(demand: Demand, options: AscendOptions) -> Choice:
             f"node selector {ACCELERATOR_TYPE}: {wanted} is no product, one of {_listed(TYPES)}"
         )
     return _made(maker, demand, options)
+
+
+def group_of(resource: str, labels: Mapping[str, str]) -> Group | None:
+    """Return what the chips of a node with these labels are linked in; None if that is not known, or in nothing."""
+    if resource == ASCEND_310:
+        return Card310.group
+    if resource == ASCEND_310P:
+        return DuoCard310P.group if labels.get(INFER_CARD) == DUO_CARD else None
+    maker = TYPES.get(labels.get(ACCELERATOR_TYPE, ""))
+    if maker is None or resource != ASCEND_910:
+        return None
+    return maker(Demand(resource, {}), AscendOptions()).group
 
 
 def is_half_super_pod(demand: Demand) -> bool:

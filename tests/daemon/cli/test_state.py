@@ -52,3 +52,27 @@ def test_a_node_without_cards_has_a_row(tmp_path: Path) -> None:
     rows = document["nodes"]
     assert isinstance(rows, list)
     assert rows
+
+
+DEVICES = ROOT / "tests" / "scenarios" / "devices"
+PAIRS = DEVICES / "a_pair_on_a_910_server_takes_a_ring_of_two_then_of_four_then_of_three.yaml"
+
+
+def test_devices_are_listed_with_their_rings_and_pods(tmp_path: Path) -> None:
+    log = tmp_path / "a.db"
+    assert muster("simulate", PAIRS, "--log", log).exit_code == 0
+    (document,) = documents(muster("state", log, "--output", "json"))
+    rows = document["devices"]
+    assert isinstance(rows, list)
+    found = {(one["node"], one["device"]): (one["device_groups"], one["pod"]) for one in rows}
+    assert len(found) == 24
+    assert found["b", "Ascend910-2"] == ("ring 0", "default/p3")
+    assert found["c", "Ascend910-5"] == ("ring 1", "default/p4")
+    faults = {one["device"]: one["fault"] for one in rows if one["node"] == "c"}
+    assert faults["Ascend910-3"] == "not reported as available"
+    assert faults["Ascend910-5"] == faults["Ascend910-6"] == ""
+    assert "devices: 24\n" in muster("state", log).stdout
+    assert (
+        "  Ascend910-2 (Ascend910, ring 0): default/p3\n"
+        in muster("why", "Node/b", "--log", log).stdout
+    )
