@@ -63,6 +63,12 @@ class Cards(Index):
                 del self.units[resource]
             self.version += self.shift(card, resource, sign)
 
+    def counting(self, resource: str) -> str:
+        """Return the resource that counts the cards that are charged for a resource: another one if it is converted."""
+        if resource not in self.units:
+            return resource
+        return self.resource.get(next(iter(self.units[resource])), resource)
+
     def charged(self, resource: str, card: str, amount: int) -> int:
         """Return what of a card is charged for an amount of a resource: of a converted resource thousandths, rounded up;
         the most if the card is not known or has several sizes."""

@@ -1,8 +1,8 @@
-"""The device plugins of Ascend nodes in the simulated cluster.
+"""The device plugins of Ascend nodes, and those of HAMi, in the simulated cluster.
 
-A device plugin confirms the devices of a pod that is bound, by the annotation `huawei.com/AscendReal`, and reports those of its
-node in a ConfigMap (`docs/reference/ascend-reports.md`). Steps of a scenario (`devices`) make it report, confirm late or
-never, and reject pods.
+A device plugin confirms the devices of a pod that is bound: an Ascend one by the annotation `huawei.com/AscendReal`, that of
+HAMi by `hami.io/bind-phase: success`. An Ascend one reports those of its node in a ConfigMap
+(`docs/reference/ascend-reports.md`). Steps of a scenario (`devices`) make it report, confirm late or never, and reject pods.
 """
 
 import re
@@ -26,6 +26,9 @@ DOMAIN: Final = "huawei.com/"
 REAL: Final = f"{DOMAIN}AscendReal"
 PREDICATE_TIME: Final = "predicate-time"
 BASE_DEVICES: Final = "baseDeviceInfos"
+HAMI_PHASE: Final = "hami.io/bind-phase"
+HAMI_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
+ALLOCATING: Final = "allocating"
 NEVER_NS: Final = -1
 """Delay of a device plugin that confirms nothing."""
 
@@ -73,14 +76,19 @@ class DevicePlugins:
         if pod is None or uid_of(pod) != uid or not _waits(pod):
             return
         annotations = section(pod, "metadata", "annotations")
-        real = {**annotations, REAL: self._real_devices(pod)}
+        if annotations.get(HAMI_PHASE) == ALLOCATING:
+            given = ";" * text_at(annotations, HAMI_TO_ALLOCATE).count(";")
+            real = {**annotations, HAMI_TO_ALLOCATE: given, HAMI_PHASE: "success"}
+        else:
+            real = {**annotations, REAL: self._real_devices(pod)}
         self._store.put(POD, changed(pod, "metadata", annotations=real))
 
     def rejection(self, pod: Manifest, node: str) -> tuple[str, str] | None:
         """Return reason and message if the device plugin of the node rejects the pod."""
         plugin = self._plugins.get(node)
         annotations = section(pod, "metadata", "annotations")
-        if plugin is None or not plugin.reject or PREDICATE_TIME not in annotations:
+        is_given = PREDICATE_TIME in annotations or HAMI_PHASE in annotations
+        if plugin is None or not plugin.reject or not is_given:
             return None
         text = f"Allocate failed due to rpc error: code = Unknown desc = {plugin.reject}"
         return REJECTED, f"Pod was rejected: {text}, which is unexpected"
@@ -165,5 +173,6 @@ class DevicePlugins:
 def _waits(pod: Manifest) -> bool:
     """Return whether a pod is on a node and waits for its device plugin."""
     annotations = section(pod, "metadata", "annotations")
-    is_due = bool(node_of(pod)) and PREDICATE_TIME in annotations and REAL not in annotations
-    return is_due and not is_terminal(pod)
+    is_due = PREDICATE_TIME in annotations and REAL not in annotations
+    is_due = is_due or annotations.get(HAMI_PHASE) == ALLOCATING
+    return is_due and bool(node_of(pod)) and not is_terminal(pod)

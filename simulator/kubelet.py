@@ -263,8 +263,10 @@ def _rejection(pod: Manifest, asked: Amounts, node: _Node) -> tuple[str, str] | 
         if labels.get(label) != value:
             return "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"
     for name, amount in asked.items():
+        # An extended resource that the node does not state is not compared: a scheduler extender counts it.
+        is_stated = name in node.allocatable or not (name == "pods" or "/" in name)
         has, used = node.allocatable.get(name, 0), node.used.get(name, 0)
-        if amount == 0 or used + amount <= has or (name == "pods" and name not in node.allocatable):
+        if not is_stated or amount == 0 or used + amount <= has:
             continue
         if "/" not in name:
             reason = _REASONS.get(name, f"OutOf{name}")

@@ -46,9 +46,9 @@ def _summarize(content: bytes) -> list[str]:
         return [obj]
     facts = node_facts(obj)
     has = dict(facts.allocatable)
-    cards = [f"{has.pop(one, 0)} {card}" for one, card in facts.cards.items()]
+    cards = [(card, has.pop(one, 0)) for one, card in facts.cards.items()]
     return [
-        *cards,
+        *(amounts_text((one,)) for one in cards),
         amounts_text(has),
         "unschedulable" if facts.unschedulable else "",
         *(f"taint {one.key}:{one.effect}" for one in facts.taints),

@@ -94,6 +94,8 @@ def card_rows(cluster: Cluster, name: str) -> list[Row]:
     for resource, total in node.facts.card_totals:
         healthy, taken = node.allocatable(resource), node.occupied.get(resource, 0)
         card = node.facts.cards[resource]
+        for other, (converted, units) in node.facts.converted.items():
+            taken += -(-node.occupied.get(other, 0) * 1000 // units) if converted == card else 0
         rows.append((name, card, resource, total, healthy, taken, healthy - taken))
     return rows
 

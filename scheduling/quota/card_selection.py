@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from events.requeue import ANY_NODE
 from projections.cluster import Cluster
-from projections.pod_class import CARD_NAME, PodClass
+from projections.pod_class import CARD_NAME, Amounts, PodClass
 from projections.queues import Queue
 from scheduling.quota.quota_check import used
 from scheduling.quota.selector_conflict import selector_conflict
@@ -38,12 +38,12 @@ def choose_cards(
     found = _acceptable(cluster, queue, pod_class)
     if found is None or isinstance(found, Shortage):
         return CardChoice(None) if found is None else found
-    names, resource, asked = found
+    names, amounts = found
     short: list[tuple[int, Shortage]] = []
     fitting: list[str] = []
     for name in names:
         most = cluster.plugins.quota.limit(cluster, queue, name)
-        amount = cluster.cards.charged(resource, name, asked)
+        amount = sum(cluster.cards.charged(one, name, each) for one, each in amounts.items())
         total = used(queue, name, extra) + amount
         if most is None or total <= most:
             fitting.append(name)
@@ -60,16 +60,19 @@ def choose_cards(
 
 def _acceptable(
     cluster: Cluster, queue: Queue, pod_class: PodClass
-) -> tuple[tuple[str, ...], str, int] | Shortage | None:
-    """Return the cards that would do, the resource that counts them and the requested amount of it; None for a pod
+) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
+    """Return the cards that would do, and what is requested of the resources that are charged as them; None for a pod
     without cards."""
     cards, amounts = cluster.cards, pod_class.amounts
-    asked = [name for name in amounts if name in cards.by_resource]
+    asked = {name: amount for name, amount in amounts.items() if name in cards.by_resource}
+    counting = {name: cards.counting(name) for name in asked}
     if not pod_class.cards:
-        return _unnamed(cluster, queue, asked, amounts)
+        return _unnamed(cluster, queue, asked, counting)
     listed = "|".join(pod_class.cards)
     known = {
-        card: next((one for one in asked if card in cards.by_resource[one]), cards.resource[card])
+        card: next(
+            (counting[one] for one in asked if card in cards.by_resource[one]), cards.resource[card]
+        )
         for card in pod_class.cards
         if card in cards.resource
     }
@@ -82,31 +85,31 @@ def _acceptable(
         named = "|".join(known)
         text = f"cards <{named}> are counted by different resources: {', '.join(kinds)}"
         return _failed(queue, listed, text)
-    if kinds[0] not in amounts:
+    if kinds[0] not in counting.values():
         named = "|".join(known)
         text = f"no resource <{kinds[0]}> defined in requests/limits for card <{named}>"
         return _failed(queue, listed, text)
-    others = [one for one in asked if one != kinds[0]]
+    others = [one for one in asked if counting[one] != kinds[0]]
     if others:
         text = f"pod asks for <{others[0]}> beside the cards that it names: {listed}"
         return Shortage(UNNAMED, others[0], text, requeue_on=(ANY_NODE,))
-    return tuple(known), kinds[0], amounts[kinds[0]]
+    return tuple(known), asked
 
 
 def _unnamed(
-    cluster: Cluster, queue: Queue, asked: list[str], amounts: Mapping[str, int]
-) -> tuple[tuple[str, ...], str, int] | Shortage | None:
+    cluster: Cluster, queue: Queue, asked: Amounts, counting: Mapping[str, str]
+) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
     """Return the cards of a pod that requests cards without naming any."""
     if not asked:
         return None
+    first, *_ = asked
     if not cluster.plugins.quota.infers_cards:
-        text = f"pod asks for <{asked[0]}> and names no card: annotation {CARD_NAME}"
-        return Shortage(UNNAMED, asked[0], text, requeue_on=(ANY_NODE,))
-    if len(asked) > 1:
+        text = f"pod asks for <{first}> and names no card: annotation {CARD_NAME}"
+        return Shortage(UNNAMED, first, text, requeue_on=(ANY_NODE,))
+    if len(dict.fromkeys(counting.values())) > 1:
         text = f"pod asks for cards of different resources: {', '.join(asked)}"
-        return _failed(queue, asked[0], text)
-    [name] = asked
-    return tuple(sorted(cluster.cards.by_resource[name])), name, amounts[name]
+        return _failed(queue, first, text)
+    return tuple(sorted(cluster.cards.by_resource[first])), asked
 
 
 def _failed(queue: Queue, what: str, text: str) -> Shortage:

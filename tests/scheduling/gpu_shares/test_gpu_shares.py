@@ -245,6 +245,31 @@ def test_queues_are_charged_thousandths_of_a_card_model_for_memory_too() -> None
     harness.state.validate()
 
 
+def test_memory_of_several_models_is_charged_by_the_one_that_a_pod_gets() -> None:
+    """While it waits by the one that costs most; GPUs of which the memory is not known serve no such pod."""
+    harness = EngineHarness()
+    metadata: JsonObject = {
+        "annotations": {
+            "volcano.sh/card.quota": '{"T4/milli": 0, "A10/milli": 1000, "P4/milli": 9}'
+        }
+    }
+    queue = raw("Queue", "default", metadata=metadata, spec={}, status={"state": "Open"})
+    large = node("n2", 1, memory="24000").replace(b"T4", b"A10")
+    unknown = node("n3", 1, memory="").replace(b"T4", b"P4")
+    harness.show_all("Node", node("n1", 1), large, unknown)
+    harness.show_all("Queue", queue)
+    choice = {"volcano.sh/card.name": "P4/milli|T4/milli|A10/milli"}
+    harness.show_all("Pod", pod("a", {"gpu-memory": "8000", **choice}))
+    harness.show_the_rest()
+    waiting = harness.state.cluster.queues["default"].pending
+    assert [amount for name, amount in waiting.items() if "/milli" in name] == [500]
+    harness.cycle()
+    assert given(harness) == {"a": ("n2", "gpu-0")}
+    assert harness.state.cluster.queues["default"].allocated["A10/milli"] == 334
+    harness.see(gone(large), gone(node("n1", 1)))
+    harness.state.validate()
+
+
 def test_shares_are_kept_across_a_snapshot() -> None:
     harness = begun(node("n1", 2))
     harness.show_all("Pod", pod("a", milli(600)))
