@@ -65,9 +65,9 @@ class Cards(Index):
 
     def counting(self, resource: str) -> str:
         """Return the resource that counts the cards that are charged for a resource: another one if it is converted."""
-        if resource not in self.units:
-            return resource
-        return self.resource.get(next(iter(self.units[resource])), resource)
+        for card in self.units.get(resource, ()):
+            return self.resource.get(card, resource)
+        return resource
 
     def charged(self, resource: str, card: str, amount: int) -> int:
         """Return what of a card is charged for an amount of a resource: of a converted resource thousandths, rounded up;
@@ -76,7 +76,7 @@ class Cards(Index):
             return amount
         found = self.units[resource]
         known = [found[one] for one in card.split("|") if one in found] or list(found.values())
-        return -(-amount * 1000 // min(units for one in known for units in one))
+        return -(-amount * 1000 // min((units for one in known for units in one), default=1000))
 
     def shift(self, name: str, resource: str, sign: int) -> bool:
         """Add or remove a node; return whether that changed the set of known cards."""
