@@ -131,7 +131,9 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
     free = {name: node.free.get(name, 0) for name in found.allocatable}
     taken = {name: node.occupied.get(name, 0) for name in found.allocatable}
     facts = {
-        "cards": ", ".join(f"{node.allocatable(one)} {card}" for one, card in found.cards.items()),
+        "cards": amounts_text(
+            tuple((card, node.allocatable(one)) for one, card in found.cards.items())
+        ),
         "allocatable": amounts_text(found.allocatable),
         "used": amounts_text(taken),
         "terminating": amounts_text({name: one for name, one in node.releasing.items() if one}),

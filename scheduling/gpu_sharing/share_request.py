@@ -72,7 +72,7 @@ MODELS_MAX: Final = 64
 
 _ASKS_NOTHING: Final = ("", "false", "hami-core")
 
-MEMORY_MAX: Final = 1 << 40
+MEMORY_MAX: Final = (1 << 31) - 1
 """Maximum amount of memory, in MiB."""
 
 
@@ -228,7 +228,7 @@ def _whole(
     if key not in given and default is not None:
         return default
     text = given.get(key, "")
-    number = whole_number(text) if text.isascii() and text.isdigit() else None
+    number = whole_number(text, most + 1) if text.isascii() and text.isdigit() else None
     if number is None or not least <= number <= most:
         return f"{key}: {quoted(text)} is not a whole number from {least} to {most}"
     return number

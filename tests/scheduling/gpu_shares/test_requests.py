@@ -75,6 +75,16 @@ WRONG: list[tuple[dict[str, str], int, str]] = [
     ),
     ({"gpu-memory": "0"}, 0, "gpu-memory: '0' is not a whole number"),
     ({"gpu-memory": "2Gi"}, 0, "gpu-memory: '2Gi' is not a whole number"),
+    ({"gpu-memory": "-1"}, 0, "gpu-memory: '-1' is not a whole number"),
+    ({"gpu-memory": "1e3"}, 0, "gpu-memory: '1e3' is not a whole number"),
+    ({"gpu-memory": "1" * 5000}, 0, "is not a whole number"),
+    ({"gpu-fraction": "-0.5"}, 0, "gpu-fraction: '-0.5' is not a decimal number"),
+    ({"gpu-fraction": "0.\u0665"}, 0, "is not a decimal number"),
+    (
+        {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1025"},
+        0,
+        "gpu-fraction-num-devices: '1025' is not a whole number from 1 to 1024",
+    ),
     (
         {"gpu-fraction": "0.5", "gpu-memory": "2000"},
         0,

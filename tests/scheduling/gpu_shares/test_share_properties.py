@@ -17,6 +17,7 @@ from scheduling.gpu_sharing.free_gpus import (
     FreeGpus,
     best_fit,
     has_place,
+    place,
     released,
     share_of,
     take,
@@ -79,6 +80,17 @@ class Sharing(RuleBasedStateMachine):
         assert left is not None
         self.gpus = left
         self.held.append((request, numbers))
+
+    @rule(containers=st.lists(requests, min_size=2, max_size=3))
+    def give_to_containers(self, containers: list[ShareRequest]) -> None:
+        """The containers of a pod get GPUs one after the other: each as many as it asks for, whole ones for itself."""
+        found = place(tuple(containers), self.gpus)
+        if found is None:
+            return
+        for request, numbers in zip(containers, found.numbers, strict=True):
+            assert len({*numbers}) == request.count
+            self.held.append((request, numbers))
+        self.gpus = found.left
 
     @rule(index=st.integers(0, 100))
     def end(self, index: int) -> None:
