@@ -362,7 +362,7 @@ def _is_stated(request: Amounts, options: Mapping[str, str]) -> bool:
 
 def _is_for_hami(pod_class: PodClass, node: NodeFacts) -> bool:
     """Return whether the device plugin of HAMi gives pods of a class their GPUs on a node."""
-    if REGISTERED not in node.annotations:
+    if REGISTERED not in node.annotations or GPU not in node.devices:
         return False
     options = [key.partition("@")[0] for key, _ in pod_class.device_options]
     return any(one in CONTAINER_RESOURCES for one in options) or GPU in pod_class.amounts

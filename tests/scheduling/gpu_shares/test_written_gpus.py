@@ -97,6 +97,14 @@ def test_a_whole_gpu_on_a_node_of_hami_is_written_with_all_its_memory() -> None:
     assert written(harness, "w")[TO_ALLOCATE] == "GPU-0,NVIDIA,8000,0:;"
 
 
+def test_a_list_of_gpus_that_breaks_before_a_pod_is_written_stops_nothing() -> None:
+    harness = begun(hami_node())
+    harness.show_all("Pod", pod("a", HALF))
+    harness.cycle()
+    harness.see(ObjectSeen(node("n1", 20, sharing="", register="broken")))
+    assert written(harness, "a")[INDEX] == "0"
+
+
 def test_pods_of_a_node_of_hami_are_bound_one_by_one() -> None:
     """The device plugin looks for the pod of its node that is `allocating`: there may be only one."""
     harness = begun(hami_node())
