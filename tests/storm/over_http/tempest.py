@@ -16,18 +16,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.client.credentials import Access
-from daemon.cluster.client.http_client import Client
-from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.server.simulated_api_server import Server, running_server
-from daemon.fold import refolder
-from daemon.health import Health
-from daemon.log.memory import Memory, MemoryLog
+from daemon.log.memory import Memory
 from daemon.log.verify import verify
-from daemon.loop import Loop, Running
-from daemon.simulation import policy_of
-from events.record import GENESIS
-from projections.batch import Batch
 from projections.duration import SECOND
 from projections.kind_table import KINDS
 from projections.state import State
@@ -38,6 +29,7 @@ from tests.storm.daemon_process import chance
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.changes import Changer, node_named, queue_named
 from tests.storm.over_http.hurry import LoopClock
+from tests.storm.over_http.in_process_daemon import InProcessDaemon
 from tests.storm.over_http.witness import Witness, known
 
 NODES: Final = 5
@@ -132,10 +124,9 @@ class Tempest:
         self._turns = 0
         self._snapshots: deque[Snapshot] = deque(maxlen=2)
         self._memory = Memory()
-        self._log = MemoryLog(self._memory)
         self._kubeconfig = server.kubeconfig(folder / "kubeconfig")
         self._numbers = count()
-        self._loop: Loop | None = None
+        self._daemon: InProcessDaemon | None = None
 
     @property
     def steps(self) -> int:
@@ -150,54 +141,19 @@ class Tempest:
     async def daemon(self) -> AsyncIterator[None]:
         """A daemon beside the block, killed at its end; the next one goes on with its log."""
         self.started.append(self.server.shell.now_ns / SECOND)
-        clock = LoopClock()
-        client = await Client.connect(Access(kubeconfig=self._kubeconfig), self.jitter, "storm/1")
-        cluster = KubernetesCluster(
-            client,
-            ClusterOptions(),
-            "storm",
-            jitter=self.jitter,
-            now_ns=clock.now_ns,
-            elapsed_ns=clock.elapsed_ns,
+        self._daemon = daemon = InProcessDaemon(
+            SCENARIO, self._kubeconfig, self._memory, self.jitter
         )
-        self._log = log = MemoryLog(self._memory)
-        log.base = GENESIS  # Of what is shared all is there.
-        health = Health(clock.elapsed_ns)
-        running = Running(
-            holder="storm",
-            version="1",
-            period_ns=200_000_000,
-            policy=policy_of(SCENARIO),
-            updates_status=True,
-        )
-        self._loop = loop = Loop(
-            log, cluster, clock, refolder(log, with_views=False), running, health
-        )
-        heard = log.append
-
-        async def append(batch: Batch) -> None:
-            await heard(batch)
-            cluster.note(batch.records, self.state.cluster)
-
-        log.append = append  # type: ignore[method-assign]
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks_of = [
-                    tasks.create_task(cluster.run(health), name="cluster"),
-                    tasks.create_task(loop.run(), name="loop"),
-                ]
-                yield
-                for task in tasks_of:
-                    task.cancel()
-        finally:
-            await client.close()
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(daemon.run(), name="daemon")
+            yield
+            running.cancel()
 
     @property
     def state(self) -> State:
         """What the daemon knows."""
-        assert self._loop is not None
-        assert self._loop.engine is not None
-        return self._loop.engine.state
+        assert self._daemon is not None
+        return self._daemon.state
 
     async def rage(self, steps: int) -> None:
         """Until so many steps have been made, daemons are killed and followed."""
@@ -247,11 +203,9 @@ class Tempest:
             return asyncio.get_running_loop().time() - began
 
     def _is_in_order(self) -> bool:
-        if self._loop is None or self._loop.engine is None or not self.state.is_synced:
+        if self._daemon is None or not self._daemon.is_idle:
             return False
         state = self.state
-        if state.commitments or state.evictions or self._loop.in_flight or self._loop.intake:
-            return False
         if any(pod.node != pod.facts.node for pod in state.cluster.pods.values()):
             return False  # Of what is meant to be somewhere, the server knows nothing.
         return self.server.api.simulated.settled and known(state) == self.witness.there()
@@ -263,8 +217,9 @@ class Tempest:
 
     async def judged(self) -> int:
         """How many records there are, where the log is whole, replays equal, and tells what happened."""
-        await verify(self._log)
-        entries = await entries_of(self._log)
+        assert self._daemon is not None
+        await verify(self._daemon.log)
+        entries = await entries_of(self._daemon.log)
         replayed(entries)
         decided = decided_in(entries)
         check_outcomes(entries, decided)
