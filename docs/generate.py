@@ -17,7 +17,6 @@ import click
 
 from events.record import Fact
 from events.union import EVENTS
-from events.upcast import UPCASTERS
 from projections.views import catalogue
 
 HERE = Path(__file__).parent
@@ -77,10 +76,7 @@ def events_page() -> str:
         fields = [row for base in _bases(event) for row in _fields(base)]
         if fields:
             lines += ["| field | type | default | |", "| --- | --- | --- | --- |", *fields, ""]
-    lines += ["## Kinds that are read and no longer written", ""]
-    for kind, upcaster in sorted(UPCASTERS.items()):
-        lines += [f"- `{kind}`: {_prose(upcaster)}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def views_page() -> str:

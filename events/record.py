@@ -4,7 +4,7 @@ None of these types can be part of a reference cycle, so the garbage collector n
 
 `Fact` is the base of every event. It is frozen and forbids unknown fields: a log that this release
 does not fully understand stops it at once. The `kind` of an event (its type and version) is spelled
-out and never changes; a changed shape is a new kind and an upcaster (`events/upcast.py`).
+out and never changes; a changed shape is a new kind or a new format of the log (`events/codec.py`).
 """
 
 from typing import ClassVar

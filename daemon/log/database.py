@@ -160,13 +160,18 @@ def check_found(found: Found, place: str, *, writing: bool) -> None:
 
 
 def check_format(written: int, place: str) -> None:
-    """Refuse a log of a newer format."""
+    """Refuse a log of another format. Raises NewerRecordError for a newer one, UsageError for an older one."""
     if written > FORMAT:
         raise NewerRecordError(
-            f"{place} has log format {written}; this release knows up to {FORMAT}"
+            f"{place} has log format {written}; this release reads format {FORMAT}"
         )
     if written < 1:
         raise DamagedLogError(f"{place} has log format {written}, which never was")
+    if written < FORMAT:
+        raise UsageError(
+            f"{place} has log format {written} of an earlier build, which is not read any more; this release reads "
+            f"format {FORMAT}"
+        )
 
 
 def cause_of(error: Exception) -> BaseException:

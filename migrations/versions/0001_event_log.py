@@ -24,7 +24,7 @@ def upgrade() -> None:
         _forbid_changes_on_sqlite()
     op.bulk_insert(
         sa.table("log_head", *map(sa.column, ("id", "position", "digest", "epoch", "format"))),
-        [{"id": 1, "position": 0, "digest": "0" * 64, "epoch": 0, "format": 1}],
+        [{"id": 1, "position": 0, "digest": "0" * 64, "epoch": 0, "format": 2}],
     )
 
 

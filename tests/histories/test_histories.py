@@ -3,15 +3,12 @@
 Where a later version of the deciding code decides otherwise on purpose, it is said here where and why.
 """
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from daemon.log.bundle_log import BundleLog
 from daemon.log.verify import verify
-from events.codec import event_of
-from events.cycle import CycleOpened
 from replay.log_replay import Divergence, Replay
 
 HERE = Path(__file__).parent
@@ -19,9 +16,6 @@ LOGS = sorted(HERE.rglob("*.muster"))
 
 
 OTHERWISE: dict[str, tuple[int, str]] = {
-    # Since decider 2 a gang that ran and lost a pod, while others of it run, is Unknown (as Volcano has
-    # it) and not admitted again: the cycle that did that is not due.
-    "cycles_without_decider": (51, "a cycle was held in which nothing could change"),
     # Since decider 4 a text that cannot be a name puts a pod into no group and no queue, and long texts are
     # cut in messages.
     "names": (20, "another decision"),
@@ -57,20 +51,4 @@ async def test_an_old_log_is_decided_again_as_it_was(path: Path) -> None:
     assert found == OTHERWISE.get(path.stem)
     assert divergence is None or divergence.is_of_another_version
     assert replay.counts.decisions > 0
-    await log.close()
-
-
-async def test_cycles_of_before_the_decider_was_recorded_are_read_as_of_an_unknown_one() -> None:
-    [path] = [path for path in LOGS if path.stem == "cycles_without_decider"]
-    log = BundleLog(path)
-    kinds: Counter[str] = Counter()
-    async for entries in log.read():
-        for entry in entries:
-            kinds[entry.record.kind] += 1
-            event = event_of(entry.record)
-            assert not isinstance(event, CycleOpened) or event.decider == 0
-    assert kinds["cycle_opened.v1"] > 3
-    assert "cycle_opened.v2" not in kinds
-    for kind in ("gang_bind_decided.v1", "refusal_decided.v1", "queue_faulted.v1"):
-        assert kinds[kind], f"the log has no {kind}"
     await log.close()

@@ -20,6 +20,7 @@ from daemon.log.copying import copy_whole, export
 from daemon.log.memory import MemoryLog
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
+from events.codec import FORMAT
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError, UsageError
 from events.record import GENESIS
 from tests.daemon.log.contract import entries, filled
@@ -175,7 +176,7 @@ async def test_a_history_is_a_bundle_that_people_can_read(source: MemoryLog, pat
 async def test_a_file_that_comes_while_a_bundle_is_written_is_not_replaced(
     source: MemoryLog, path: Path
 ) -> None:
-    writer = bundle.BundleWriter(path, Header(1, 1, GENESIS, GENESIS))
+    writer = bundle.BundleWriter(path, Header(1, FORMAT, GENESIS, GENESIS))
     path.write_bytes(b"from elsewhere")
     with pytest.raises(UsageError, match="is there already; --force replaces it"):
         writer.finish()
@@ -185,7 +186,7 @@ async def test_a_file_that_comes_while_a_bundle_is_written_is_not_replaced(
 
 def bomb(path: Path, *parts: bytes) -> None:
     """A bundle of a sound header and what follows, packed."""
-    header = msgspec.json.encode(Header(1, 1, GENESIS, GENESIS))
+    header = msgspec.json.encode(Header(1, FORMAT, GENESIS, GENESIS))
     with path.open("wb") as file, zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
         for part in (header, b"\n", *parts):
             stream.write(part)
