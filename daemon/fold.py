@@ -28,13 +28,19 @@ _NEVER_CHANGED: Final = (DECISION.name, OUTCOME.name)
 """Views whose rows never change once written: only their checksum is continued."""
 
 
-async def fold(log: ReadableLog, until: int | None = None, on_error: OnError = ignore) -> State:
+async def fold(
+    log: ReadableLog,
+    until: int | None = None,
+    on_error: OnError = ignore,
+    progress: Callable[[int], None] | None = None,
+) -> State:
     """Return State at a position, from the newest usable snapshot, or from the beginning.
 
-    The chain is checked on the way. Records that State cannot apply are left out.
+    The chain is checked on the way. Records that State cannot apply are left out. `progress` is called with
+    positions as they are read.
     """
     kept: list[Snapshot] = []
-    return await folded(lambda left_out: _fold(log, until, on_error, left_out, kept))
+    return await folded(lambda left_out: _fold(log, until, on_error, left_out, kept, progress))
 
 
 async def _fold(
@@ -43,6 +49,7 @@ async def _fold(
     on_error: OnError,
     left_out: LeftOut,
     kept: list[Snapshot],
+    progress: Callable[[int], None] | None,
 ) -> State:
     """Fold, and keep State behind the last record that is left out, where the next fold can begin."""
     snapshot = kept[-1] if kept else await log.latest_snapshot(snapshots.VERSION, before=until)
@@ -64,6 +71,8 @@ async def _fold(
                 to_keep = 0
             head = check_link(head, record)
             state.apply(record, event_of(record), entry.content, on_error)
+        if progress is not None:
+            progress(head.position)
     return state
 
 

@@ -8,7 +8,10 @@ from replay.node_text import points_text, shortfall_text, table_lines
 from scheduling.explanation import JudgedNode, JudgedPod
 
 ROWS_MAX: Final = 5
-"""Maximum number of nodes that fit, and of nodes that do not, in a text."""
+"""Maximum number of nodes that fit, and of reasons why others do not, in a text."""
+
+NAMES_MAX: Final = 3
+"""Maximum number of nodes that a text names for a reason."""
 
 
 class NodeRow(Struct, frozen=True):
@@ -39,9 +42,12 @@ def pod_nodes(judged: JudgedPod) -> PodNodes:
 
 
 def pod_nodes_lines(answer: PodNodes) -> list[str]:
-    """Return the best nodes with their scores, and some of those that the pod does not fit."""
+    """Return the best nodes with their scores, and the most frequent reasons why the pod does not fit others."""
     fitting = [one for one in answer.nodes if one.fits]
-    others = [one for one in answer.nodes if not one.fits]
+    others: dict[str, list[str]] = {}
+    for one in answer.nodes:
+        if not one.fits:
+            others.setdefault(one.reason, []).append(one.node)
     more = f" (and {answer.alike - 1} more like it)" if answer.alike > 1 else ""
     lines = [
         f"nodes for pod {answer.pod}{more} alone, before any is placed: it fits {len(fitting)} of"
@@ -56,8 +62,11 @@ def pod_nodes_lines(answer: PodNodes) -> list[str]:
         total = points_text(sum(one.score.values()))
         rows.append((one.node, total, *points, *((", ".join(one.devices),) if devices else ())))
     lines += table_lines(rows) if best else []
-    lines += [f"  {one.node}: {one.reason}" for one in others[:ROWS_MAX]]
-    left = len(fitting) - len(best) + max(0, len(others) - ROWS_MAX)
+    frequent = sorted(others.items(), key=lambda one: (-len(one[1]), one[0]))[:ROWS_MAX]
+    for reason, nodes in frequent:
+        named = [*nodes[:NAMES_MAX], *(["..."] if len(nodes) > NAMES_MAX else [])]
+        lines.append(f"  {len(nodes):>5}  {reason} ({', '.join(named)})")
+    left = len(answer.nodes) - len(best) - sum(len(nodes) for _, nodes in frequent)
     return [*lines, f"  ... and {left} more (-o json lists every node)"] if left else lines
 
 

@@ -76,6 +76,8 @@ def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
 
 
 def _judged(nodes: Judged) -> list[str]:
+    if not nodes.total:
+        return [f"nodes for pod {nodes.pod}: there are none"]
     lines = [f"nodes for pod {nodes.pod} alone: it fits {nodes.fitting} of {nodes.total} now"]
     if not nodes.large_enough:
         lines.append("  it would fit none of them even if they were empty")

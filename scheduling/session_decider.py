@@ -72,7 +72,7 @@ class SessionDecider:
             case PlacedPod():
                 return explain_placement(self.session.rankings, subject)
             case EveryNode():
-                return Explanation(judged=judged_pods(self.session.rankings, subject.group))
+                return Explanation(judged=judged_pods(self.session, subject.group))
             case _:
                 return Explanation(excluded=excluded_pods(self.session.rankings, subject))
 

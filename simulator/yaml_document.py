@@ -253,6 +253,8 @@ def _named(source: str) -> Iterator[None]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        raise ScenarioError(f"{source}:{line}: not YAML: {error.problem}") from error
+        is_second = error.context == "expected a single document in the stream"
+        reason = "a second document in one file" if is_second else f"not YAML: {error.problem}"
+        raise ScenarioError(f"{source}:{line}: {reason}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise ScenarioError(f"{source}:1: not YAML: {' '.join(str(error).split())}") from error

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from daemon.cli.inputs import load_scenario, read_policy
 from daemon.cli.output import (
@@ -13,9 +14,11 @@ from daemon.cli.output import (
     print_json,
     print_lines,
     print_warning,
+    progress,
     verdict,
 )
 from daemon.limits import limits_of
+from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import fit as fit_query
 from daemon.simulation import SCHEDULER_NAMES, policy_of
@@ -38,7 +41,7 @@ DOES_NOT_FIT = 1
     "log",
     metavar="LOG",
     envvar="MUSTER_LOG",
-    help="Database URL, SQLite file or bundle; by default MUSTER_LOG.",
+    help="Database URL, SQLite file, bundle or scenario file (.yaml); by default MUSTER_LOG.",
 )
 @click.option(
     "--scenario",
@@ -86,11 +89,15 @@ def fit(
     changed = None
     if policy is not None:
         changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
+    if scenario is not None and _is_given("log"):
+        raise click.UsageError("--log and --scenario: only one of them can be asked")
+    if scenario is None and log is not None and log.endswith((".yaml", ".yml")):
+        scenario = Path(log)
     answer = _ask(log, scenario, at, objects, changed)
     if as_json:
         print_json(answer)
     else:
-        print_lines(_lines(answer))
+        print_lines(_lines(answer, scenario))
     return 0 if answer.fits else DOES_NOT_FIT
 
 
@@ -103,17 +110,30 @@ def _ask(
 ) -> Fit:
     if scenario is not None:
         if at is not None:
-            raise click.UsageError("--at is a position of a log: --scenario begins at time 0")
+            raise click.UsageError("--at is a position of a log: a scenario begins at time 0")
         loaded = load_scenario(scenario).scenario
         policy = policy or policy_of(loaded)
         return fit_query.fit_scenario(loaded, objects, policy, SCHEDULER_NAMES)
     if log is None:
         raise click.UsageError("--log or --scenario is needed, or MUSTER_LOG")
-    return ask_log(log, lambda found: fit_query.fit(found, objects, policy=policy, at=at))
+
+    async def ask(found: ReadableLog) -> Fit:
+        with progress("fit", total=at or found.head.position) as shown:
+            return await fit_query.fit(found, objects, policy=policy, at=at, progress=shown)
+
+    return ask_log(log, ask)
 
 
-def _lines(answer: Fit) -> list[Line]:
+def _is_given(option: str) -> bool:
+    """Return whether the command line gives an option, in place of an environment variable."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
+
+
+def _lines(answer: Fit, scenario: Path | None) -> list[Line]:
     when = f"at position {answer.position} ({answer.at})"
+    if scenario is not None:
+        when = f"on the cluster of {scenario} at time 0"
     lines: list[Line] = [verdict(answer.fits, f"it fits {when}", f"it does not fit {when}")]
     for one in answer.pod_groups:
         lines += ["", *_group(one)]

@@ -1,6 +1,6 @@
 """Would manifests be placed: they are added to the State of a log or a scenario, and cycles are held on it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
@@ -16,12 +16,14 @@ async def fit(
     *,
     policy: PolicyChanged | None = None,
     at: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Fit:
     """Return what would become of the manifests at a position of the log (None: its end).
 
     With `policy`, decide by it instead of the log's. Raises UsageError where nothing asks for a node.
+    `progress` is called with positions of the log as they are read.
     """
-    return FitSimulation(await state_at(log, at), manifests, policy).answer()
+    return FitSimulation(await state_at(log, at, progress), manifests, policy).answer()
 
 
 def fit_scenario(

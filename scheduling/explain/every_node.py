@@ -6,11 +6,13 @@ from projections.device_family import Cards, JobShape
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+from scheduling.device_request import invalid_device_request
 from scheduling.explain.nodes import shortfall_of
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import JudgedNode, JudgedPod, NodeShortfall
 from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import NodeOrder
+from scheduling.session import Session
 
 CLASSES_MAX: Final = 8
 """Maximum number of equivalence classes of a group for which nodes are judged."""
@@ -18,23 +20,31 @@ CLASSES_MAX: Final = 8
 OUTSIDE: Final = "node is outside the topology domain of the gang"
 
 
-def judged_pods(rankings: NodeRankings, group: PodGroup) -> tuple[JudgedPod, ...]:
-    """Return all nodes, judged for the first waiting pod of each equivalence class of the group, each pod alone."""
-    cluster = rankings.cluster
+def judged_pods(session: Session, group: PodGroup) -> tuple[JudgedPod, ...]:
+    """Return all nodes, judged for the first waiting pod of each equivalence class of the group, each pod alone.
+
+    If a device family refuses the group whatever nodes there are, that is the reason of every node.
+    """
+    cluster, rankings = session.cluster, session.rankings
     cluster.nodes.lay_out()
     waiting: dict[int, list[Pod]] = {}
     for pod in () if group.is_foreign else group.pending:
         waiting.setdefault(pod.pod_class.index, []).append(pod)
     job = rankings.job_of(group)
+    invalid = invalid_device_request(session, group)
     found: list[JudgedPod] = []
     for pods in list(waiting.values())[:CLASSES_MAX]:
         pod_class = pods[0].pod_class
         cards = cards_allowed(cluster, cluster.queues[group.queue], pod_class, {})
-        scores = rankings.of(pod_class, cards, job).scores().tolist()
-        nodes = [
-            judged_node(rankings, pod_class, cards, job, slot, score, score)
-            for slot, score in enumerate(scores)
-        ]
+        if invalid is None:
+            scores = rankings.of(pod_class, cards, job).scores().tolist()
+            nodes = [
+                judged_node(rankings, pod_class, cards, job, slot, score, score)
+                for slot, score in enumerate(scores)
+            ]
+        else:
+            refused = [NodeShortfall(one.name, {}, invalid.message) for one in cluster.nodes.order]
+            nodes = [JudgedNode(one.node, -1, {}, {}, shortfall=one) for one in refused]
         nodes.sort(key=lambda one: one.node)
         found.append(JudgedPod(pods[0].key, len(pods), tuple(nodes)))
     return tuple(found)

@@ -205,6 +205,7 @@ spec:
   containers: [{name: main, image: i, resources: {requests: {huawei.com/Ascend910: COUNT}}}]
 """
 RINGS = ROOT / "tests" / "scenarios" / "devices"
+FIRST_CLUSTER = ROOT / "docs" / "examples" / "first_cluster.yaml"
 PAIRS = RINGS / "a_pair_on_a_910_server_takes_a_ring_of_two_then_of_four_then_of_three.yaml"
 
 
@@ -232,15 +233,51 @@ def test_fit_shows_the_best_nodes_and_why_others_do_not_fit(tmp_path: Path) -> N
     assert "alone, before any is placed: it fits 1 of 3" in said
     shown = [line.split() for line in said.splitlines() if line.startswith("  b ")]
     assert shown[0][-4:] == ["Ascend910-0,", "Ascend910-1,", "Ascend910-2,", "Ascend910-3"]
-    assert "\n  a: " in said
-    assert "\n  c: " in said
+    assert (
+        "\n      1  NPUResourceShortage: node don't have enough resource, req<4>, idle<2> (a)"
+        in said
+    )
+    assert "idle<3> (c)\n" in said
+
+
+def test_every_node_of_a_refused_request_has_the_message_of_its_device_family(
+    tmp_path: Path,
+) -> None:
+    path = manifest(tmp_path, PAIR, COUNT=3)
+    (answer,) = answers(muster("fit", path, "--log", PAIRS, "-o", "json"))
+    (of_pod,) = answer["pod_groups"][0]["nodes"]
+    refused = "checkSingleTrainMode job req npu num <3> not in [1,2,4,8]"
+    assert [(one["fits"], one["reason"]) for one in of_pod["nodes"]] == [(False, refused)] * 3
+
+
+def test_a_text_counts_the_nodes_of_each_reason(tmp_path: Path) -> None:
+    nodes = [
+        f'  - {{kind: Node, metadata: {{name: "{name}{{i}}"}}, status: {{allocatable: {{cpu: {cpu}}}}}, count: {count}}}'
+        for name, cpu, count in (("s", 1, 7), ("t", 2, 2), ("u", 9, 6))
+    ]
+    scenario = tmp_path / "mixed.yaml"
+    scenario.write_text("\n".join(["scenario: mixed", "cluster:", *nodes]), encoding="utf-8")
+    asked = (
+        "kind: Pod\nmetadata: {name: p}\n"
+        "spec: {containers: [{image: i, resources: {requests: {cpu: 4}}}]}"
+    )
+    said = muster("fit", manifest(tmp_path, asked), "--scenario", scenario).stdout
+    assert said.startswith(f"it fits on the cluster of {scenario} at time 0\n")
+    assert said.endswith(
+        "      7  lacks 3 cpu (s1, s2, s3, ...)\n"
+        "      2  lacks 2 cpu (t1, t2)\n"
+        "  ... and 1 more (-o json lists every node)\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "--log or --scenario is needed"),
-        (["--scenario", PAIRS, "--at", "3"], "--scenario begins at time 0"),
+        (["--scenario", PAIRS, "--at", "3"], "a scenario begins at time 0"),
+        (["--log", PAIRS, "--at", "3"], "a scenario begins at time 0"),
+        (["--scenario", PAIRS, "--log", "some.db"], "--log and --scenario"),
+        (["--scenario", FIRST_CLUSTER], "first_cluster.yaml:10: a second document in one file"),
         (["--scenario", ROOT / "docs" / "examples" / "spread.yaml"], "spread.yaml"),
     ],
 )
