@@ -19,6 +19,7 @@ from benchmarks.memory import running
 from benchmarks.scale import Scale
 from daemon.fold import refolder
 from daemon.log.opening import open_log
+from daemon.log.snapshots import payload_of
 from daemon.loop import INTAKE_MAX
 from engine.engine import Engine
 from events.messages import WatchMessage
@@ -80,7 +81,7 @@ async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
     for batch in take_in(engine, running(nodes, pods)):
         await log.append(batch)
     began = perf_counter()
-    payload = snapshot.take(engine.state)
+    payload = payload_of(engine.state)
     await log.save_snapshot(engine.head.position, engine.head.digest, snapshot.VERSION, payload)
     seconds = perf_counter() - began
     await log.close()

@@ -121,6 +121,7 @@ class DecidingThread:
                 task.loop.call_soon_threadsafe(self._end, task, result, error)
             except RuntimeError:
                 return  # The event loop is closed: the process is ending.
+            del task, result, error  # A snapshot is large, and the next call may be far off.
 
     def _end(self, task: _Task, result: object, error: BaseException | None) -> None:
         """In the event loop: hand the result over, unless the call was abandoned."""

@@ -9,6 +9,7 @@ import structlog
 from daemon.composition import build_engine
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
+from daemon.log.snapshots import payload_of, state_of
 from daemon.memory_tuning import collector_paused
 from daemon.view_rebuild import write_views_anew
 from engine.engine import Engine
@@ -66,7 +67,7 @@ async def _fold(
         for entry in entries:
             record = entry.record
             if to_keep and head.position >= to_keep and record.batch == record.position:
-                payload = snapshots.take(state)
+                payload = payload_of(state)
                 kept.append(Snapshot(head.position, head.digest, snapshots.VERSION, payload))
                 to_keep = 0
             head = check_link(head, record)
@@ -79,7 +80,7 @@ async def _fold(
 def restored(snapshot: Snapshot) -> State:
     """Return the State of a snapshot."""
     with collector_paused():
-        return snapshots.restore(snapshot.payload)
+        return state_of(snapshot.payload)
 
 
 def refolder(

@@ -27,6 +27,7 @@ from daemon.composition import audits_of
 from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
+from daemon.log.snapshots import payload_of
 from daemon.memory_tuning import return_freed_memory
 from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
@@ -532,11 +533,12 @@ class Loop:
     async def _keep(self) -> None:
         """Keep State as it is at the end of the log, so that a start need not fold all of it."""
         engine = self._present()
-        payload = await self._change_state("a snapshot", lambda: snapshot.take(engine.state))
+        payload = await self._change_state("a snapshot", lambda: payload_of(engine.state))
         await self._log.save_snapshot(
             engine.head.position, engine.head.digest, snapshot.VERSION, payload
         )
         self._kept = engine.head.position
+        return_freed_memory()
 
     def _present(self) -> Engine:
         assert self.engine is not None

@@ -19,8 +19,8 @@ YOUNG: Final = 100_000
 MAPPED_BYTES: Final = 256 * 1024
 """A block of so many bytes is mapped on its own, and goes back when it is freed."""
 
-ARENAS: Final = 2
-"""Heaps of glibc that threads share: each keeps what was freed in it."""
+ARENAS: Final = 1
+"""Heaps of glibc that threads share: what one thread frees, such as the raw objects of a list, another can use."""
 
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8

@@ -301,12 +301,14 @@ class Cluster:
     def adopt(self, pod: Pod) -> None:
         """Assign a pod of this scheduler to its pod group; create the group if it does not exist."""
         pod.group_key = group_key_of(pod.facts)
-        if pod.group_key in self.groups:
+        known = self.groups.get(pod.group_key)
+        if known is not None:
+            pod.group_key = known.key  # One text for all its pods.
             return
         owner = pod.facts.owner
         inherited = self.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, self.namespaces)
-        group = self.ensure_group(origin.key)
+        group = self.ensure_group(pod.group_key)
         group.needs_object = origin.needs_object
         group.created_ns = pod.facts.created_ns
         group.min_available = origin.min_available
@@ -447,7 +449,7 @@ class Cluster:
                 self.mark_node_freed(held.node)
         if group.nominations:
             self.changed_queues[group.queue] = None
-        group.nominations = {}
+        group.remove_nominations()
 
     def end_bind_backoff(self, key: str) -> None:
         """Let a group be tried again after its back-off."""

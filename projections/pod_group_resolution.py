@@ -16,7 +16,6 @@ from projections.queues import DEFAULT
 class Origin(Struct, frozen=True):
     """A pod group as one of its pods describes it."""
 
-    key: str
     needs_object: bool
     """Whether the pod names a PodGroup object, without which it is not placed."""
     min_available: int
@@ -37,7 +36,6 @@ def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[s
         min_available = max(1, least)
     queue = pod.queue or inherited.get(QUEUE_NAME, "") or namespaces.get(pod.namespace, "")
     return Origin(
-        key=group_key_of(pod),
         needs_object=bool(pod.group_name) and pod.needs_group_object,
         min_available=min_available,
         queue=queue or DEFAULT,

@@ -4,8 +4,9 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
+from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from msgspec import Struct
 
@@ -42,11 +43,22 @@ Status = tuple[str, int, int, int]
 """Status of a PodGroup: its phase, and the numbers of running, succeeded and failed pods."""
 
 
+KeyT = TypeVar("KeyT", str, int)
+
+SHARED_MAX: Final = 4
+"""Counts of up to so many keys are shared."""
+
+SHARED_DICTS_MAX: Final = 4096
+"""Different dicts that are shared at most."""
+
+_NO_TASKS: Final[dict[str, int]] = {}
+"""No minimums of roles: most groups have none."""
+
 EquivalenceKey = tuple[str, tuple[object, ...]]
 """Action and signature: groups with the same signature get the same answer from that action."""
 
 
-class Refusal(Struct, frozen=True, gc=False):
+class Refusal(Struct, frozen=True, gc=False, array_like=True):
     """The last recorded refusal of a group by an action."""
 
     code: str
@@ -61,7 +73,7 @@ class Refusal(Struct, frozen=True, gc=False):
     """Whether the nodes were closed for longer than the reservation time-out."""
 
 
-class Nomination(Struct, frozen=True):
+class Nomination(Struct, frozen=True, array_like=True):
     """Resources reserved on a node for a pod, and what its queue is charged for them."""
 
     node: str
@@ -73,7 +85,16 @@ class Nomination(Struct, frozen=True):
     """Names of the devices that it holds."""
 
 
-class ReportedStatus(Struct, gc=False):
+_NO_NOMINATIONS: Final[dict[str, Nomination]] = {}
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared_status(status: Status) -> Status:
+    """Return an equal status; groups of one pod have few different ones."""
+    return status
+
+
+class ReportedStatus(Struct, gc=False, array_like=True):
     """The status that a PodGroup object should have, and what was reported, as positions of records."""
 
     status: Status = ("", 0, 0, 0)
@@ -93,8 +114,10 @@ class ReportedStatus(Struct, gc=False):
     def set_status(self, status: Status, position: int) -> None:
         """Set the status that it should have from this position on."""
         if status[0] != self.status[0]:
-            self.before, self.phase_since = (self.status[0], self.phase_since), position
-        self.status, self.since = status, position
+            if self.phase_since:
+                self.before = (self.status[0], self.phase_since)
+            self.phase_since = position
+        self.status, self.since = _shared_status(status), position
 
     def phase_set_at(self, phase: str) -> int:
         """Return the position since which it should have, or should have had, this phase."""
@@ -188,7 +211,7 @@ class PodGroup:
         belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
-        self.min_tasks: dict[str, int] = {}
+        self.min_tasks = _NO_TASKS
         self.phase = WAITING
         self.pods: dict[str, Pod] = {}
         """By UID, in the order of observation."""
@@ -207,16 +230,16 @@ class PodGroup:
         """Number of pending best-effort pods; number of pods that count towards minMember, including those (they
         always fit)."""
         self.allocated: Amounts = {}
-        """What its queue is charged for its pods."""
+        """What its queue is charged for its pods. Not changed in place, because groups of one pod share it."""
         self.held: Amounts = {}
-        """Requests of its charged pods, by resource."""
+        """Requests of its charged pods, by resource. Not changed in place."""
         self.inqueue: Charge = ()
         self.elastic: Charge = ()
         """Its part of `inqueue` and `elastic` of its queue."""
         self.refusals: dict[str, Refusal] = {}
         """Action to its current refusal."""
-        self.nominations: dict[str, Nomination] = {}
-        """Pod UID to the resources that are being freed for it."""
+        self.nominations = _NO_NOMINATIONS
+        """Pod UID to the resources that are being freed for it. Not changed in place."""
         self.fingerprint = self.victim_fingerprint = ()
         """Fingerprints of what a cycle reads of the group, and of what preemptors read: when one changes, the group
         or its nodes are evaluated again."""
@@ -260,6 +283,10 @@ class PodGroup:
             live = [pod for pod in self.pods.values() if pod.status not in GONE]
             twin.cached_min_members = self.cached_min_members.rebuilt(live)
         return twin
+
+    def remove_nominations(self) -> None:
+        """Nominate none of its pods any more."""
+        self.nominations = _NO_NOMINATIONS
 
     @property
     def topology_constraint(self) -> TopologyConstraint | None:
@@ -411,8 +438,13 @@ class PodGroup:
     def load_pod(self, pod: Pod) -> None:
         """Count a pod with the charge that it has."""
         self.add_pod(pod)
-        for name, amount in pod.charge or () if pod.status in ALLOCATED else ():
-            self.allocated[name] = self.allocated.get(name, 0) + amount
+        if pod.status in ALLOCATED:
+            self.add_charge(pod.charge or (), 1)
+
+    def add_charge(self, charge: Charge, sign: int) -> None:
+        """Add the charge of a pod, or (-1) remove it."""
+        total = _shifted(self.allocated, charge, sign)
+        self.allocated = total if all(total.values()) else _without_zeros(total)
 
     def remove_pod(self, pod: Pod) -> None:
         """Remove a pod; its status must be the same as when it was added."""
@@ -430,8 +462,7 @@ class PodGroup:
         if old is not None and new is not None and _counts_alike(old, new):
             before, after = old.status, new.status
             if before != after:
-                self.counts[before] -= 1
-                self.counts[after] = self.counts.get(after, 0) + 1
+                self.counts = _counted(_counted(self.counts, before, -1), after, 1)
             del self.pods[old.facts.uid]
             self.pods[new.facts.uid] = new
             return
@@ -451,11 +482,9 @@ class PodGroup:
 
     def _count(self, pod: Pod, status: str, sign: int) -> None:
         if status != RELEASING or pod.node:
-            self.counts[status] = self.counts.get(status, 0) + sign
+            self.counts = _counted(self.counts, status, sign)
         if status in ALLOCATED:
-            held = self.held
-            for name, amount in pod.pod_class.request:
-                held[name] = held.get(name, 0) + sign * amount
+            self.held = _shifted(self.held, pod.pod_class.request, sign)
         if status in READY:
             self._count_ready(pod, sign)
         if status not in GONE:
@@ -463,7 +492,7 @@ class PodGroup:
                 self.cached_min_members.count(pod, sign)
             index = pod.pod_class.index
             self.classes[index] = pod.pod_class
-            _shift(self.live_classes, index, sign)
+            self.live_classes = _counted(self.live_classes, index, sign, keeps_zero=False)
             if index not in self.live_classes:
                 del self.classes[index]
         if status == PENDING:
@@ -471,13 +500,13 @@ class PodGroup:
                 self.best_effort_count += sign
                 self._count_ready(pod, sign)
             else:
-                _shift(self.pending_classes, pod.pod_class.index, sign)
+                index = pod.pod_class.index
+                self.pending_classes = _counted(self.pending_classes, index, sign, keeps_zero=False)
 
     def _count_ready(self, pod: Pod, sign: int) -> None:
         """Count a pod towards minMember and the minimum of its role."""
-        role = pod.facts.role
         self.ready_count += sign
-        self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
+        self.ready_by_role = _counted(self.ready_by_role, pod.facts.role, sign)
 
     def _count_sub_group(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group if it counts towards minMember, and on its node."""
@@ -551,7 +580,6 @@ class PodGroup:
 
 
 _COPIED: Final = (
-    "min_tasks",
     "pods",
     "pending",
     "counts",
@@ -562,7 +590,6 @@ _COPIED: Final = (
     "allocated",
     "held",
     "refusals",
-    "nominations",
 )
 """Attributes that are lists or dicts."""
 
@@ -578,12 +605,46 @@ _SHARED: Final = tuple(
 """Attributes with values that are not changed in place."""
 
 
-def _shift(counts: dict[int, int], key: int, sign: int) -> None:
-    left = counts.get(key, 0) + sign
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+_SHARED_DICTS: Final[dict[object, object]] = {}
+"""Items to a dict of these items, which no group changes in place: most groups have one pod, and few are different."""
+
+
+def _shared_dict(items: dict[KeyT, int]) -> dict[KeyT, int]:
+    """Return an equal dict that other groups may have, too."""
+    key = tuple(items.items())
+    found = _SHARED_DICTS.get(key)
+    if found != items:
+        if len(_SHARED_DICTS) >= SHARED_DICTS_MAX:
+            _SHARED_DICTS.clear()
+        _SHARED_DICTS[key] = found = items
+    return cast("dict[KeyT, int]", found)
+
+
+def _shifted(amounts: Amounts, charge: Charge, sign: int) -> Amounts:
+    """Return the amounts with a charge added or (-1) removed."""
+    if not amounts and sign > 0:
+        return _shared_dict(dict(charge))
+    total = amounts.copy()
+    for name, amount in charge:
+        total[name] = total.get(name, 0) + sign * amount
+    return total
+
+
+def _without_zeros(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _counted(
+    counts: dict[KeyT, int], key: KeyT, sign: int, *, keeps_zero: bool = True
+) -> dict[KeyT, int]:
+    """Return the counts with one more of a key, or (-1) one less. Small ones are shared by all groups with equal counts,
+    and not changed in place."""
+    is_large = len(counts) > SHARED_MAX
+    total = counts if is_large else counts.copy()
+    left = total[key] = total.get(key, 0) + sign
+    if not left and not keeps_zero:
+        del total[key]
+    return total if len(total) > SHARED_MAX else _shared_dict(total)
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:

@@ -345,5 +345,10 @@ def size_of(labels: Labels) -> int:
 
 @sized_cache(LABELS_BYTES_MAX, size_of)
 def shared(labels: Labels) -> Labels:
-    """Return the same labels, shared by all pods that have them."""
-    return labels
+    """Return the same labels, shared by all pods that have them, as a whole or one by one."""
+    return tuple([_shared_label(name, value) for name, value in labels])
+
+
+@sized_cache(LABELS_BYTES_MAX, lengths)
+def _shared_label(name: str, value: str) -> tuple[str, str]:
+    return name, value

@@ -1,6 +1,7 @@
 """Pods as the scheduler reads them."""
 
 import re
+from sys import intern
 from typing import Final
 
 from msgspec import Struct
@@ -81,7 +82,7 @@ NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
 """Node name, `occupied` or `releasing`, and the request."""
 
 
-class PodFacts(Struct, frozen=True, gc=False):
+class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     """What muster reads of a Pod."""
 
     namespace: str
@@ -167,13 +168,15 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     names = _Names()
     group_name, needs_object = _group_name(annotations, labels)
     owner = next((one for one in meta.ownerReferences or () if one.controller), None)
-    if owner is not None and not names.read("metadata.ownerReferences", owner.uid):
-        owner = None
+    if owner is not None:
+        is_valid = bool(names.read("metadata.ownerReferences", owner.uid))
+        owner.kind, owner.name = intern(owner.kind), ""  # Its UID tells it from others.
+        owner = owner if is_valid else None
     options = pod_options(annotations, labels)
     for key, value in options:
         names.read(key, value, DEVICE_OPTION_BYTES_MAX)
     return PodMetadataFacts(
-        namespace=meta.namespace or "default",
+        namespace=intern(meta.namespace or "default"),
         name=meta.name,
         uid=meta.uid or "",
         is_releasing=meta.deletionTimestamp is not None,
@@ -181,8 +184,10 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         group_name=names.read_object("the name of its pod group", group_name),
         needs_group_object=needs_object,
         min_member=max(1, _number(labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER), 1)),
-        queue=names.read_object(QUEUE_NAME, annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME)),
-        role=names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)),
+        queue=intern(
+            names.read_object(QUEUE_NAME, annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME))
+        ),
+        role=intern(names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC))),
         index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
         task_priority=annotations.get(TASK_PRIORITY),
         owner=owner,
@@ -251,7 +256,7 @@ def combine_facts(
         name=meta.name,
         uid=meta.uid,
         node=_node_name(spec.nodeName or ""),
-        phase=status.phase or "Pending",
+        phase=intern(status.phase or "Pending"),
         scheduler=spec.schedulerName or "",
         priority=spec.priority,
         priority_class=spec.priorityClassName or "",

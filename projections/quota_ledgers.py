@@ -141,7 +141,7 @@ class QuotaLedgers(Index):
             assert pod.charge is not None
             queue.add_charge("allocated", pod.charge, sign)
             queue.add_held(pod, group.priority, sign)
-            add(group.allocated, pod.charge, sign)
+            group.add_charge(pod.charge, sign)
         elif status == PENDING:
             add(queue.pending, pod.requested_charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None

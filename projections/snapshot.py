@@ -4,6 +4,10 @@ A snapshot contains facts and decisions; sums are computed again when it is rest
 can read it; another version folds the log from the beginning.
 """
 
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from itertools import islice
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -20,7 +24,7 @@ from projections.kind_table import KINDS
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
-from projections.pod_terms import shared
+from projections.pod_terms import Labels
 from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
@@ -30,7 +34,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 15
+VERSION: Final = 16
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -89,7 +93,7 @@ class QueueImage(Struct, frozen=True, array_like=True):
 
 
 class Image(Struct, frozen=True):
-    """All of State that cannot be computed from the rest."""
+    """All of State that cannot be computed from the rest, without pod groups and pods."""
 
     position: int
     cycle: int
@@ -133,18 +137,41 @@ class Image(Struct, frozen=True):
     next_class: int
     nodes: list[NodeImage]
     queues: list[QueueImage]
-    groups: list[GroupImage]
-    pods: list[PodImage]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
 
 
+_REPEATED: Final = ("namespace", "node", "phase", "scheduler", "priority_class", "queue", "role")
+"""Facts of pods of which there are few, each kept once."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """Some pod groups, or some pods. All groups come before all pods."""
+
+    groups: list[GroupImage] = []
+    pods: list[PodImage] = []
+
+
+PART_OBJECTS: Final = 1_000
+"""Pod groups or pods of a part: no more of them are held twice, as objects and encoded."""
+
+LENGTH_BYTES: Final = 8
+"""Each part is preceded by its length."""
+
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Image)
+_IMAGES = msgspec.msgpack.Decoder(Image)
+_PARTS = msgspec.msgpack.Decoder(Part)
 
 
 def take(state: State) -> bytes:
     """Return the State at the end of a batch as bytes."""
+    buffer = BytesIO()
+    write(state, buffer.write)
+    return buffer.getvalue()
+
+
+def write(state: State, sink: Callable[[bytes], object]) -> None:
+    """Write the State at the end of a batch, part by part."""
     cluster = state.cluster
     image = Image(
         position=state.position,
@@ -195,16 +222,38 @@ def take(state: State) -> bytes:
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
             for q in cluster.queues.values()
         ],
-        groups=[_group_image(group) for group in cluster.groups.values()],
-        pods=[_pod_image(pod) for pod in cluster.pods.values()],
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
     )
-    return _ENCODER.encode(image)
+    _write(sink, image)
+    groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
+    while some := [_group_image(group) for group in islice(groups, PART_OBJECTS)]:
+        _write(sink, Part(groups=some))
+    while several := [_pod_image(pod) for pod in islice(pods, PART_OBJECTS)]:
+        _write(sink, Part(pods=several))
+
+
+def _write(sink: Callable[[bytes], object], part: Struct) -> None:
+    encoded = _ENCODER.encode(part)
+    sink(len(encoded).to_bytes(LENGTH_BYTES, "big"))
+    sink(encoded)
+
+
+def parts_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yield the encoded parts of a snapshot: first the Image, then each Part. `read` returns so many bytes, or none at
+    the end."""
+    while length := read(LENGTH_BYTES):
+        yield read(int.from_bytes(length, "big"))
 
 
 def restore(payload: bytes) -> State:
     """Return the State of a snapshot, without the set of changed rows."""
-    image = _DECODER.decode(payload)
+    return load(BytesIO(payload).read)
+
+
+def load(read: Callable[[int], bytes]) -> State:
+    """Return the State of a snapshot that is read part by part."""
+    parts = parts_of(read)
+    image = _IMAGES.decode(next(parts))
     state = State()
     cluster = state.cluster
     state.begin_at(image.position)
@@ -246,7 +295,10 @@ def restore(payload: bytes) -> State:
     for name, of_node in image.quarantined.items():
         _restore_quarantine(state, name, of_node)
     cluster.internal_errors.groups = image.suspended
-    _restore_groups(cluster, image)
+    _restore_queues(cluster, image)
+    shared = _Shared()
+    for part in parts:
+        _restore_part(cluster, _PARTS.decode(part), shared)
     cluster.rebuild_indexes()
     cluster.inter_pod_affinity.outdated = image.outdated_terms
     cluster.clear_changed_rows()
@@ -269,36 +321,72 @@ def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) ->
         node.quarantine = kept
 
 
-def _restore_groups(cluster: Cluster, image: Image) -> None:
+def _restore_queues(cluster: Cluster, image: Image) -> None:
     for kept in image.queues:
         queue = cluster.queues[kept.name] = Queue(kept.name)
         queue.set_object(kept.facts, kept.digest)
         queue.reported_errors = kept.reported_errors
         cluster.queue_objects += kept.facts is not None
         update_reported_errors(cluster, queue)
-    for saved in image.groups:
+
+
+class _Shared:
+    """Equal values of many pods, each kept once."""
+
+    def __init__(self) -> None:
+        self._labels: dict[Labels, Labels] = {}
+        self._one: dict[tuple[str, str], tuple[str, str]] = {}
+        self._charges: dict[Charge | None, Charge | None] = {}
+
+    def facts(self, facts: PodFacts) -> PodFacts:
+        """Return the facts of a pod, which has just been decoded."""
+        labels = self._labels.get(facts.labels)
+        if labels is None:
+            labels = tuple([self._one.setdefault(one, one) for one in facts.labels])
+            self._labels[labels] = labels
+        structs.force_setattr(facts, "labels", labels)
+        for name in _REPEATED:
+            structs.force_setattr(facts, name, intern(getattr(facts, name)))
+        if facts.owner is not None:
+            facts.owner.kind = intern(facts.owner.kind)
+        return facts
+
+    def charge(self, charge: Charge | None) -> Charge | None:
+        """Return a charge."""
+        return self._charges.setdefault(charge, charge)
+
+
+def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
+    for saved in part.groups:
         group = cluster.ensure_group(saved.key)
         group.set_object(saved.facts)
-        group.uid, group.digest = saved.uid, saved.digest
+        group.digest = saved.digest
+        if saved.uid != group.key:
+            group.uid = saved.uid
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
-        group.min_tasks, group.phase, group.cause = saved.min_tasks, saved.phase, saved.cause
-        group.refusals, group.nominations = saved.refusals, saved.nominations
-        group.reported_status, group.queue = saved.reported_status, saved.queue
-        cluster.queues[saved.queue].groups[saved.key] = None
-    for one in image.pods:
-        pod = _pod(cluster, one)
+        group.phase, group.cause, group.refusals = saved.phase, saved.cause, saved.refusals
+        if saved.min_tasks:
+            group.min_tasks = saved.min_tasks
+        if saved.nominations:
+            group.nominations = saved.nominations
+        queue = cluster.queues[saved.queue]
+        group.reported_status, group.queue = saved.reported_status, queue.name
+        queue.groups[group.key] = None
+    for one in part.pods:
+        pod = _pod(cluster, one, shared)
         cluster.pods[pod.facts.uid] = pod
         if pod.group_key:
-            cluster.groups[pod.group_key].load_pod(pod)
+            group = cluster.groups[pod.group_key]
+            pod.group_key = group.key
+            group.load_pod(pod)
 
 
-def _pod(cluster: Cluster, one: PodImage) -> Pod:
-    """Restore a pod; its labels are shared again with all pods that have them."""
-    structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
-    pod = Pod(one.facts, cluster.inter_pod_affinity.classes.by_index[one.pod_class], one.digest)
+def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
+    classes = cluster.inter_pod_affinity.classes.by_index
+    pod = Pod(shared.facts(one.facts), classes[one.pod_class], one.digest)
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
-    pod.bound_at, pod.charge = one.bound_at, one.charge
+    pod.bound_at, pod.charge = one.bound_at, shared.charge(one.charge)
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
     pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
     pod.are_devices_reported = one.are_devices_reported

@@ -21,6 +21,7 @@ class Snapshot(Struct, frozen=True):
     digest: str
     version: int
     payload: bytes
+    """A zstd frame of what `projections/snapshot.py` writes."""
 
 
 class Projection(Struct, frozen=True):

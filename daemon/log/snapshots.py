@@ -5,8 +5,8 @@ and the rest; the rest is a zstd frame. So a snapshot that was damaged, or is of
 is never taken for State.
 """
 
-import asyncio
 from hashlib import sha256
+from io import BufferedReader, BytesIO
 
 import zstandard
 from sqlalchemy import delete, insert, select
@@ -15,17 +15,32 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from daemon.log import tables
 from daemon.log.entry import Snapshot
 from events.errors import DamagedLogError
+from projections.snapshot import load, write
+from projections.state import State
 
 KEPT = 3
 """The newest so many are kept."""
-PAYLOAD_BYTES_MAX = 8 << 30
 LEVEL = 3
 MAGIC = b"muster snapshot 1\n"
 
 
+def payload_of(state: State) -> bytes:
+    """State as a zstd frame. It is compressed part by part, so that it is never held encoded as a whole."""
+    frame = BytesIO()
+    with zstandard.ZstdCompressor(level=LEVEL).stream_writer(frame, closefd=False) as writer:
+        write(state, writer.write)
+    return frame.getvalue()
+
+
+def state_of(payload: bytes) -> State:
+    """The State of a payload."""
+    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
+        return load(BufferedReader(reader).read)
+
+
 def pack(snapshot: Snapshot) -> bytes:
     """A snapshot as stored."""
-    frame = zstandard.ZstdCompressor(level=LEVEL).compress(snapshot.payload)
+    frame = snapshot.payload
     return MAGIC + _digest(snapshot.position, snapshot.version, snapshot.digest, frame) + frame
 
 
@@ -35,10 +50,7 @@ def unpack(stored: bytes, position: int, version: int, digest: str) -> bytes | N
     frame = stored[begin:]
     if stored[:begin] != MAGIC + _digest(position, version, digest, frame):
         return None
-    try:
-        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=PAYLOAD_BYTES_MAX)
-    except zstandard.ZstdError:
-        return None
+    return frame
 
 
 def _digest(position: int, version: int, digest: str, frame: bytes) -> bytes:
@@ -117,7 +129,7 @@ async def _one(
         return None, "the log has another digest there"
     if not isinstance(stored, bytes):
         return None, "its bytes are of another type"
-    payload = await asyncio.to_thread(unpack, stored, position, version, digest)
+    payload = unpack(stored, position, version, digest)
     if payload is None:
         return None, "its bytes are not those that were written"
     found = Snapshot(position=position, digest=digest, version=version, payload=payload)

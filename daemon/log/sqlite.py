@@ -53,7 +53,7 @@ BUSY_SECONDS = 5.0
 WRITER_PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
-    "cache_size=-65536",
+    "cache_size=-32768",
     "wal_autocheckpoint=4000",
 )
 """A page that several commits change is copied out of the write-ahead log once: the log is let grow to 16 MB."""

@@ -136,7 +136,7 @@ class SqlLog:
         snapshot = Snapshot(position=position, digest=digest, version=version, payload=payload)
         if self._torn_snapshots:
             return
-        packed = await asyncio.to_thread(snapshots.pack, snapshot)
+        packed = snapshots.pack(snapshot)
         await self._writing.run(lambda connection: snapshots.save(connection, snapshot, packed))
 
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:

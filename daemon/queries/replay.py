@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.queries.log_state import check_complete
@@ -56,7 +57,7 @@ async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: L
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
     if snapshot is None:
         return Replay(log.base, policy=policy, left_out=left_out)
-    state = snapshots.restore(snapshot.payload)
+    state = restored(snapshot)
     state.left_out = left_out
     return Replay(Head(position=snapshot.position, digest=snapshot.digest, epoch=0), state=state)
 

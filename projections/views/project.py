@@ -35,7 +35,7 @@ from projections.pods import Pod
 from projections.state import State
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, VIEWS
-from projections.views.rows import Row, RowChanges, View, ViewChanges
+from projections.views.rows import Cell, Row, RowChanges, View, ViewChanges
 
 MODULUS: Final = 1 << 64
 """Checksums of views are sums modulo this."""
@@ -72,15 +72,15 @@ class _Current:
         self.view = view
         self.rows: dict[Row, Standing] = {}
         """Key to the row, the position since which it is valid, and its checksum; None if that is not known yet."""
-        self.by_first: dict[object, dict[Row, None]] = {}
-        """First column of the key to keys."""
+        self._by_first: dict[Cell, tuple[Row, ...]] = {}
+        """First column of the key to keys, if a key has more columns."""
         self.checksum = 0
 
     def put(self, changes: RowChanges, row: Row, position: int) -> None:
         key = row[: self.view.keys]
         old = self.rows.get(key)
         if old is None:
-            self.by_first.setdefault(key[0], {})[key] = None
+            self._add_key(key)
         elif old[0] == row:
             return
         else:
@@ -94,16 +94,39 @@ class _Current:
             changes.upserted.append(row)
 
     def remove(self, changes: RowChanges, key: Row, position: int) -> None:
-        old = self.rows.pop(key, None)
-        if old is None:
+        if key not in self.rows:
             return
-        left = self.by_first[key[0]]
-        del left[key]
-        if not left:
-            del self.by_first[key[0]]
+        old = self.forget(key)
         self._retire(changes, key, old, position)
         if not self.view.history:
             changes.removed.append(key)
+
+    def load(self, row: Row, since: int) -> None:
+        """Add a row that is stored."""
+        key = row[: self.view.keys]
+        self.rows[key] = (row, since, None)
+        self._add_key(key)
+
+    def forget(self, key: Row) -> Standing:
+        """Drop a row, and return it; the checksum still counts it."""
+        if self.view.keys > 1:
+            left = tuple([one for one in self._by_first[key[0]] if one != key])
+            if left:
+                self._by_first[key[0]] = left
+            else:
+                del self._by_first[key[0]]
+        return self.rows.pop(key)
+
+    def keys_of(self, first: Cell) -> tuple[Row, ...]:
+        """Return the keys with this first column."""
+        if self.view.keys > 1:
+            return self._by_first.get(first, ())
+        key: Row = (first,)
+        return (key,) if key in self.rows else ()
+
+    def _add_key(self, key: Row) -> None:
+        if self.view.keys > 1:
+            self._by_first[key[0]] = (*self._by_first.get(key[0], ()), key)
 
     def keep(self, changes: RowChanges, first: str, rows: Sequence[Row], position: int) -> None:
         """Replace all rows with this first column by `rows`."""
@@ -112,7 +135,7 @@ class _Current:
             old = known.get(row[:keys])
             if old is None or old[0] != row:
                 self.put(changes, row, position)
-        there = self.by_first.get(first, ())
+        there = self.keys_of(first)
         if len(there) > len(rows):
             kept = {row[: self.view.keys]: None for row in rows}
             for key in [key for key in there if key not in kept]:
@@ -142,11 +165,9 @@ class Views:
         for row in rows:
             if view == "placement" and row[_RELEASED] is not None:
                 continue
-            key = row[: current.view.keys]
             since = row[width] if current.view.history else 0
             assert isinstance(since, int)
-            current.rows[key] = (row[:width], since, None)
-            current.by_first.setdefault(key[0], {})[key] = None
+            current.load(row[:width], since)
         current.checksum = checksum
 
     def note(self, record: Record, event: Event) -> None:
@@ -196,7 +217,7 @@ class Views:
 
     def _keep(self, view: str, first: str, rows: list[Row], position: int) -> None:
         current = self._current[view]
-        if rows or first in current.by_first:
+        if rows or current.keys_of(first):
             current.keep(self._change(view), first, rows, position)
 
     def _append(self, view: str, rows: list[Row]) -> None:
@@ -209,7 +230,7 @@ class Views:
         """Open, update or close the placement of a pod."""
         pod = self.state.cluster.pods.get(uid)
         current = self._current["placement"]
-        key = next(iter(current.by_first.get(uid, ())), None)
+        key = next(iter(current.keys_of(uid)), None)
         old = current.rows[key][0] if key is not None else None
         is_placed = pod is not None and pod.occupies
         since = pod.bound_at if pod is not None and is_placed else 0
@@ -219,9 +240,7 @@ class Views:
             closed = (*old[:9], position, at_ns, _why_released(pod))
             current.put(change, closed, position)
             assert key is not None
-            # A closed placement never changes again: only the checksum still counts it.
-            del current.rows[key]
-            del current.by_first[uid]
+            current.forget(key)  # A closed placement never changes again.
         if pod is not None and is_placed:
             group = self.state.cluster.groups.get(pod.group_key)
             begun = at_ns if old is None or change is not None else old[8]

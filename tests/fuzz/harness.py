@@ -6,6 +6,7 @@ log, and the decisions carried out by `FuzzServer`. The same loop, step and log 
 
 import time
 from collections.abc import Awaitable, Callable
+from io import BytesIO
 from random import Random
 from typing import Final, TypeVar
 
@@ -32,7 +33,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Head
 from projections.batch import Batch
 from projections.internal_error import InternalError
-from projections.snapshot import take
+from projections.snapshot import parts_of, take
 from projections.state import State
 from replay.log_time import LogTime
 from replay.narrate import sentences
@@ -194,9 +195,13 @@ def check_answers(entries: list[Entry], chance: Random) -> None:
 
 def same(left: State, right: State) -> None:
     """Two States are equal in all that a snapshot holds."""
-    one, other = (msgspec.msgpack.decode(take(each)) for each in (left, right))
+    (one, *rest), (other, *others) = (
+        [msgspec.msgpack.decode(part) for part in parts_of(BytesIO(take(each)).read)]
+        for each in (left, right)
+    )
     for image in (one, other):
         image["nodes"].sort(key=lambda node: node[0]["name"])
+    assert rest == others, "pod groups or pods differ"
     for name, value in one.items():
         assert value == other[name], f"{name}: {str(value)[:500]} is not {str(other[name])[:500]}"
 

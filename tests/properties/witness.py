@@ -1,6 +1,7 @@
 """Reads the log as it is written, folds and decides it again, and holds every decision to the rules."""
 
 from collections import Counter
+from io import BytesIO
 
 import msgspec
 
@@ -11,7 +12,7 @@ from events.record import Record
 from projections.batch import Batch
 from projections.pod_groups import PodGroup
 from projections.queues import Queue
-from projections.snapshot import take
+from projections.snapshot import parts_of, take
 from projections.state import State
 from replay.log_replay import Replay
 from tests.properties.reached import reached
@@ -98,7 +99,10 @@ def same(left: State, right: State) -> None:
     images = take(left), take(right)
     if images[0] == images[1]:
         return
-    one, other = (msgspec.msgpack.decode(image) for image in images)
+    (one, *rest), (other, *others) = (
+        [msgspec.msgpack.decode(part) for part in parts_of(BytesIO(image).read)] for image in images
+    )
+    assert rest == others
     for image in (one, other):
         # Nodes are kept in the order in which they were first seen, which nothing looks at.
         image["nodes"].sort(key=lambda node: node[0]["name"])

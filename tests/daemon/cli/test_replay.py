@@ -11,6 +11,7 @@ from daemon.cli.inputs import read_policy
 from daemon.fold import fold
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
+from daemon.log.snapshots import payload_of
 from daemon.queries.replay import replay_log
 from daemon.simulation import simulate
 from daemon.view_rebuild import batches
@@ -93,7 +94,7 @@ async def test_a_stretch_begins_at_the_newest_snapshot_before_it() -> None:
     await simulate(parse_scenario(QUOTA.read_text(), "quota.yaml"), log, with_views=False)
     ends = [batch[-1].record for batch in [one async for one in batches(log)]]
     middle = ends[len(ends) // 2]
-    payload = snapshot.take(await fold(log, middle.position))
+    payload = payload_of(await fold(log, middle.position))
     await log.save_snapshot(middle.position, middle.digest, snapshot.VERSION, payload)
     log.read_after.clear()
     for first, begins in ((None, 0), (middle.position, 0), (middle.position + 1, middle.position)):

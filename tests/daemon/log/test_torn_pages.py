@@ -23,6 +23,7 @@ from daemon.log.auditing import audit, keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.renewing import renew
+from daemon.log.snapshots import payload_of
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
 from daemon.simulation import simulate
@@ -78,7 +79,7 @@ async def _write(path: Path) -> None:
 async def _state_at(log: Log, position: int) -> bytes:
     from daemon.fold import fold
 
-    return snapshot.take(await fold(log, position))
+    return payload_of(await fold(log, position))
 
 
 async def start(path: Path) -> bytes:
@@ -91,7 +92,7 @@ async def start(path: Path) -> bytes:
         started = DaemonStarted(holder="test", version="1", period_ns=10**9, scheduler_names=("a",))
         batch = step.start(started, None, head.epoch, step.state.now_ns)
         await log.append(batch)
-        kept = snapshot.take(step.state)
+        kept = payload_of(step.state)
         await log.save_snapshot(step.head.position, step.head.digest, snapshot.VERSION, kept)
         return folded
     finally:

@@ -8,6 +8,7 @@ import pytest
 
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
+from daemon.log.snapshots import payload_of
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError
 from projections import snapshot
 from tests.daemon.standing_by import (
@@ -65,7 +66,7 @@ async def test_a_standby_that_begins_with_a_snapshot_takes_over_warm(log: Log, u
     engine = await first.hand_over(log.head)
     await first.close()
     assert engine is not None
-    kept = snapshot.take(engine.state)
+    kept = payload_of(engine.state)
     await log.save_snapshot(log.head.position, log.head.digest, snapshot.VERSION, kept)
     second = follower(url)
     async with following(second):
