@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle session growth hostile loop network spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle devices idle session growth hostile loop network spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -18,6 +18,7 @@ import structlog
 from benchmarks import (
     append,
     cycle,
+    devices,
     fold,
     fork,
     growth,
@@ -41,6 +42,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "append": append.measure,
     "fold": fold.measure,
     "cycle": cycle.measure,
+    "devices": devices.measure,
     "idle": idle.measure,
     "session": session.measure,
     "spot": spot.measure,
