@@ -281,7 +281,7 @@ PAUSES = st.lists(
 RATES = st.sampled_from([0.9, 1.0, 1.1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     fates=st.lists(st.one_of(FATES, GOOD), min_size=3, max_size=3),
     pauses=PAUSES,

@@ -72,7 +72,7 @@ def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, ob
         yield record, event_of(record)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policy=policies(),
     cores=st.lists(st.integers(2, 4), min_size=1, max_size=2),

@@ -99,7 +99,7 @@ def labels_of(namespace: str) -> dict[str, str]:
     return {"name": namespace}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(_regards, max_size=6),
     st.lists(_regards, max_size=3),

@@ -262,7 +262,7 @@ class Judged:
         return pod
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(nodes=_nodes(), pods=st.lists(_pods(), min_size=1, max_size=8), data=st.data())
 def test_every_pod_that_a_node_admits_is_placed_and_no_other(
     nodes: Nodes, pods: list[APod], data: st.DataObject

@@ -302,7 +302,7 @@ SEGMENTS = [one.name for one in P8.templates]
     level=st.sampled_from(["low", "high"]),
     dvpp=st.sampled_from(["yes", "no", "null"]),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_request_is_served_exactly_if_a_chip_takes_its_template(
     chips: list[list[str]], cores: int, level: str, dvpp: str
 ) -> None:

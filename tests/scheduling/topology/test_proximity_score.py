@@ -198,7 +198,7 @@ def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
             assert _tier_of(network, set(there)) <= one.part_tier
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(networks(), groups(), st.booleans())
 def test_no_pod_is_placed_beyond_its_tier(
     network: Network, asked: list[AGroup], is_scored: bool
@@ -212,7 +212,7 @@ def test_no_pod_is_placed_beyond_its_tier(
         _judge(network, one, nodes_of(harness, one.name))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(networks(), groups(), st.booleans())
 def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     network: Network, asked: list[AGroup], is_scored: bool
@@ -241,7 +241,7 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     assert min(_tier_of(network, set(placed.values())), top) <= min(allowed)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=70)
 @given(networks(), groups(), st.data())
 def test_a_replaced_pod_returns_to_the_domain_of_its_gang(
     network: Network, asked: list[AGroup], data: st.DataObject
@@ -272,7 +272,7 @@ def test_a_replaced_pod_returns_to_the_domain_of_its_gang(
         assert len(placed) >= len(before)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(networks(), groups())
 def test_the_order_of_watch_events_does_not_change_placements(
     network: Network, asked: list[AGroup]

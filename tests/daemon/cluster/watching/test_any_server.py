@@ -151,7 +151,7 @@ def not_too_often(api: Api, *, with_pages: bool = False) -> None:
         assert all(later - at > 60 for at, later in pairs), what
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     steps=st.lists(st.tuples(STEPS, WAITS), max_size=25),
     chances=st.lists(st.floats(0, 0.999), min_size=1, max_size=5),
