@@ -6,6 +6,8 @@ only some classes need is added each time: image locality and pod topology. The 
 highest score, and among equals the first by name.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -47,9 +49,7 @@ FREED_SHARE = 8
 class SharedScores:
     """The scores of all nodes, shared by all classes of pods with the same node requirements."""
 
-    def __init__(
-        self, rankings: "NodeRankings", pod_class: PodClass, devices: DevicePoints
-    ) -> None:
+    def __init__(self, rankings: NodeRankings, pod_class: PodClass, devices: DevicePoints) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
@@ -111,11 +111,14 @@ class SharedScores:
             if column is None:
                 return np.full(len(table.order), -1, dtype=np.int64)
             fits &= column >= amount
-        scores = self.scorer.of_all(table)
         points = self.devices.of_all()
         if points is not None:
-            scores, fits = scores + points, fits & (points >= 0)
-        scores = np.where(fits, scores, -1)
+            fits &= points >= 0
+        slots = np.flatnonzero(fits)
+        scores = np.full(len(fits), -1, dtype=np.int64)
+        scores[slots] = self.scorer.of_slots(table, slots)
+        if points is not None:
+            scores[slots] += points[slots]
         self._score_devices(scores, range(len(scores)))
         return scores
 
@@ -140,7 +143,7 @@ class NodeRanking:
     """The scores of all nodes for one class, one set of cards, and jobs of one shape."""
 
     def __init__(
-        self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards, job: JobShape
+        self, rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape
     ) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
@@ -215,11 +218,15 @@ class NodeRanking:
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
-        scores = self.shared_scores.scorer.of_all(self._table)
         points = self.devices.of_all(when_empty=True)
         if points is not None:
-            scores, chosen = scores + points, chosen & (points >= 0)
-        scores = np.where(chosen, np.maximum(scores, 0), -1)
+            chosen = chosen & (points >= 0)
+        slots = np.flatnonzero(chosen)
+        found = self.shared_scores.scorer.of_slots(self._table, slots)
+        if points is not None:
+            found += points[slots]
+        scores = np.full(len(chosen), -1, dtype=np.int64)
+        scores[slots] = np.maximum(found, 0)
         return self._with_preferences(scores) if len(scores) else scores
 
 
@@ -244,6 +251,8 @@ class NodeRankings:
         self.device_answers = DeviceAnswers(cluster)
         self._devices: dict[tuple[int, Cards, JobShape], DevicePoints] = {}
         self._jobs: dict[tuple[object, ...], JobShape] = {}
+        self.job_problems: dict[JobShape, tuple[str, str]] = {}
+        """Code and message of why a device family refuses a job, or "" (`scheduling/device_request.py`)."""
         self._soft_taints_read = (-1, -1)
         self._soft_taints = False
 
@@ -343,7 +352,7 @@ class NodeRankings:
         images = {there[index].images: None for index, _, _ in self._rankings}
         self._images = {key: one for key, one in self._images.items() if key in images}
         self._devices = {key: one for key, one in self._devices.items() if key[0] in there}
-        self._jobs = {}
+        self._jobs, self.job_problems = {}, {}
         if had_neighbours:
             self._topology_index.clear()
 
@@ -355,7 +364,7 @@ class NodeRankings:
         found = self._devices.get(key)
         if found is None:
             if len(self._devices) >= RANKINGS_MAX:
-                self._devices, self._jobs = {}, {}
+                self._devices, self._jobs, self.job_problems = {}, {}, {}
             request = self.device_request(pod_class, cards, job)
             found = self._devices[key] = self.device_answers.of(request)
         return found
@@ -370,6 +379,7 @@ class NodeRankings:
         tasks = group.device_tasks
         if not tasks:
             return NO_JOB
+        self._keep_up()
         key = (group.min_available, *tasks)
         found = self._jobs.get(key)
         if found is None:
@@ -407,5 +417,5 @@ class NodeRankings:
     def _forget(self) -> None:
         self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
         self._pod_topology, self._shared_scores, self._images = {}, {}, {}
-        self._devices, self._jobs = {}, {}
+        self._devices, self._jobs, self.job_problems = {}, {}, {}
         self.device_answers.forget_fits()

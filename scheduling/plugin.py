@@ -137,6 +137,9 @@ class VictimFilter(Plugin):
 Column: TypeAlias = npt.NDArray[np.int64]
 """A number for each node, slot by slot."""
 
+Slots: TypeAlias = npt.NDArray[np.intp]
+"""Slots of nodes, in order."""
+
 
 class NodeScorer(Protocol):
     """The score of nodes for pods of one class, from what a node has and what is free on it."""
@@ -144,8 +147,8 @@ class NodeScorer(Protocol):
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """Return the score of one node, in thousandths of a point."""
 
-    def of_all(self, table: NodeTable) -> Column:
-        """Return the scores of all nodes, slot by slot."""
+    def of_slots(self, table: NodeTable, slots: Slots) -> Column:
+        """Return the scores of the nodes in these slots."""
 
 
 class ScoreWeights(Struct, frozen=True):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from projections.nodes import NodeTable
 from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass, is_bytes
-from scheduling.plugin import NodeOrder, NodeScorer
+from scheduling.plugin import NodeOrder, NodeScorer, Slots
 
 FULL: Final = 100_000
 """100 points."""
@@ -87,11 +87,11 @@ class NodeScorers:
             total += one.of_node(allocatable, free)
         return total
 
-    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
-        """Return the scores of all nodes, slot by slot."""
-        total = np.zeros(len(table.order), dtype=np.int64)
+    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
+        """Return the scores of the nodes in these slots."""
+        total = np.zeros(len(slots), dtype=np.int64)
         for one in self._all:
-            total = total + one.of_all(table)
+            total += one.of_slots(table, slots)
         return total
 
 

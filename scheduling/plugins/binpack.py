@@ -13,7 +13,7 @@ from projections.nodes import NodeTable
 from projections.plugin import PluginConfig, Warn, warn_unknown
 from projections.pod_class import Amounts, PodClass
 from projections.policy_values import JsonObject, resource_weights, whole_at
-from scheduling.plugin import NodeOrder, NodeScorer
+from scheduling.plugin import NodeOrder, NodeScorer, Slots
 from scheduling.score_formulas import fraction, scaled
 
 
@@ -68,15 +68,16 @@ class _Scorer:
             packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
         return packed * self._weight // self._divisor
 
-    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
-        packed = np.zeros(len(table.order), dtype=np.int64)
+    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
+        packed = np.zeros(len(slots), dtype=np.int64)
         if not self._divisor:
             return packed
-        holds = np.ones(len(table.order), dtype=np.bool_)
+        holds = np.ones(len(slots), dtype=np.bool_)
         for name, weight in self._weights:
             if name not in table.free:
                 continue
-            whole, left, asked = table.allocatable[name], table.free[name], self._amounts[name]
+            whole, left = table.allocatable[name][slots], table.free[name][slots]
+            asked = self._amounts[name]
             holds &= ~((left < asked) & (whole > 0))
             packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
         return packed * holds * self._weight // self._divisor

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from projections.nodes import NodeTable
 from projections.plugin import PluginConfig
 from projections.pod_class import Amounts, PodClass
-from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights
+from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights, Slots
 from scheduling.score_formulas import (
     BALANCED_MAX,
     PLAIN,
@@ -119,13 +119,23 @@ class _Scorer:
         )
         return self._sum(after, before)
 
-    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
+    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
         if self._is_silent:
-            return np.zeros(len(table.order), dtype=np.int64)
-        after = [_used_of_all(name, table, self._amounts) for name in self._names]
-        before = (
-            [_used_of_all(name, table, {}) for name in self._names] if self._scores_change else []
-        )
+            return np.zeros(len(slots), dtype=np.int64)
+        after: list[npt.NDArray[np.int64]] = []
+        before: list[npt.NDArray[np.int64]] = []
+        for name in self._names:
+            if name not in table.free:
+                nothing = np.zeros(len(slots), dtype=np.int64)
+                after.append(nothing)
+                before += [nothing] if self._scores_change else []
+                continue
+            whole = table.allocatable[name][slots]
+            taken = whole - table.free[name][slots]
+            whole = scaled(name, whole)
+            after.append(fraction(scaled(name, taken + self._amounts.get(name, 0)), whole))
+            if self._scores_change:
+                before.append(fraction(scaled(name, taken), whole))
         return self._sum(after, before)
 
     def _sum(self, after: list[Numbers], before: list[Numbers]) -> Numbers:
@@ -148,13 +158,4 @@ def _used(name: str, allocatable: Amounts, free: Amounts, asked: Amounts) -> int
     """Return the fraction of a resource that is used on a node with the request."""
     whole = allocatable.get(name, 0)
     taken = whole - free.get(name, 0) + asked.get(name, 0)
-    return fraction(scaled(name, taken), scaled(name, whole))
-
-
-def _used_of_all(name: str, table: NodeTable, asked: Amounts) -> npt.NDArray[np.int64]:
-    """Return the same of all nodes, slot by slot."""
-    if name not in table.free:
-        return np.zeros(len(table.order), dtype=np.int64)
-    whole = table.allocatable[name]
-    taken = whole - table.free[name] + asked.get(name, 0)
     return fraction(scaled(name, taken), scaled(name, whole))

@@ -154,7 +154,7 @@ def test_one_node_is_scored_as_all_of_them_are(
     for index, (milli, memory, gpus) in enumerate(nodes):
         table.put(facts(f"n{index}", {"cpu": milli, "memory": memory, resource: gpus}), "")
     table.lay_out()
-    columns = np.broadcast_to(scores.of_all(table), len(table.order))
+    columns = scores.of_slots(table, np.arange(len(table.order)))
     for node, score in zip(table.order, columns, strict=True):
         assert scores.of_node(node.facts.allocatable if node.facts else {}, node.free) == score
 
