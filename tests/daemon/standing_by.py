@@ -73,7 +73,7 @@ def rows_of(views: Views) -> dict[str, object]:
     for view in VIEWS:
         rows = now[view.name].rows.items()
         since = {key: (row, at if view.history else 0) for key, (row, at, _) in rows}
-        keys = {key[0]: now[view.name].keys_of(key[0]) for key in now[view.name].rows}
+        keys = {key[0]: {*now[view.name].keys_of(key[0])} for key in now[view.name].rows}
         found[view.name] = (since, keys, now[view.name].checksum)
     return found
 
