@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle devices idle session growth hostile loop network spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle devices idle session growth hostile loop network switches spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -31,6 +31,7 @@ from benchmarks import (
     sharing,
     spot,
     start,
+    switches,
 )
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
@@ -51,6 +52,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "hostile": hostile.measure,
     "loop": loop.measure,
     "network": network.measure,
+    "switches": switches.measure,
     "memory": memory.measure,
     "start": start.measure,
     "fork": fork.measure,

@@ -45,9 +45,9 @@ async def measure(scale: Scale) -> list[Figure]:
     process = await create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.memory", str(nodes), str(pods)), stdout=PIPE
     )
-    told, _ = await process.communicate()
+    output, _ = await process.communicate()
     assert process.returncode == 0, "measuring memory failed"
-    usage = msgspec.json.decode(told, type=Usage)
+    usage = msgspec.json.decode(output, type=Usage)
     return [
         Figure(
             benchmark="memory",

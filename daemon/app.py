@@ -82,7 +82,7 @@ class DaemonApp:
         self._loop: Loop | None = None
         self._cluster: KubernetesCluster | None = None
         self._follower: StandbyFollower | None = None
-        self._career: LeaderLoop | None = None
+        self._leader_loop: LeaderLoop | None = None
         self._thread: DecidingThread | None = None
         """One thread for all terms: a term begins only when the last one's call has ended."""
         if plan.running.has_deciding_thread:
@@ -96,8 +96,8 @@ class DaemonApp:
         """Shut down in order."""
         self._is_stopped = True
         self._operation.health.set("stop", "asked to stop")
-        if self._career is not None:
-            self._career.stop()
+        if self._leader_loop is not None:
+            self._leader_loop.stop()
 
     async def run(self) -> None:
         """Run until stopped, or until an error that another try would not mend."""
@@ -105,10 +105,10 @@ class DaemonApp:
         client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
         try:
             self._elector = self._new_elector(client)
-            self._career = career = self._new_career(client, self._elector)
+            self._leader_loop = leader_loop = self._new_leader_loop(client, self._elector)
             self._tell_sources()
             if self._is_stopped:
-                career.stop()
+                leader_loop.stop()
             with ExitStack() as asked:
                 asked.enter_context(self._operation.health.asking(self))
                 if self._thread is not None:
@@ -117,7 +117,7 @@ class DaemonApp:
                 async with asyncio.TaskGroup() as tasks:
                     access = tasks.create_task(self._look_at_access(client), name="access")
                     try:
-                        await career.run()
+                        await leader_loop.run()
                     finally:
                         access.cancel()
         finally:
@@ -143,7 +143,7 @@ class DaemonApp:
         if self._cluster is not None:
             self._cluster.doubt(reason)
 
-    def _new_career(self, client: Client, elector: Elector | None) -> LeaderLoop:
+    def _new_leader_loop(self, client: Client, elector: Elector | None) -> LeaderLoop:
         is_shared = is_postgresql(self._plan.log)
 
         @asynccontextmanager
@@ -151,7 +151,7 @@ class DaemonApp:
             async with self._term(client, elector, warm) as work:
                 yield work
 
-        standby = self._new_follower if is_shared and elector is not None else None
+        standby = self._new_standby if is_shared and elector is not None else None
         return LeaderLoop(
             begin,
             elector=elector,
@@ -159,7 +159,7 @@ class DaemonApp:
             may_stand=lambda: self._thread is None or not self._thread.is_busy,
         )
 
-    def _new_follower(self) -> Standby:
+    def _new_standby(self) -> Standby:
         async def open_reading() -> SqlLog:
             log = await open_log(self._plan.log, "read")
             assert isinstance(log, SqlLog)
@@ -328,12 +328,12 @@ class DaemonApp:
                 done_without = ", ".join(call.what for call in missing if call.is_optional)
                 if done_without:
                     logger.info("permissions that muster does without", calls=done_without)
-                told = ", ".join(call.what for call in missing if not call.is_optional)
-                if not told:
+                required = ", ".join(call.what for call in missing if not call.is_optional)
+                if not required:
                     health.clear("access")
                     return
-                health.set("access", told)
-                logger.warning("permissions are missing", calls=told)
+                health.set("access", required)
+                logger.warning("permissions are missing", calls=required)
             await asyncio.sleep(ACCESS_SECONDS if "access" in health.reasons else 5.0)
 
 

@@ -21,6 +21,7 @@ from events.messages import (
     QueueStatusRequest,
     Reply,
     Request,
+    SwitchStatesRequest,
 )
 
 IN_FLIGHT_MAX: Final = 32
@@ -34,7 +35,7 @@ DEADLINE_SECONDS: Final = 30.0
 
 TELLING: Final = (
     *(PodConditionRequest, PodGroupConditionRequest),
-    *(PodGroupCountsRequest, QueueStatusRequest),
+    *(PodGroupCountsRequest, QueueStatusRequest, SwitchStatesRequest),
 )
 """Requests that only tell people and controllers what is known already."""
 

@@ -152,7 +152,7 @@ class LeaderLoop:
         self.post.terms += 1
         term = await hold_term(elector, lambda: self._lead(standby))
         self.post.role = "standby"
-        self.post.reason = term.lost or ("" if term.error is None else _told(term.error))
+        self.post.reason = term.lost or ("" if term.error is None else _reason_of(term.error))
         # Nothing of the term runs any more (K14.4).
         await elector.release()
         if not self.post.reason:
@@ -216,7 +216,7 @@ def _is_passing(error: Exception, *, is_ours: bool) -> bool:
     return True
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     first = next(_leaves(error))
     return str(first) or type(first).__name__
 

@@ -6,6 +6,7 @@ block must be for that rises with each one that is freed, up to 32 MiB, unless i
 would stay in the process for good.
 """
 
+import atexit
 import ctypes
 import gc
 import sys
@@ -27,14 +28,16 @@ _M_ARENA_MAX: Final = -8
 
 
 def collect_rarely() -> None:
-    """Next to nothing that muster makes is part of a circle: there is little to be found."""
+    """Next to nothing that muster makes is part of a circle: there is little to be found, and nothing at exit, where
+    Python would look through everything that was ever imported."""
     gc.set_threshold(YOUNG, 20, 100)
+    atexit.register(gc.freeze)
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Do not look for garbage while State is loaded: all that is made stays. It then counts as old at once, so that the
-    next collection of young objects does not look at all of it."""
+    """Do not look for garbage while State is loaded or modules are imported: all that is made stays. It then counts as
+    old at once, so that the next collection of young objects does not look at all of it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -40,7 +40,7 @@ class Notifier:
             _logger.warning("NOTIFY_SOCKET is neither a path nor a name", address=address)
             self._is_silent = True
 
-    def tell(self, *messages: str) -> None:
+    def send(self, *messages: str) -> None:
         """Send assignments such as `READY=1`. A supervisor that does not listen is no trouble of ours."""
         if self._is_silent:
             return
@@ -57,12 +57,12 @@ class Notifier:
                 _logger.warning("the supervisor cannot be told", error=str(error))
 
 
-async def keep_told(notifier: Notifier, health: Health, watchdog_seconds: float | None) -> None:
+async def keep_notified(notifier: Notifier, health: Health, watchdog_seconds: float | None) -> None:
     """Tell the supervisor how things are, until cancelled: then, that the daemon stops."""
     pause = TOLD_EVERY_SECONDS
     if watchdog_seconds is not None:
         pause = min(pause, watchdog_seconds / 2)
-    is_ready, told = False, ""
+    is_ready, sent = False, ""
     try:
         while True:
             messages: list[str] = []
@@ -73,16 +73,16 @@ async def keep_told(notifier: Notifier, health: Health, watchdog_seconds: float 
                 # Time enough for two more messages.
                 more = max(30.0, 3 * pause)
                 messages.append(f"EXTEND_TIMEOUT_USEC={round(more * _MICROSECONDS)}")
-            if (status := status_of(health)) != told:
-                told = status
+            if (status := status_of(health)) != sent:
+                sent = status
                 messages.append(f"STATUS={status}")
             if watchdog_seconds is not None and health.is_live:
                 messages.append("WATCHDOG=1")
             if messages:
-                notifier.tell(*messages)
+                notifier.send(*messages)
             await asyncio.sleep(pause if is_ready else min(pause, STARTING_SECONDS))
     finally:
-        notifier.tell("STOPPING=1", "STATUS=stopping")
+        notifier.send("STOPPING=1", "STATUS=stopping")
 
 
 def status_of(health: Health) -> str:

@@ -16,7 +16,7 @@ from daemon.health import Health
 from daemon.internal_errors import InternalErrorLog
 from daemon.log.contract import Log
 from daemon.metrics.export import Metrics
-from daemon.notify import Notifier, keep_told
+from daemon.notify import Notifier, keep_notified
 from daemon.notifying_log import Listener, NotifyingLog
 from daemon.serving.listening import listening
 from daemon.serving.pages import application, probing
@@ -92,7 +92,8 @@ class Observability:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             notifier = Notifier(supervision.address)
             told = tasks.create_task(
-                keep_told(notifier, self.health, supervision.watchdog_seconds), name="supervisor"
+                keep_notified(notifier, self.health, supervision.watchdog_seconds),
+                name="supervisor",
             )
             try:
                 yield

@@ -35,30 +35,30 @@ class PolicyFile:
         self.current = read(path)
         """What it said when it last could be read."""
         self._seen = _digest(self.current)
-        self._told = ""
+        self._error = ""
 
     @property
     def is_stale(self) -> bool:
         """Whether it has changed, and cannot be read."""
-        return bool(self._told)
+        return bool(self._error)
 
     def look(self) -> PolicyChanged | None:
         """What it says now, where that is something else than before."""
         stamp, before = _stamp(self._path), self._last
         self._last = stamp
         if stamp == self._stamp:
-            self._told = ""
+            self._error = ""
             return None
         if stamp != before:
             return None  # The file is still being written.
         try:
             found = self._read(self._path)
         except MusterError as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                logger.warning("the policy stays as it was", error=self._told)
+            if str(error) != self._error:
+                self._error = str(error)
+                logger.warning("the policy stays as it was", error=self._error)
             return None
-        self._stamp, self._told = stamp, ""
+        self._stamp, self._error = stamp, ""
         if _digest(found) == self._seen:
             return None
         self.current, self._seen = found, _digest(found)

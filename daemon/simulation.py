@@ -82,14 +82,14 @@ async def simulate(
 
 
 async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
-    async def tell() -> None:
+    async def report() -> None:
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
             if loop.engine is not None:
                 progress(loop.engine.head.position)
 
     async with asyncio.TaskGroup() as tasks:
-        teller = tasks.create_task(tell(), name="progress")
+        teller = tasks.create_task(report(), name="progress")
         try:
             await loop.run()
         finally:

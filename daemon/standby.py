@@ -129,7 +129,7 @@ class StandbyFollower:
                         tasks.create_task(self._tail(log), name="tail")
                         tasks.create_task(self._measure(log), name="lag")
             except* LogUnavailableError as group:
-                self._tell(str(group.exceptions[0]))
+                self._set_reason(str(group.exceptions[0]))
             except* ApplyError as group:
                 self._begin_again(group)
             await asyncio.sleep(self._retry_seconds)
@@ -183,11 +183,11 @@ class StandbyFollower:
             except UsageError as error:
                 # Not created yet, or of an older schema: the leader creates or migrates it.
                 self._is_cold = True
-                self._tell(str(error))
+                self._set_reason(str(error))
                 return None
         if self._state is None and not await self._load(self._log):
             self._is_cold = True
-            self._tell("the views are not those of this release: they will be rebuilt")
+            self._set_reason("the views are not those of this release: they will be rebuilt")
             return None
         self._is_cold = False
         return self._log
@@ -240,7 +240,7 @@ class StandbyFollower:
                 self._leader_at = (await log.refresh()).position
             finally:
                 self._asked_at = None
-            self._tell("")
+            self._set_reason("")
             if self._behind is None and self._leader_at > self.position:
                 self._behind = (self._leader_at, _now())
             await asyncio.sleep(MEASURE_SECONDS)
@@ -269,7 +269,7 @@ class StandbyFollower:
             self._views.rows(self._head.position, self._recorded_at_ns)
         self._batch = 0
 
-    def _tell(self, reason: str) -> None:
+    def _set_reason(self, reason: str) -> None:
         if reason != self._reason:
             logger.info("standby", reason=reason or "warm", position=self.position)
         self._reason = reason

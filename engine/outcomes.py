@@ -19,6 +19,7 @@ from events.messages import (
     QueueStatusRequest,
     Rejected,
     Reply,
+    SwitchStatesRequest,
 )
 from events.outcome import (
     BindFailed,
@@ -63,6 +64,9 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _status_updated(answer, request.uid, "conditions"), subject
         case QueueStatusRequest():
             return _status_updated(answer, request.uid, "allocated"), f"Queue//{request.name}"
+        case SwitchStatesRequest():
+            subject = f"ConfigMap/{request.namespace}/{request.name}"
+            return _status_updated(answer, request.uid, "leaf switches"), subject
 
 
 def _bound(answer: Answer, request: BindRequest) -> Outcome:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from engine.switch_states import are_switch_states_due, switch_states
 from events.messages import (
     AnnotateRequest,
     BindRequest,
@@ -21,6 +22,7 @@ from projections.device_family import PlacedPod, writing_families
 from projections.internal_error import OnError, ignore, report
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
+from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
 from projections.queues import Queue
 from projections.state import State
@@ -66,14 +68,16 @@ def _placement(state: State, one: Commitment, on_error: OnError) -> Iterator[Req
     namespace, _, name = one.pod.partition("/")
     if one.assigned_ns and not state.assignments.is_next(one.node, one.uid):
         return
-    if one.assigned_ns and not one.is_annotated:
+    devices: dict[str, str] = {}
+    if one.assigned_ns:
         try:
-            annotations = _annotations(state, one)
+            devices = _annotations(state, one)
         except Exception as error:  # a bug of a device family
             report(error, f"Pod/{one.pod}", "requests", on_error)
             return
-        yield AnnotateRequest(one.decision, namespace, name, one.uid, one.node, annotations)
-        return
+        if not one.is_annotated:
+            yield AnnotateRequest(one.decision, namespace, name, one.uid, one.node, devices)
+            return
     yield BindRequest(
         decision=one.decision,
         namespace=namespace,
@@ -81,6 +85,7 @@ def _placement(state: State, one: Commitment, on_error: OnError) -> Iterator[Req
         uid=one.uid,
         node=one.node,
         annotations={DECISION: str(one.decision)},
+        devices=devices,
         is_in_doubt=one.is_unknown,
     )
 
@@ -98,10 +103,14 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         node_name=one.node,
         node=None if node is None else node.facts,
         devices=pod.devices,
+        labels=pod.facts.labels,
+        options=group_and_pod_options(group, pod),
+        assignments=pod.facts.assignments,
+        rank=state.assignments.ranks.get(one.uid, -1),
         tasks=0 if group is None else sum(count for _, count in group.device_tasks),
         assigned_ns=one.assigned_ns,
     )
-    found: dict[str, str] = {}
+    found: dict[str, str] = dict(pod.network)
     for family in writing_families(pod.pod_class):
         found |= family.annotations(placed)
     return found
@@ -158,6 +167,8 @@ class StatusUpdates:
             return True
         if not updates_status:
             return False
+        if are_switch_states_due(self._state):
+            return True
         self._read_changes()
         return bool(self._state.cluster.pending_status.counts or self._groups or self._queues)
 
@@ -193,6 +204,8 @@ class StatusUpdates:
         for _, asked in _each(
             "PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error
         ):
+            yield from asked
+        for _, asked in _each("ConfigMap", ("",), lambda _: switch_states(state), on_error):
             yield from asked
         for name, asked in _each("Queue/", list(self._queues), status, on_error):
             if not asked:

@@ -23,6 +23,8 @@ class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Card name to whole cards charged."""
     devices: tuple[str, ...] = ()
     """Names of chips, if the product has chips of its own."""
+    network: tuple[tuple[str, str], ...] = ()
+    """Annotations that say where in the network it is, as keys and values, sorted."""
 
 
 class Eviction(Struct, frozen=True, forbid_unknown_fields=True):

@@ -117,6 +117,10 @@ class BindRequest(Struct, frozen=True):
     uid: str
     node: str
     annotations: dict[str, str] = {}
+    """Annotations by which a bound pod shows that this request bound it."""
+    devices: dict[str, str] = {}
+    """Annotations that name its devices. They are on the pod already, unless those of an earlier decision, whose answer
+    was lost, arrived after them."""
     is_in_doubt: bool = False
     """Whether the same request may have been carried out already: its answer was lost, or the daemon ended."""
 
@@ -199,6 +203,17 @@ class QueueStatusRequest(Struct, frozen=True):
     """Resource to Kubernetes quantity."""
 
 
+class SwitchStatesRequest(Struct, frozen=True):
+    """Write what each leaf switch is, for operators."""
+
+    decision: int
+    content: str
+    """JSON."""
+    namespace: str = "volcano-system"
+    name: str = "tor-share-cm"
+    uid: str = ""
+
+
 Request: TypeAlias = (
     AnnotateRequest
     | BindRequest
@@ -208,6 +223,7 @@ Request: TypeAlias = (
     | PodGroupCountsRequest
     | PodGroupConditionRequest
     | QueueStatusRequest
+    | SwitchStatesRequest
 )
 
 

@@ -26,14 +26,28 @@ class Selection(Struct, frozen=True):
 
     name: str
     namespace: str
-    label_selector: str
-    prefixes: tuple[str, ...]
+    label_selector: str = ""
+    prefixes: tuple[str, ...] = ()
     """How their names begin."""
+    only: str = ""
+    """The name of the only one; empty if `prefixes` say which."""
 
     @property
     def kind(self) -> str:
         """The kind as records call it."""
         return f"{CONFIG_MAP}.{self.name}"
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The selectors of its list and its watch."""
+        by_name = {"fieldSelector": f"metadata.name={self.only}"} if self.only else {}
+        by_label = {"labelSelector": self.label_selector} if self.label_selector else {}
+        return by_name | by_label
+
+    def has(self, namespace: str, name: str) -> bool:
+        """Return whether it contains a ConfigMap, whatever its labels."""
+        is_named = name == self.only or (bool(self.prefixes) and name.startswith(self.prefixes))
+        return namespace == self.namespace and is_named
 
 
 DEVICE_PREFIX: Final = "mindx-dl-deviceinfo-"
@@ -53,12 +67,15 @@ NODE_INFO: Final = Selection("node-info", "mindx-dl", "mx-consumer-cim=true", (N
 CLUSTER_INFO: Final = Selection(
     "cluster-info", "mindx-dl", "mx-consumer-volcano=true", CLUSTER_PREFIXES
 )
-SELECTIONS: Final = (DEVICE_INFO, NODE_INFO, CLUSTER_INFO)
+SWITCH_MAP: Final = Selection("switch-map", "kube-system", only="basic-tor-node-cm")
+SELECTIONS: Final = (DEVICE_INFO, NODE_INFO, CLUSTER_INFO, SWITCH_MAP)
 
 DEVICE_KEY: Final = "DeviceInfoCfg"
 SWITCH_KEY: Final = "SwitchInfoCfg"
 SEPARATED_KEY: Final = "ManuallySeparateNPU"
 NODE_KEY: Final = "NodeInfo"
+SWITCHES_KEY: Final = "tor_info"
+LEVEL_KEY: Final = "tor_level"
 """Keys of `data`. That of an aggregated ConfigMap is its name."""
 
 NOT_JSON: Final = "muster.sh/left-out: not a JSON object"
@@ -84,7 +101,7 @@ _HTML: Final = (
 def selected_kind(namespace: str, name: str) -> str:
     """Return the kind of a ConfigMap as records call it: that of its selection, else `ConfigMap`."""
     for one in SELECTIONS:
-        if namespace == one.namespace and name.startswith(one.prefixes):
+        if one.has(namespace, name):
             return one.kind
     return CONFIG_MAP
 
@@ -98,6 +115,9 @@ def normalize_reports(kind: str, name: str, manifest: JsonObject) -> dict[str, s
     for key, text in data.items() if isinstance(data, dict) else ():
         if key == SEPARATED_KEY and kind == DEVICE_INFO.kind:
             kept[key] = text
+        elif kind == SWITCH_MAP.kind:
+            if key in (SWITCHES_KEY, LEVEL_KEY):
+                kept[key] = text
         elif key in _keys(kind, name):
             kept[key], heartbeat = _without_time(key, text)
             if heartbeat:

@@ -127,8 +127,8 @@ class _Scope:
         """Yield the labels that terms refer to, with the values that they distinguish."""
         for key, value in labels:
             if key in self._keys:
-                is_told = (key, value) in self._values or key in self._compared
-                yield key, value if is_told else OTHER_VALUE
+                is_compared = (key, value) in self._values or key in self._compared
+                yield key, value if is_compared else OTHER_VALUE
 
 
 class AffinityTerms:

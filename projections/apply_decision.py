@@ -5,7 +5,7 @@ Logs of older releases may contain decisions about groups and queues whose names
 """
 
 from collections.abc import Callable
-from typing import Final, Never, Protocol
+from typing import TYPE_CHECKING, Final, Never
 
 from events.decision import INTERNAL_ERROR, Decision
 from events.decisions.action_failed import ActionFailed
@@ -21,34 +21,20 @@ from events.decisions.work_deferred import WorkDeferred
 from events.record import Record
 from projections import quota_charging
 from projections.apply_outcome import Commitment
-from projections.cluster import Cluster
 from projections.config_errors import REQUEST_DIFFERS
-from projections.deferred_work import DeferredWork
-from projections.device_assignments import DeviceAssignments
 from projections.device_family import writing_families
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
+from projections.pod_ranks import pod_ranks
 from projections.pods import Pod
 from projections.queue_objects import update_reported_errors
 from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
-from projections.wakeup_events import WakeupEvents
+
+if TYPE_CHECKING:
+    from projections.state import State
 
 
-class DecisionState(Protocol):
-    """The part of State that decisions change."""
-
-    cluster: Cluster
-    now_ns: int
-    cycle: int
-    cycle_events: WakeupEvents
-    carried_work: DeferredWork
-    deferred_work: DeferredWork
-    assignments: DeviceAssignments
-    commitments: dict[str, Commitment]
-    evictions: dict[str, Commitment]
-
-
-def apply_decision(state: DecisionState, record: Record, event: Decision) -> None:
+def apply_decision(state: "State", record: Record, event: Decision) -> None:
     """Apply a decision to State."""
     kind = type(event)
     apply = _APPLY.get(kind)
@@ -58,7 +44,7 @@ def apply_decision(state: DecisionState, record: Record, event: Decision) -> Non
     apply(state, record, event)  # type: ignore[arg-type]  # the table maps a type to what takes it
 
 
-def _config_invalid(state: DecisionState, _record: Record, event: ConfigInvalid) -> None:
+def _config_invalid(state: "State", _record: Record, event: ConfigInvalid) -> None:
     """Note that the log names an error. A queue keeps its own; those of reading it are with those of other objects."""
     kind, _, name = event.subject.partition("/")
     queue = state.cluster.queues.get(name.strip("/")) if kind == "Queue" else None
@@ -69,7 +55,7 @@ def _config_invalid(state: DecisionState, _record: Record, event: ConfigInvalid)
         state.cluster.config_errors.mark_reported(event.subject, error)
 
 
-def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> None:
+def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
@@ -78,13 +64,15 @@ def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> No
     state.cluster.update_group(group)
 
 
-def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) -> None:
+def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     if group is not None:
         cluster.remove_nominations(group, is_bound=True)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
+    ranks = state.assignments.ranks
+    ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements]))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
@@ -94,7 +82,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
             record.position,
             record.position,
         )
-        pod.devices = placement.devices
+        pod.devices, pod.network = placement.devices, placement.network
         cluster.replace_pod(old, pod, is_last=False)
         state.commitments[placement.uid] = Commitment(
             decision=record.position,
@@ -110,7 +98,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
         cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _assigned_ns(state: DecisionState, pod: Pod) -> int:
+def _assigned_ns(state: "State", pod: Pod) -> int:
     """Return the time of the assignment of devices to a pod; 0 if nothing is written on the pod."""
     families = writing_families(pod.pod_class) if pod.devices else []
     if not families:
@@ -125,7 +113,7 @@ def _assigned_ns(state: DecisionState, pod: Pod) -> int:
     )
 
 
-def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable) -> None:
+def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
@@ -153,7 +141,7 @@ def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable)
         state.cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str) -> bool:
+def _waits_for_earlier_action(state: "State", group: PodGroup, action: str) -> bool:
     """Return whether after this refusal the group waits for an action that this cycle has already run (`preempt`
     before `allocate`), so that another cycle is due. An action whose search continues is due anyway."""
     cluster = state.cluster
@@ -167,7 +155,7 @@ def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str
     )
 
 
-def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> None:
+def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     if group is None:
@@ -187,7 +175,7 @@ def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> 
     cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> None:
+def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
         pod = old.copy()
@@ -198,7 +186,7 @@ def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> No
         )
 
 
-def _withdrawn(state: DecisionState, _record: Record, event: PipelineWithdrawn) -> None:
+def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
@@ -207,27 +195,27 @@ def _withdrawn(state: DecisionState, _record: Record, event: PipelineWithdrawn) 
     state.cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _work_deferred(state: DecisionState, _record: Record, event: WorkDeferred) -> None:
+def _work_deferred(state: "State", _record: Record, event: WorkDeferred) -> None:
     state.deferred_work = state.deferred_work.with_left(
         state.carried_work, event, state.cycle, state.cycle_events, state.cluster
     )
 
 
-def _search_deferred(state: DecisionState, _record: Record, event: SearchDeferred) -> None:
+def _search_deferred(state: "State", _record: Record, event: SearchDeferred) -> None:
     state.deferred_work = state.deferred_work.with_search(event, state.cycle)
 
 
-def _action_failed(state: DecisionState, _record: Record, event: ActionFailed) -> None:
+def _action_failed(state: "State", _record: Record, event: ActionFailed) -> None:
     state.cluster.internal_errors.actions[event.action] = FailedAction(
         state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
     )
 
 
-def _nothing(_state: DecisionState, _record: Record, _event: Decision) -> None:
+def _nothing(_state: "State", _record: Record, _event: Decision) -> None:
     """Apply a decision that changes nothing in State."""
 
 
-_APPLY: Final[dict[type[Decision], Callable[[DecisionState, Record, Never], None]]] = {
+_APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = {
     Decision: _nothing,
     EnqueueDecided: _enqueued,
     GangBindDecided: _bind_decided,

@@ -1,6 +1,6 @@
 """Apply outcomes of decisions to State: bindings and evictions that were done, rejected or lost."""
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -21,9 +21,11 @@ from events.outcome import (
 )
 from events.record import Record
 from events.union import Outcome
-from projections.cluster import Cluster
-from projections.device_assignments import DeviceAssignments
+from projections.leaf_switches import LeafSwitches
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
+
+if TYPE_CHECKING:
+    from projections.state import State
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
 """Longest back-off after failed bindings. The first is one second; each further one doubles."""
@@ -53,17 +55,7 @@ class Commitment(Struct, frozen=True):
     """Whether the annotations that name its devices are written."""
 
 
-class OutcomeState(Protocol):
-    """The part of State that outcomes change."""
-
-    cluster: Cluster
-    now_ns: int
-    assignments: DeviceAssignments
-    commitments: dict[str, Commitment]
-    evictions: dict[str, Commitment]
-
-
-def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
+def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
     """Apply an outcome to State."""
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
@@ -79,7 +71,7 @@ def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
 
 
 def _bind_outcome(
-    state: OutcomeState, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
+    state: "State", record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
 ) -> None:
     """Apply the outcome of a binding: done, rejected or unknown."""
     match event:
@@ -97,7 +89,7 @@ def _bind_outcome(
 
 
 def _annotation_outcome(
-    state: OutcomeState,
+    state: "State",
     record: Record,
     event: PodAnnotated | PodAnnotationFailed | PodAnnotationUnknown,
 ) -> None:
@@ -114,7 +106,7 @@ def _annotation_outcome(
 
 
 def _eviction_outcome(
-    state: OutcomeState, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
+    state: "State", event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
 ) -> None:
     """Apply the outcome of an eviction: done, rejected or unknown. An evicted pod is removed when its deletion is
     observed."""
@@ -135,7 +127,7 @@ def _eviction_outcome(
 
 
 def _phase_outcome(
-    state: OutcomeState, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
+    state: "State", record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
 ) -> None:
     """Record that the phase of a PodGroup was reported, or rejected for good."""
     if isinstance(event, PodGroupUpdateFailed) and event.code in RETRIED_CODES:
@@ -143,7 +135,7 @@ def _phase_outcome(
     _set_reported(state, event.pod_group, record.cause or 0)
 
 
-def _set_reported(state: OutcomeState, key: str, position: int) -> None:
+def _set_reported(state: "State", key: str, position: int) -> None:
     group = state.cluster.writable_group(key)
     if group is not None and group.reported_status.reported_at < position:
         group.reported_status.reported_at = position
@@ -151,7 +143,7 @@ def _set_reported(state: OutcomeState, key: str, position: int) -> None:
 
 
 def _status_outcome(
-    state: OutcomeState, record: Record, event: StatusUpdated | StatusUpdateFailed
+    state: "State", record: Record, event: StatusUpdated | StatusUpdateFailed
 ) -> None:
     """Record that a status was reported, or rejected for good."""
     if record.cause is None or (
@@ -163,6 +155,8 @@ def _status_outcome(
         pod = pod.copy()
         pod.reported_at = record.cause
         state.cluster.exchange_pod(pod)
+    elif kind == "ConfigMap":
+        state.cluster.indexes.of(LeafSwitches).reported_at = record.cause
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
@@ -171,7 +165,7 @@ def _status_outcome(
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 
 
-def _bind_failed(state: OutcomeState, event: BindFailed | PodAnnotationFailed) -> None:
+def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> None:
     cluster = state.cluster
     commitment = state.commitments.pop(event.uid, None)
     state.assignments.remove(event.node, event.uid)
@@ -179,7 +173,7 @@ def _bind_failed(state: OutcomeState, event: BindFailed | PodAnnotationFailed) -
     if commitment is None or old is None or old.facts.node:
         return
     pod = without_node(old)
-    failed = FailedBinding(commitment.decision, commitment.node, old.devices)
+    failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.network)
     pod.failed_bindings = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
     key = old.group_key
     times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
@@ -192,11 +186,11 @@ def without_node(old: Pod) -> Pod:
     """Return a copy of the pod without the node that was decided for it."""
     pod = old.copy()
     pod.assumed, pod.decision, pod.bound_at, pod.charge, pod.devices = "", 0, 0, None, ()
-    pod.are_devices_reported = False
+    pod.are_devices_reported, pod.network = False, ()
     return pod
 
 
-def mark_outcomes_unknown(state: OutcomeState) -> None:
+def mark_outcomes_unknown(state: "State") -> None:
     """Mark all commitments as unknown after a restart: the requests may have been carried out."""
     for commitments in (state.commitments, state.evictions):
         for uid in list(commitments):

@@ -6,8 +6,8 @@ State updates sums by adding and removing entries; a difference found here is a 
 names the entry, the kept value and the counted value.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from projections import nominations, quota_charging
 from projections.cluster import Cluster
@@ -23,6 +23,9 @@ from projections.queue_tree import place_of
 from projections.queues import LEDGERS
 from projections.wakeup_events import ChangedRows
 
+if TYPE_CHECKING:
+    from projections.state import State
+
 QUEUE_GROUPS_MAX: Final = 1000
 """`RollingAudit` skips queues with more pod groups: a recount would stop the loop for too long."""
 
@@ -33,30 +36,7 @@ TOUCHED_MAX: Final = 10_000
 """Maximum number of changed objects that wait for a recount; others are recounted in the regular round."""
 
 
-class PendingBinding(Protocol):
-    """A binding without an outcome."""
-
-    @property
-    def pod(self) -> str:
-        """`namespace/name`"""
-
-    @property
-    def node(self) -> str:
-        """Return the node of the binding."""
-
-
-class AuditedState(Protocol):
-    """The part of State that is recounted."""
-
-    cluster: Cluster
-    position: int
-
-    @property
-    def commitments(self) -> Mapping[str, PendingBinding]:
-        """Bindings without an outcome, by UID."""
-
-
-def audit(state: AuditedState) -> None:
+def audit(state: "State") -> None:
     """Recount everything."""
     cluster = state.cluster
     for name in cluster.nodes.nodes:
@@ -84,7 +64,7 @@ class RollingAudit:
     It changes nothing, and no decision depends on it: the caller chooses how often to call `next`.
     """
 
-    def __init__(self, state: AuditedState, index_pods_max: int = INDEX_PODS_MAX) -> None:
+    def __init__(self, state: "State", index_pods_max: int = INDEX_PODS_MAX) -> None:
         self._state = state
         self._index_pods_max = index_pods_max
         self._touched: dict[tuple[str, str], None] = {}
@@ -157,7 +137,7 @@ class RollingAudit:
                     check_index(key, index, cluster)
 
 
-def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> None:
+def audit_trials(state: "State", names: Iterable[str], group: PodGroup) -> None:
     """Recount nodes on which placements of a group were tried: no overlay may be left."""
     nodes = state.cluster.nodes.nodes
     for name in names:
@@ -179,7 +159,7 @@ def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> 
         assert uid in there.nominated_pods, f"pod {uid} is not nominated on node {held.node}"
 
 
-def _audit_node(state: AuditedState, name: str) -> None:
+def _audit_node(state: "State", name: str) -> None:
     node = state.cluster.nodes.nodes[name]
     for uid in node.pods:
         pod = state.cluster.pods.get(uid)
@@ -192,7 +172,7 @@ def _audit_node(state: AuditedState, name: str) -> None:
     assert is_kept == is_leaving, f"node {name} leaving: kept {is_kept}, counted {is_leaving}"
 
 
-def _audit_pod(state: AuditedState, uid: str) -> None:
+def _audit_pod(state: "State", uid: str) -> None:
     pod = state.cluster.pods[uid]
     assert pod.facts.uid == uid, f"pod {pod.key} has the key {uid}"
     if pod.occupies:
@@ -209,7 +189,7 @@ def _audit_pod(state: AuditedState, uid: str) -> None:
         assert pod.decision, f"pod {pod.key} is assumed on {pod.assumed} by no decision"
 
 
-def _audit_group(state: AuditedState, key: str) -> None:
+def _audit_group(state: "State", key: str) -> None:
     cluster, group = state.cluster, state.cluster.groups[key]
     what = f"pod group {key}"
     assert group.facts is not None or group.pods, f"{what} is empty"
@@ -225,7 +205,7 @@ def _audit_group(state: AuditedState, key: str) -> None:
     _audit_charges(state, group, what)
 
 
-def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
+def _audit_charges(state: "State", group: PodGroup, what: str) -> None:
     """Check charges, reservations, phase and queue position of a group."""
     cluster = state.cluster
     for pod in group.pods.values():
@@ -285,7 +265,7 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     assert kept == counted, f"{what} status update: kept {kept}, counted {counted}"
 
 
-def _audit_queue(state: AuditedState, name: str) -> None:
+def _audit_queue(state: "State", name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     for key in queue.groups:
         group = cluster.groups.get(key)
@@ -308,7 +288,7 @@ def _audit_queue(state: AuditedState, name: str) -> None:
     )
 
 
-def _audit_places(state: AuditedState) -> None:
+def _audit_places(state: "State") -> None:
     """Check that nothing is in two places, and that everything that is placed is known."""
     cluster = state.cluster
     on_node = [uid for node in cluster.nodes.nodes.values() for uid in node.pods]
@@ -341,7 +321,7 @@ def _audit_places(state: AuditedState) -> None:
     assert not nominated, f"resources are nominated on unknown nodes: {nominated}"
 
 
-def _audit_totals(state: AuditedState) -> None:
+def _audit_totals(state: "State") -> None:
     cluster = state.cluster
     present = [node.facts for node in cluster.nodes.nodes.values() if node.facts is not None]
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
@@ -359,7 +339,7 @@ def _audit_totals(state: AuditedState) -> None:
     check_same("unreported errors", cluster.queues_with_unreported_errors, unreported)
 
 
-def _audit_cluster_totals(state: AuditedState) -> None:
+def _audit_cluster_totals(state: "State") -> None:
     """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     for key in (
@@ -378,7 +358,7 @@ def _audit_slots(cluster: Cluster) -> None:
     assert all(index in uses for index in cluster.charges), "a charge of no class is kept"
 
 
-def _audit_scheduling_queue(state: AuditedState) -> None:
+def _audit_scheduling_queue(state: "State") -> None:
     for name, equivalence_groups in state.cluster.scheduling_queue.by_queue.items():
         for key, equivalence_group in equivalence_groups.items():
             assert (equivalence_group.queue, equivalence_group.key) == (name, key), (
@@ -396,7 +376,7 @@ def _audit_scheduling_queue(state: AuditedState) -> None:
                 )
 
 
-def _audit_commitments(state: AuditedState) -> None:
+def _audit_commitments(state: "State") -> None:
     for uid, one in state.commitments.items():
         pod = state.cluster.pods.get(uid)
         assert pod is not None, f"{one.pod} is committed to {one.node} and gone"

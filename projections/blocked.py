@@ -4,23 +4,17 @@ Its PodGroup does not exist or cannot be read, its queue does not accept pod gro
 its network topology. Until then nothing is reserved for the group, neither quota nor resources of nodes.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from projections.hyper_tree import HyperTree
-from projections.nodes import NodeTable
 from projections.pod_groups import PodGroup
-from projections.queues import Queue
 from projections.sub_groups import TopologyConstraint
 
-
-class BlockingState(Protocol):
-    """The part of the cluster that can block a group."""
-
-    nodes: NodeTable
-    queues: dict[str, Queue]
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 
-def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
+def is_blocked(cluster: "Cluster", group: PodGroup) -> bool:
     """Return whether a standing reason keeps the group from being scheduled."""
     if group.problem is not None:
         return True

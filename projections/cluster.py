@@ -21,7 +21,7 @@ from projections.deltas import (
 )
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
-from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
+from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, spec_of
 from projections.index import Indexes
 from projections.inter_pod_affinity_index import (
@@ -29,6 +29,7 @@ from projections.inter_pod_affinity_index import (
     remove_nomination,
 )
 from projections.job_order import equivalence_keys, job_order
+from projections.leaf_switches import LeafSwitches
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
 from projections.pending_status import PendingStatus
@@ -55,6 +56,7 @@ from projections.quota_charging import Cards
 from projections.quota_ledgers import QuotaLedgers
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
+from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
 from projections.wakeup_events import (
     ALL_RESOURCES,
@@ -142,6 +144,8 @@ class Cluster:
             self.budgets,
             self.pending_status,
             self.device_holders,
+            LeafSwitches(),
+            SuperPods(),
         )
         self.indexes = Indexes(own)
         """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,
@@ -285,6 +289,9 @@ class Cluster:
         group.set_object(facts)
         group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
         group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
+        group.raise_minimum(facts.device_options)
+        for pod in group.pods.values():
+            group.raise_minimum(pod.pod_class.device_options)
         if is_new and facts.phase:
             group.phase = facts.phase
         self.move_group(group, facts.queue or DEFAULT)
@@ -304,6 +311,8 @@ class Cluster:
         known = self.groups.get(pod.group_key)
         if known is not None:
             pod.group_key = known.key  # One text for all its pods.
+            if pod.pod_class.device_options:
+                self.own_group(known).raise_minimum(pod.pod_class.device_options)
             return
         owner = pod.facts.owner
         inherited = self.owners.get(owner.uid, {}) if owner else {}
@@ -340,7 +349,7 @@ class Cluster:
         group = self.own_group(group)
         self.changed_rows.groups[group.key] = None
         self.changed_groups.append(group.key)
-        charges_changed = update_foreign(self, group) or charges_changed
+        charges_changed = self.foreign_groups.update(self, group) or charges_changed
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
@@ -372,7 +381,7 @@ class Cluster:
             len(group.pending),
         )
         suspended = self.internal_errors.suspended(group.key)
-        group.fingerprint = (*asked, group.spec, *suspended, *group.device_tasks)
+        group.fingerprint = (*asked, group.spec, *suspended, group.device_job)
         return group.fingerprint != before
 
     def _update_phase(

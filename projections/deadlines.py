@@ -4,26 +4,19 @@ A deadline makes a cycle due, and is applied at the start of that cycle.
 """
 
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from events.watch import BindRejectedByNode
 from projections import suspensions
 from projections.cluster import Cluster
-from projections.device_assignments import DeviceAssignments
-from projections.quarantine import Quarantine, rejected
+from projections.quarantine import rejected
 from projections.reservation_timeouts import expire_reservations
 
-
-class DeadlineState(Protocol):
-    """The part of State that has deadlines."""
-
-    cluster: Cluster
-    now_ns: int
-    assignments: DeviceAssignments
-    quarantined: dict[str, dict[str, Quarantine]]
+if TYPE_CHECKING:
+    from projections.state import State
 
 
-def next_deadline(state: DeadlineState) -> int | None:
+def next_deadline(state: "State") -> int | None:
     """Return the next deadline; None if there is none."""
     cluster = state.cluster
     ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
@@ -37,7 +30,7 @@ def next_deadline(state: DeadlineState) -> int | None:
     return min(ends, default=None)
 
 
-def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
+def expire_timeouts(state: "State", at_ns: int) -> None:
     """Apply all deadlines up to `at_ns`."""
     cluster = state.cluster
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
@@ -55,7 +48,7 @@ def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
                 _end_quarantine(state, name, resource)
 
 
-def quarantine_resources(state: DeadlineState, event: BindRejectedByNode) -> None:
+def quarantine_resources(state: "State", event: BindRejectedByNode) -> None:
     """Put resources that a kubelet rejected in quarantine (K5.12)."""
     cluster = state.cluster
     node = cluster.nodes.nodes.get(event.node)
@@ -68,7 +61,7 @@ def quarantine_resources(state: DeadlineState, event: BindRejectedByNode) -> Non
     cluster.changed_rows.nodes[node.name] = None
 
 
-def _end_quarantine(state: DeadlineState, name: str, resource: str) -> None:
+def _end_quarantine(state: "State", name: str, resource: str) -> None:
     cluster = state.cluster
     node = cluster.nodes.nodes.get(name)
     kept = state.quarantined[name]

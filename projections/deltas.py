@@ -78,6 +78,12 @@ class PolicyChanged(Struct, frozen=True, gc=False):
     """The plugins of the policy before; the cluster has the present ones."""
 
 
+class SwitchMapChanged(Struct, frozen=True, gc=False):
+    """The map of leaf switches was added, changed or deleted."""
+
+    handler: ClassVar[str] = "on_switch_map"
+
+
 class RecordApplied(Struct, frozen=True, gc=False):
     """A record was applied, and all other deltas of it were dispatched."""
 
@@ -85,7 +91,13 @@ class RecordApplied(Struct, frozen=True, gc=False):
 
 
 Delta: TypeAlias = (
-    PodChanged | NodeChanged | PodGroupChanged | QueueChanged | PolicyChanged | RecordApplied
+    PodChanged
+    | NodeChanged
+    | PodGroupChanged
+    | QueueChanged
+    | PolicyChanged
+    | SwitchMapChanged
+    | RecordApplied
 )
 
 DELTAS: Final = get_args(Delta)

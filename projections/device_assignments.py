@@ -3,15 +3,15 @@
 A device plugin learns from the annotations of a pod which devices it gets. The kubelet does not tell it for which pod a
 container is started: it serves the pod with the oldest assignment time among those that ask for as many devices. So
 assignment times increase strictly on each node, and where a family demands it, one pod of a node at a time is written
-and bound, until the plugin has confirmed its devices. Other nodes do not wait for it.
+and bound, until the plugin has confirmed its devices or the kubelet has admitted the pod. Other nodes do not wait for it.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 CONFIRMATION_NS: Final = 60_000_000_000
-"""How long the next pod of a node waits for the confirmation of one that is bound: a device plugin that is stopped must
-not keep its node from being used for ever."""
+"""How long the next pod of a node waits for the confirmation of one that is bound: a kubelet or a device plugin that is
+stopped must not keep its node from being used for ever."""
 
 NODES_MAX: Final = 1024
 """Nodes that are gone of which the last assignment time is kept, at least."""
@@ -26,6 +26,8 @@ class DeviceAssignments:
         self.unconfirmed: dict[str, dict[str, int]] = {}
         """Node to the UIDs of pods in the order of their assignment, and until when the next one waits for them: 0 while
         the pod is not bound."""
+        self.ranks: dict[str, int] = {}
+        """UID to the rank that was decided for a pod, as long as the pod exists (`projections/pod_ranks.py`)."""
 
     def assign(
         self, node: str, uid: str, now_ns: int, nodes: Mapping[str, object], *, one_by_one: bool

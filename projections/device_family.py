@@ -11,7 +11,7 @@ each answer about a state (`DeviceFit`) is asked once and remembered.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
@@ -106,6 +106,10 @@ class JobShape(Struct, frozen=True, eq=False):
     min_available: int = 0
     classes: tuple[PodClass, ...] = ()
     """Their classes."""
+    options: Labels = ()
+    """Annotations and labels of the PodGroup that say what devices its pods need."""
+    terminating: int = 0
+    """Number of pods of the group, of any kind, that are terminating on a node while it is below its minimum."""
 
     @property
     def is_distributed(self) -> bool:
@@ -129,6 +133,11 @@ class DeviceRequest(Struct, frozen=True, eq=False):
     plugins: PluginSet
     """The plugins of the policy, with their arguments."""
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Return what says which devices the pod needs: annotations and labels of the pod, and of its PodGroup."""
+        return {**dict(self.job.options), **dict(self.pod_class.device_options)}
+
 
 class PlacedPod(Struct, frozen=True, eq=False):
     """A pod that is about to be bound, with its devices."""
@@ -142,8 +151,15 @@ class PlacedPod(Struct, frozen=True, eq=False):
     """None if the node is gone."""
     devices: tuple[str, ...]
     """Names of devices, and of parts of devices as `NAME:PART`."""
+    labels: Labels
+    options: Mapping[str, str]
+    """Annotations and labels of the pod and of its PodGroup that say what devices it needs."""
+    assignments: Labels
+    """Annotations that it has already and that say which devices it has."""
     tasks: int
     """Number of pods of its group that ask for devices with names."""
+    rank: int
+    """Rank of the pod in its group; -1 if it needs none (`needs_rank`)."""
     assigned_ns: int
     """Time of the assignment, in ns since the epoch: greater than that of every earlier pod of the node."""
 
@@ -194,6 +210,9 @@ class DeviceFamily(ABC):
     pod_options: ClassVar[tuple[str, ...]] = ()
     """Annotations and labels of pods that say what devices they need; an annotation counts before a label. They become
     `PodClass.device_options`, and pods that differ in one of them are never decided alike."""
+    group_options: ClassVar[tuple[str, ...]] = ()
+    """Those of `pod_options` that count for all pods of a group if its PodGroup has them. Volcano copies annotations and
+    labels of a Job to its PodGroup."""
     pod_assignments: ClassVar[tuple[str, ...]] = ()
     """Annotations of pods that say which devices they have; `assigned` reads them."""
 
@@ -204,6 +223,8 @@ class DeviceFamily(ABC):
     bound one by one, each after the one before is confirmed; empty if pods need not wait for each other."""
     confirmed_value: ClassVar[str] = ""
     """The value by which that annotation confirms; empty if any does."""
+    unconfirming_label: ClassVar[str] = ""
+    """Label of pods on which the family writes that annotation itself, before the device plugin does: it confirms nothing."""
     container_resources: ClassVar[tuple[str, ...]] = ()
     """Resources of which each container of a pod gets devices of its own. If other containers than the first request
     some, the request of each is an option, with the number of the container (`RESOURCE@1`)."""
@@ -251,6 +272,14 @@ class DeviceFamily(ABC):
         """Return what is free of the devices of a node that these pods use. A family with names is asked about nodes
         that have devices of it, and gets the uses of pods that ask for devices of it (`asked`)."""
 
+    def admission_limit(
+        self, plugins: PluginSet, resource: str
+    ) -> Callable[[Hashable], int] | None:
+        """Return a function from what is free of the devices of a node (`available`) to how many of a resource the node
+        offers. A group is not admitted to its queue while all nodes together offer less than the minimum of its PodGroup;
+        None if groups are admitted whatever is free."""
+        return None
+
     @abstractmethod
     def fit(self, request: DeviceRequest) -> DeviceFit | None:
         """Return how nodes serve a pod; None if the devices of nodes do not matter to it."""
@@ -259,15 +288,24 @@ class DeviceFamily(ABC):
         """Return code and message of what is wrong with the request of a pod in its job, whatever nodes there are;
         empty texts if nothing is. Asked for each class of the job that asks for devices of the family.
 
-        The code is one of `projections/refusals.py`: `InvalidResourceRequest`, `InvalidArgument`, `NotSupportPolicy`.
-        The message names no pod or group, because equal groups are refused together.
+        The code is one of `projections/refusals.py`: `InvalidResourceRequest`, `InvalidArgument`, `NotSupportPolicy`;
+        or `NotEnoughPods`, which only holds as long as the pods of the group are as they are. The message names no pod or group, because equal groups are refused together.
         """
         return "", ""
+
+    def may_evict(self, request: DeviceRequest) -> bool:
+        """Return whether other pods may be evicted in favour of a pod."""
+        return True
 
     def annotations(self, placed: PlacedPod) -> dict[str, str]:
         """Return the annotations that tell the device plugin which devices a pod gets. The same pod has the same ones
         each time, as they are written again after a lost answer."""
         return {}
+
+    def needs_rank(self, pod_class: PodClass, owner: str, options: Mapping[str, str]) -> bool:
+        """Return whether the annotations of a pod depend on its rank in its group. `owner` is the kind of its controller;
+        `options` are annotations and labels of the pod and of its PodGroup."""
+        return False
 
     def waits_for_confirmation(self, pod_class: PodClass, node: NodeFacts) -> bool:
         """Return whether the next pod of a node waits until the devices of a pod of this class are confirmed."""
@@ -311,26 +349,41 @@ def node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
     """Return the annotations and labels of a pod that say what devices it needs, sorted by key."""
+    keys = (key for one in FAMILIES.values() for key in one.pod_options)
+    return _options(keys, annotations, labels)
+
+
+def group_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
+    """Return the annotations and labels of a PodGroup that say what devices its pods need, sorted by key."""
+    keys = (key for one in FAMILIES.values() for key in one.group_options)
+    return _options(keys, annotations, labels)
+
+
+def _options(
+    keys: Iterable[str], annotations: Mapping[str, str], labels: Mapping[str, str]
+) -> Labels:
     found: dict[str, str] = {}
-    for one in FAMILIES.values():
-        for key in one.pod_options:
-            if key in annotations or key in labels:
-                found[key] = annotations[key] if key in annotations else labels[key]
+    for key in keys:
+        if key in annotations or key in labels:
+            found[key] = annotations[key] if key in annotations else labels[key]
     return tuple(sorted(found.items())) if found else ()
 
 
 def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
     """Return the families that write annotations on pods of a class that have devices with names."""
-    writing = [one for one in FAMILIES.values() if one.writes_annotations]
-    return [one for one in writing if uses_devices(pod_class, one.name)]
+    return [
+        one
+        for one in FAMILIES.values()
+        if one.writes_annotations and uses_devices(pod_class, one.name)
+    ]
 
 
-def is_confirmed(annotations: Mapping[str, str]) -> bool:
+def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """Return whether a device plugin has confirmed the devices of a pod."""
     return any(
         annotations[one.confirmation] == (one.confirmed_value or annotations[one.confirmation])
         for one in FAMILIES.values()
-        if one.confirmation in annotations
+        if one.confirmation in annotations and one.unconfirming_label not in labels
     )
 
 

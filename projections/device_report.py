@@ -256,12 +256,13 @@ def merged_report(
     return report if node is None else structs.replace(report, node=node)
 
 
-def report_of(facts: Mapping[str, Mapping[str, Struct]], node: str) -> DeviceReport | None:
+def report_of(
+    facts: Mapping[str, Mapping[str, Struct]], node: str, *, own_only: bool
+) -> DeviceReport | None:
     """Return the report of a node, of the facts of all objects by kind and name; None if none mentions it. An
-    aggregated report counts before that of the node itself."""
-    by_cluster = [
-        one for one in facts.get(CLUSTER_INFO.kind, {}).values() if isinstance(one, Reports)
-    ]
+    aggregated report counts before that of the node itself, or not at all (`own_only`)."""
+    aggregated = {} if own_only else facts.get(CLUSTER_INFO.kind, {})
+    by_cluster = [one for one in aggregated.values() if isinstance(one, Reports)]
     own = _reports(facts, DEVICE_INFO, f"{DEVICE_PREFIX}{node}")
     of_node = _reports(facts, NODE_INFO, f"{NODE_PREFIX}{node}")
     devices = [one.devices[node] for one in (*by_cluster, own) if node in one.devices]

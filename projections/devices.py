@@ -43,6 +43,10 @@ class NodeDevices(Struct, frozen=True):
     """Whether the node itself names all of them. If not, only those are free that a device plugin lists as free."""
     super_pod_id: int = -1
     """The SuperPoD that they are linked in; -1 for none."""
+    server_index: int = -1
+    """The place of the node in its SuperPoD; -1 for none."""
+    rack_id: int = -1
+    """The rack of the node in its SuperPoD; -1 for none."""
 
     @property
     def names(self) -> tuple[str, ...]:

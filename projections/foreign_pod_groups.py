@@ -9,7 +9,7 @@ A foreign group is not queued, reserves nothing, and its status is not updated. 
 are not reported either, because the other scheduler reports them.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from msgspec import Struct
@@ -171,58 +171,40 @@ class ForeignPodGroups(Index):
             self.queues[queue] = self.queues.get(queue, 0) + 1
         return before
 
+    def update(self, cluster: "Cluster", group: PodGroup) -> bool:
+        """Determine whether the group belongs to another scheduler. Return whether that changed."""
+        known = group.key in self.owner_of or group.key in self.groups
+        if group.facts is None and not group.is_foreign and not known:
+            return False
+        owner = "" if group.facts is None else group.facts.owner
+        if self.owner_of.get(group.key, "") != owner:
+            self.set_owner(group.key, owner)
+        was, group.is_foreign = (
+            group.is_foreign,
+            self.is_foreign(group, cluster.scheduler_names),
+        )
+        queue = group.queue if group.is_foreign else ""
+        if self.groups.get(group.key, "") != queue:
+            for name in filter(None, (self.set_queue(group.key, queue), queue)):
+                cluster.changed_queues[name] = None
+        return was != group.is_foreign
 
-class ForeignGroupState(Protocol):
-    """The part of the cluster that is read and changed here."""
+    def put_workload(self, cluster: "Cluster", uid: str, schedulers: tuple[str, ...]) -> None:
+        """Add or update a workload."""
+        if self.schedulers.get(uid, ()) == schedulers:
+            return
+        if schedulers:
+            self.schedulers[uid] = schedulers
+        else:
+            del self.schedulers[uid]
+        for key in list(self.owned.get(uid, ())):
+            cluster.update_group(cluster.groups[key])
 
-    scheduler_names: tuple[str, ...]
-    foreign_groups: ForeignPodGroups
-    groups: dict[str, PodGroup]
-    changed_queues: dict[str, None]
-
-    def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
-        """Recompute what follows from a group's pods."""
-
-
-def update_foreign(cluster: ForeignGroupState, group: PodGroup) -> bool:
-    """Determine whether the group belongs to another scheduler. Return whether that changed."""
-    foreign_groups = cluster.foreign_groups
-    known = group.key in foreign_groups.owner_of or group.key in foreign_groups.groups
-    if group.facts is None and not group.is_foreign and not known:
-        return False
-    owner = "" if group.facts is None else group.facts.owner
-    if foreign_groups.owner_of.get(group.key, "") != owner:
-        foreign_groups.set_owner(group.key, owner)
-    was, group.is_foreign = (
-        group.is_foreign,
-        foreign_groups.is_foreign(group, cluster.scheduler_names),
-    )
-    queue = group.queue if group.is_foreign else ""
-    if foreign_groups.groups.get(group.key, "") != queue:
-        for name in filter(None, (foreign_groups.set_queue(group.key, queue), queue)):
-            cluster.changed_queues[name] = None
-    return was != group.is_foreign
-
-
-def put_workload(cluster: ForeignGroupState, uid: str, schedulers: tuple[str, ...]) -> None:
-    """Add or update a workload."""
-    foreign_groups = cluster.foreign_groups
-    if foreign_groups.schedulers.get(uid, ()) == schedulers:
-        return
-    if schedulers:
-        foreign_groups.schedulers[uid] = schedulers
-    else:
-        del foreign_groups.schedulers[uid]
-    for key in list(foreign_groups.owned.get(uid, ())):
-        cluster.update_group(cluster.groups[key])
-
-
-def drop_workload(cluster: ForeignGroupState, uid: str) -> None:
-    """Remove a workload."""
-    foreign_groups = cluster.foreign_groups
-    if uid not in foreign_groups.schedulers:
-        return
-    if uid in foreign_groups.owned:
-        foreign_groups.deleted_owners[uid] = None
-    else:
-        del foreign_groups.schedulers[uid]
+    def drop_workload(self, uid: str) -> None:
+        """Remove a workload."""
+        if uid not in self.schedulers:
+            return
+        if uid in self.owned:
+            self.deleted_owners[uid] = None
+        else:
+            del self.schedulers[uid]

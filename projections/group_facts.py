@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.config_errors import Pairs
+from projections.device_family import group_options
 from projections.duration import nanoseconds
 from projections.objects import (
     GroupCondition,
@@ -17,6 +18,8 @@ from projections.objects import (
     nanoseconds_of,
 )
 from projections.pod_class import Amounts, amounts_of, card_names
+from projections.pod_terms import Labels
+from projections.pods import DEVICE_OPTION_BYTES_MAX
 from projections.quantity import QuantityError
 from projections.sub_groups import (
     SubGroupRule,
@@ -61,6 +64,8 @@ class GroupFacts(Struct, frozen=True):
     topology_constraint: TopologyConstraint | None = None
     """Its network topology constraint, if any."""
     sub_group_rules: tuple[SubGroupRule, ...] = ()
+    device_options: Labels = ()
+    """Its annotations and labels that say what devices its pods need, as keys and values."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -86,6 +91,11 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     for name in resources or ():
         if text := name_problem(name, RESOURCE_BYTES_MAX):
             resources, wrong = None, {**wrong, "spec.minResources": text}
+            break
+    options = group_options(meta.annotations or {}, meta.labels or {})
+    for key, value in options:
+        if text := name_problem(value, DEVICE_OPTION_BYTES_MAX):
+            options, wrong = (), {**wrong, f"metadata: {key}": text}
             break
     for what, text in wrong.items():
         names[what], problem = "", f"{what}: {text}"
@@ -115,6 +125,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         owner=next((one.uid for one in meta.ownerReferences or () if one.controller), ""),
         topology_constraint=closeness,
         sub_group_rules=rules,
+        device_options=options,
     )
 
 

@@ -21,6 +21,7 @@ from projections.deltas import (
     PolicyChanged,
     QueueChanged,
     RecordApplied,
+    SwitchMapChanged,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ class Index(ABC):
 
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:  # noqa: B027
         """Update the index for another policy."""
+
+    def on_switch_map(self, cluster: Cluster, delta: SwitchMapChanged) -> None:  # noqa: B027
+        """Update the index for another map of leaf switches."""
 
     def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:  # noqa: B027
         """Update the index once after all that a record changed."""

@@ -78,7 +78,8 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         return None
     [index] = group.pending_classes
     close = () if group.topology_constraint is None else (group.topology_constraint,)
-    close = (*close, *group.device_tasks)
+    if (devices := group.device_job) is not None:
+        close = (*close, devices)
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase, *close)
     missing = group.min_available - group.ready_count

@@ -3,7 +3,7 @@ from it."""
 
 from typing import Final
 
-from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS
+from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS, SWITCH_MAP_KIND
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
 from projections.kinds.hyper_node import HYPER_NODE
 from projections.kinds.namespace import NAMESPACE
@@ -32,6 +32,7 @@ KINDS: Final[dict[str, ObservedKind]] = {
         HYPER_NODE,
         CONFIG_MAP,
         *REPORT_KINDS,
+        SWITCH_MAP_KIND,
         DISRUPTION_BUDGET,
         POD_GROUP,
         DEPLOYMENT,

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged
 from projections.device_holders import HELD_TWICE
-from projections.device_report import report_of
+from projections.device_report import DeviceReport, report_of
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import NodeFacts
 from projections.pod_devices import reassign_devices
+from projections.policy import Policy
 from projections.wakeup_events import ALL_PODS
 
 
@@ -24,13 +25,24 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
         reassign_devices(cluster, facts.name)
 
 
+def node_report(cluster: Cluster, name: str) -> DeviceReport | None:
+    """Return what the device reports that the policy reads say of a node; None if none mentions it."""
+    own_only = cluster.plugins.ignores_cluster_reports
+    return report_of(cluster.object_facts, name, own_only=own_only)
+
+
+def change_policy(cluster: Cluster, policy: Policy) -> None:
+    """Set another policy, and update the nodes of which it reads other device reports."""
+    change_reports(cluster, cluster.nodes.nodes, lambda: cluster.change_policy(policy))
+
+
 def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], None]) -> None:
     """Make a change of device reports, and update the nodes of these names whose report it changes."""
     known = [name for name in names if (node := cluster.nodes.nodes.get(name)) and node.is_present]
-    before = [report_of(cluster.object_facts, name) for name in known]
+    before = [node_report(cluster, name) for name in known]
     change()
     for name, was in zip(known, before, strict=True):
-        report, node = report_of(cluster.object_facts, name), cluster.nodes.nodes[name]
+        report, node = node_report(cluster, name), cluster.nodes.nodes[name]
         if report == was or node.facts is None:
             continue
         facts = node.facts.with_report(was, report)

@@ -70,6 +70,8 @@ class NodeFacts(Struct, frozen=True):
     converted: dict[str, tuple[str, int]] = {}
     """Resource name to the card that queues are charged for it, and to how much of the resource makes 1,000 of that
     card."""
+    address: str = ""
+    """Its InternalIP."""
 
     @property
     def charged_cards(self) -> dict[str, str]:
@@ -118,6 +120,7 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
     annotations = node_annotations(obj.metadata.annotations or {})
+    addresses = [one.address for one in status.addresses or () if one.type == "InternalIP"]
     found = discover_devices(
         DeviceSources(
             name=obj.metadata.name,
@@ -153,6 +156,7 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
         converted=found.converted,
         capacity=stated if capacity == stated else capacity,
         annotations=annotations,
+        address=next((one for one in addresses if not name_problem(one)), ""),
     )
 
 

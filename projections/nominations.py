@@ -4,28 +4,17 @@ The request counts as nominated on that node, whatever the priority of the pod: 
 another pod took the resources, more victims would follow.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from projections.nodes import NodeTable, Request
+from projections.nodes import Request
 from projections.pod_class import Amounts
 from projections.pods import PENDING, Pod
 
-
-class NominationState(Protocol):
-    """The part of the cluster in which nominations are kept."""
-
-    nodes: NodeTable
-
-    @property
-    def pods(self) -> Mapping[str, Pod]:
-        """Return all pods, by UID."""
-
-    def mark_node_freed(self, node: str) -> None:
-        """Record that a node may now fit pods that it did not fit before."""
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 
-def update_nomination(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
+def update_nomination(cluster: "Cluster", old: Pod | None, new: Pod | None) -> None:
     """Update the nomination of a pod of another scheduler."""
     if not (old and old.facts.nominated_node) and not (new and new.facts.nominated_node):
         return
@@ -47,7 +36,7 @@ def nomination_of(pod: Pod | None) -> tuple[str, str, Request] | None:
     return pod.facts.nominated_node, pod.facts.uid, pod.pod_class.request
 
 
-def sum_nominations(cluster: NominationState, nominated: dict[str, Amounts]) -> None:
+def sum_nominations(cluster: "Cluster", nominated: dict[str, Amounts]) -> None:
     """Add the nominated requests per node, counted again."""
     for pod in cluster.pods.values():
         if (room := nomination_of(pod)) is not None:

@@ -94,8 +94,17 @@ class NodeImages(Struct):
     sizeBytes: Annotated[int, Meta(ge=0, le=IMAGE_BYTES_MAX)] = 0  # noqa: N815
 
 
+class NodeAddress(Struct):
+    """An address of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Struct):
     """`Node.status`"""
+
+    addresses: Few[NodeAddress] | None = None
 
     images: Few[NodeImages] | None = None
 
@@ -155,6 +164,7 @@ class PodStatus(Struct):
     phase: str | None = None
     reason: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815
+    startTime: str | None = None  # noqa: N815
     conditions: list[PodCondition] | None = None
 
 

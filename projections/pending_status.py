@@ -99,10 +99,10 @@ class PendingStatus(Index):
             or group.reported_status.reported_at >= group.reported_status.since
         ):
             return
-        said = reported_in(facts)
-        if said[0] != group.phase:
+        stated = reported_in(facts)
+        if stated[0] != group.phase:
             self.phases[key] = None
-        elif said != group.reported_status.status:
+        elif stated != group.reported_status.status:
             self.counts[key] = None
 
     def _forget(self, key: str) -> None:

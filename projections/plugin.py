@@ -68,6 +68,9 @@ class Plugin(ABC):
     pod_labels: ClassVar[tuple[str, ...]] = ()
     """Labels of pods that it reads: pods that differ in one of them are never decided alike."""
 
+    ignores_cluster_reports: bool = False
+    """Whether device reports of many nodes at once are passed over, so that only those of each node count."""
+
     def __init__(self, config: PluginConfig) -> None:
         self.config = config
 
@@ -75,7 +78,7 @@ class Plugin(ABC):
     def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct | None:
         """Return the arguments of a policy; call `warn` for unknown ones. Raise PolicyError for a malformed value."""
         kind = cls.Arguments
-        fields = {} if kind is None else {f.encode_name: f for f in msgspec.structs.fields(kind)}
+        fields = {f.encode_name: f for f in msgspec.structs.fields(kind)} if kind and given else {}
         values: dict[str, object] = {}
         for key, value in given.items():
             if key in fields:
@@ -221,6 +224,7 @@ class PluginSet:
             dict.fromkeys(label for one in self.all for label in one.pod_labels)
         )
         """Labels of pods that any plugin reads."""
+        self.ignores_cluster_reports = any(one.ignores_cluster_reports for one in self.all)
         self._by_hook: dict[type[Plugin], tuple[Plugin, ...]] = {}
         self._tiers_by_hook: dict[type[Plugin], tuple[tuple[Plugin, ...], ...]] = {}
         self.job_order, self.group_state = self.of(JobOrder), self.of(GroupState)

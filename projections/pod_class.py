@@ -111,7 +111,7 @@ class PodClass(Struct, frozen=True):
 
     def asks_for(self, family: str) -> bool:
         """Return whether such pods ask for devices of a family, by name."""
-        return any(name == family for name, _ in self.asked_devices)
+        return family in dict(self.asked_devices)
 
     @property
     def amounts(self) -> Amounts:

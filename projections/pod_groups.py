@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from msgspec import Struct
 
+from events.limits import whole_number
 from projections.gang_minimum import MinMemberSet
 from projections.group_facts import GroupFacts, spec_of
 from projections.pod_class import Amounts, PodClass
+from projections.pod_terms import Labels
 from projections.pods import (
     ALLOCATED,
     BINDING,
     BOUND,
     FAILED,
     GONE,
+    MIN_AVAILABLE,
     PENDING,
     READY,
     RELEASING,
@@ -256,6 +259,12 @@ class PodGroup:
         for pod in self.pods.values():
             self._count_sub_group(pod, pod.status, 1)
 
+    def raise_minimum(self, options: Labels) -> None:
+        """Raise the minimum to that in an annotation of the object or of a pod, if the object states none above 1."""
+        least = whole_number(dict(options).get(MIN_AVAILABLE)) if options else None
+        if least is not None and self.facts is not None and self.facts.min_available == 1:
+            self.min_available = max(self.min_available, least)
+
     def copy(self) -> "PodGroup":
         """Return a copy that can be changed without changing this version. Pods and refusals are shared."""
         twin = PodGroup(self.key)
@@ -420,6 +429,16 @@ class PodGroup:
         if not asking:
             return ()
         return tuple([(index, self.live_classes.get(index, 0)) for index in sorted(asking)])
+
+    @property
+    def device_job(self) -> tuple[Labels, int, tuple[tuple[int, int], ...]] | None:
+        """Return what device families read of the group: annotations and labels of its object, how many of its pods are
+        terminating while it is below its minimum, and `device_tasks`; None if no pod asks for devices with names."""
+        tasks = self.device_tasks
+        if not tasks:
+            return None
+        terminating = 0 if self.is_ready else self.counts.get(RELEASING, 0)
+        return () if self.facts is None else self.facts.device_options, terminating, tasks
 
     @property
     def has_enough_pods(self) -> bool:

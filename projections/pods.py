@@ -51,6 +51,10 @@ GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"
 COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+RANK = "hccl/rankIndex"
+"""Rank of a pod in its job, in the Ascend stack."""
+MIN_AVAILABLE = "huawei.com/schedule_minAvailable"
+"""The minimum of a group whose PodGroup states none above 1, in the Ascend device stack."""
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_INDEX = "volcano.sh/task-index"
@@ -59,6 +63,8 @@ PREEMPTABLE = "volcano.sh/preemptable"
 MIRROR = "kubernetes.io/config.mirror"
 DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
+WITHDRAWN: Final = "muster.sh/withdrawn-decision"
+"""Annotation of a pod whose binding was refused after an answer was lost: the position of that decision."""
 POSITION_DIGITS_MAX: Final = 18
 """Maximum number of digits of a position: it is stored in 64 bits."""
 DEVICE_OPTION_BYTES_MAX: Final = 1024
@@ -119,7 +125,8 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     decision: int = 0
     """Position of the decision in its annotation; 0 without one."""
     is_confirmed: bool = False
-    """Whether a device plugin has confirmed its devices by an annotation."""
+    """Whether a device plugin has given it its devices: as the plugin says by an annotation, or because the kubelet has
+    admitted the pod (K8.7). False for pods without annotations for a device plugin."""
     is_cut: bool = False
     """Whether a long field of its spec was left out. Its conditions are not updated, because each update would make
     the API server store and send the whole object again."""
@@ -172,6 +179,8 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         is_valid = bool(names.read("metadata.ownerReferences", owner.uid))
         owner.kind, owner.name = intern(owner.kind), ""  # Its UID tells it from others.
         owner = owner if is_valid else None
+    least = labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER)
+    least = least or annotations.get(MIN_AVAILABLE)
     options = pod_options(annotations, labels)
     for key, value in options:
         names.read(key, value, DEVICE_OPTION_BYTES_MAX)
@@ -183,7 +192,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         created_ns=nanoseconds_of(meta.creationTimestamp),
         group_name=names.read_object("the name of its pod group", group_name),
         needs_group_object=needs_object,
-        min_member=max(1, _number(labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER), 1)),
+        min_member=max(1, _number(least, 1)),
         queue=intern(
             names.read_object(QUEUE_NAME, annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME))
         ),
@@ -198,7 +207,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         problem=names.problem,
         decision=_position(annotations.get(DECISION, "")),
         device_options=() if names.problem else options,
-        is_confirmed=is_confirmed(annotations),
+        is_confirmed=is_confirmed(annotations, labels),
         assignments=tuple(
             [
                 (key, TOO_LONG if name_problem(value, ASSIGNMENT_BYTES_MAX) else value)
@@ -272,13 +281,13 @@ def combine_facts(
         task_priority=_number(meta.task_priority, 1 if spec.priority is None else spec.priority),
         owner=meta.owner,
         reason=status.reason or "",
-        scheduled_message=_told(status),
+        scheduled_message=_scheduled_message(status),
         is_evictable=meta.is_evictable,
         labels=meta.labels,
         nominated_node=status.nominatedNodeName or "",
         problem=meta.problem or asked.problem,
         decision=meta.decision,
-        is_confirmed=meta.is_confirmed,
+        is_confirmed=meta.is_confirmed or bool(meta.assignments and status.startTime),
         is_cut=bool(asked.problem),
         assignments=meta.assignments,
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
@@ -298,11 +307,11 @@ def _is_evictable(meta: Metadata) -> bool:
     owners = meta.ownerReferences or ()
     if MIRROR in annotations or any(one.kind in NODE_OWNERS for one in owners if one.controller):
         return False
-    said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
-    return said is None or said in _TRUE
+    value = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
+    return value is None or value in _TRUE
 
 
-def _told(status: PodStatus) -> str:
+def _scheduled_message(status: PodStatus) -> str:
     for one in status.conditions or ():
         if one.type == "PodScheduled" and one.status == "False":
             return one.message or ""
@@ -337,6 +346,7 @@ class FailedBinding(Struct, frozen=True, array_like=True):
     decision: int
     node: str
     devices: tuple[str, ...] = ()
+    network: Labels = ()
 
 
 class Pod:
@@ -355,6 +365,7 @@ class Pod:
         "facts",
         "failed_bindings",
         "group_key",
+        "network",
         "pod_class",
         "reported_at",
         "requested_charge",
@@ -377,6 +388,8 @@ class Pod:
         """Names of the devices that it has: those that the decision gave it, or that its annotations state."""
         self.are_devices_reported = False
         """Whether the device plugin has stated these devices."""
+        self.network: Labels = ()
+        """Annotations that the decision gave it and that say where in the network it is; empty without any."""
         self.failed_bindings: tuple[FailedBinding, ...] = ()
         """Bindings recorded as failed, oldest first."""
         self.bound_at = 0
@@ -439,7 +452,7 @@ class Pod:
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge, twin.devices = self.bound_at, self.charge, self.devices
-        twin.are_devices_reported = self.are_devices_reported
+        twin.are_devices_reported, twin.network = self.are_devices_reported, self.network
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
         twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
         return twin

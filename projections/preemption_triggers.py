@@ -4,17 +4,16 @@ A group is a preemptor after `allocate` refused it for lack of resources or quot
 then also waits for pods that can newly be evicted.
 """
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from projections.nodes import NodeTable
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
-from projections.policy import EVICTING, GANG_EVICTING, Policy
-from projections.queues import Queue
-from projections.quota_charging import QuotaState
+from projections.policy import EVICTING, GANG_EVICTING
 from projections.refusals import NODE_CODES
-from projections.wakeup_events import WakeupEvents
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 PREEMPTION_CODES: Final = NODE_CODES | {
     "InsufficientCPUQuota",
@@ -25,16 +24,6 @@ PREEMPTION_CODES: Final = NODE_CODES | {
 
 EVICTABLE: Final = (BOUND, RUNNING)
 """Statuses in which a pod may be evicted: placed on its node, not binding and not terminating."""
-
-
-class PreemptionState(Protocol):
-    """The part of the cluster that is read and changed here."""
-
-    policy: Policy
-    nodes: NodeTable
-    wakeup_events: WakeupEvents
-    queues: dict[str, Queue]
-    priority_classes: dict[str, tuple[int, bool]]
 
 
 def is_starving(plugins: PluginSet, group: PodGroup, placed: int = 0) -> bool:
@@ -50,7 +39,7 @@ def is_starving(plugins: PluginSet, group: PodGroup, placed: int = 0) -> bool:
 
 
 def eviction_keys(
-    cluster: QuotaState, group: PodGroup, step: tuple[object, ...] | None
+    cluster: "Cluster", group: PodGroup, step: tuple[object, ...] | None
 ) -> tuple[EquivalenceKey, ...]:
     """Return the keys under which a group waits for evicting actions. `step` is its next step, if other groups
     share it.
@@ -91,9 +80,7 @@ def without_evicting(keys: tuple[EquivalenceKey, ...]) -> tuple[EquivalenceKey, 
     return tuple([key for key in keys if key[0] not in EVICTING])
 
 
-def record_victim_added(
-    cluster: PreemptionState, group: PodGroup, old: Pod | None, new: Pod
-) -> None:
+def record_victim_added(cluster: "Cluster", group: PodGroup, old: Pod | None, new: Pod) -> None:
     """Record that a pod may newly be evicted."""
     if not cluster.policy.evicting:
         return
@@ -107,7 +94,7 @@ def record_victim_added(
     cluster.nodes.invalidate(new.node)
 
 
-def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
+def update_preemption_state(cluster: "Cluster", group: PodGroup) -> None:
     """Update what preemptors read of a group: its priority (of its priority class, if it has an object), and
     whether it has more pods than its minimum."""
     priority = group.priority
@@ -126,7 +113,7 @@ def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
         _invalidate_on_gang_change(cluster, group)
 
 
-def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> None:
+def _invalidate_on_gang_change(cluster: "Cluster", group: PodGroup) -> None:
     """Invalidate cached searches on the nodes of a group when it has more or fewer pods to lose."""
     fingerprint = (
         group.ready_count,
@@ -145,7 +132,7 @@ def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> Non
                 cluster.nodes.invalidate(pod.node)
 
 
-def invalidate_victims(cluster: PreemptionState, group: PodGroup) -> None:
+def invalidate_victims(cluster: "Cluster", group: PodGroup) -> None:
     """Invalidate cached searches on the nodes of a group, because the set of its possible preemptors changed."""
     if not group.allocated_count or not cluster.policy.evicting:
         return

@@ -100,7 +100,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         path=path,
         faults=tuple(faults),
         reported_allocated=tuple(
-            (name, _told(name, given)) for name, given in sorted(_stated(status))
+            (name, _stated_amount(name, given)) for name, given in sorted(_stated(status))
         ),
     )
 
@@ -134,7 +134,7 @@ def _stated(status: QueueStatus) -> Iterable[tuple[str, Quantity]]:
     return (status.allocated or {}).items()
 
 
-def _told(name: str, quantity: Quantity) -> int:
+def _stated_amount(name: str, quantity: Quantity) -> int:
     try:
         return amount_of(name, quantity)
     except QuantityError:

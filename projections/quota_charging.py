@@ -5,21 +5,17 @@ waiting pod that accepts any of several cards is counted under their compound na
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
-from projections.cluster_totals import ClusterTotals
 from projections.deltas import NodeChanged
 from projections.group_facts import compound
 from projections.index import Index
-from projections.nodes import NodeFacts, NodeTable
-from projections.plugin import PluginSet
+from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
 from projections.pods import GATED, Charge, Pod
-from projections.policy import Policy
-from projections.queues import Queue
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -112,43 +108,29 @@ class Cards(Index):
         return twin
 
 
-class QuotaState(Protocol):
-    """The part of the cluster that the charging rules read."""
-
-    policy: Policy
-    plugins: PluginSet
-    cluster_totals: ClusterTotals
-    cards: Cards
-    nodes: NodeTable
-    queues: dict[str, Queue]
-    owners: dict[str, dict[str, str]]
-    charges: dict[int, dict[str, Charge]]
-    """Cache: class index and card layout to charge. Cleared when cards or rules change."""
-
-
-def requested(cluster: QuotaState, pod_class: PodClass) -> Charge:
+def requested(cluster: "Cluster", pod_class: PodClass) -> Charge:
     """Return the charge that a waiting pod of this class would have; a choice of cards has a compound name."""
     return _charge(cluster, pod_class, "")
 
 
-def charge(cluster: QuotaState, pod: Pod) -> Charge:
+def charge(cluster: "Cluster", pod: Pod) -> Charge:
     """Return the charge of a pod on its node."""
     return _charge(cluster, pod.pod_class, pod.node)
 
 
-def is_unresolved(cluster: QuotaState, pod: Pod) -> bool:
+def is_unresolved(cluster: "Cluster", pod: Pod) -> bool:
     """Return whether a pod is charged for a choice of cards because its node was unknown."""
     return any(
         "|" in name or name in cluster.cards.by_resource for name, _ in pod.charge or ()
     ) and (not cluster.plugins.quota.charges_resources)
 
 
-def charge_on(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
+def charge_on(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
     """Return the charge of a pod of this class on a node."""
     return _charge(cluster, pod_class, node)
 
 
-def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
+def _charge(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
     """Return the charge from the cache; it depends on the class and on the card layout of the node."""
     found = cluster.nodes.nodes.get(node) if node else None
     mix = "" if found is None else found.card_layout
@@ -162,7 +144,7 @@ def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
     return known
 
 
-def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
+def _charge_for(cluster: "Cluster", pod_class: PodClass, on: Mapping[str, str]) -> Charge:
     if cluster.plugins.quota.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = cluster.cards.by_resource
@@ -177,7 +159,7 @@ def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str])
     return (*cards.items(), *plain)
 
 
-def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
+def _card(cluster: "Cluster", pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
     """Return the charged card of a resource: that of the node, else the choice, else the resource itself."""
     if resource in on:
         return on[resource]
@@ -188,7 +170,7 @@ def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[s
     return compound(listed) if listed else resource
 
 
-def cards_of_charge(cluster: QuotaState, name: str) -> tuple[str, ...]:
+def cards_of_charge(cluster: "Cluster", name: str) -> tuple[str, ...]:
     """Return the cards that a charge name stands for: those of a compound name, or of a resource."""
     if "|" in name:
         return tuple(name.split("|"))
@@ -197,7 +179,7 @@ def cards_of_charge(cluster: QuotaState, name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def min_request(cluster: QuotaState, group: PodGroup) -> Amounts | None:
+def min_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     """Return the minimum request of the gang, by charge name; None if it is not stated and not checked."""
     if group.facts is None:
         return _least(cluster, group, cards_only=False)
@@ -216,7 +198,7 @@ def min_request(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     return {**plain, **cards}
 
 
-def _least(cluster: QuotaState, group: PodGroup, *, cards_only: bool) -> Amounts:
+def _least(cluster: "Cluster", group: PodGroup, *, cards_only: bool) -> Amounts:
     """Return the sum of requests of the first `min_available` live pods, in task order."""
     total: Amounts = {}
     for pod_class, count in min_member_classes(group):
@@ -230,7 +212,7 @@ def _least(cluster: QuotaState, group: PodGroup, *, cards_only: bool) -> Amounts
     return total
 
 
-def _is_denied(cluster: QuotaState, pod_class: PodClass, name: str) -> bool:
+def _is_denied(cluster: "Cluster", pod_class: PodClass, name: str) -> bool:
     """Return whether no pod of the class can ever be charged this, because it does not name its cards as required.
 
     Nothing is reserved for such a pod: the reservation would block others for ever.
@@ -257,7 +239,7 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
     return [(group.classes[index], count) for index, count in group.min_member_set.classes()]
 
 
-def request_differs(cluster: QuotaState, group: PodGroup) -> str:
+def request_differs(cluster: "Cluster", group: PodGroup) -> str:
     """Return how the cards requested by the pods differ from the annotation of the group; "" if they do not."""
     stated = {} if group.facts is None else group.facts.card_request
     if not stated or cluster.plugins.quota.charges_resources:
@@ -279,7 +261,7 @@ def _listed(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
 
 
-def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
+def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
@@ -315,7 +297,7 @@ def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
 
 
 def _without_gated(
-    cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]]
+    cluster: "Cluster", group: PodGroup, missing: list[tuple[str, int]]
 ) -> list[tuple[str, int]]:
     """Subtract the requests of pods with scheduling gates (Volcano's `capacity`)."""
     gated: Amounts = {}
@@ -327,7 +309,7 @@ def _without_gated(
 
 
 def _with_strays(
-    cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
+    cluster: "Cluster", group: PodGroup, missing: list[tuple[str, int]], used: Amounts
 ) -> list[tuple[str, int]]:
     """Subtract from missing cards what pods are charged for cards that no pod of the group requests.
 
@@ -350,7 +332,7 @@ def _with_strays(
     return left
 
 
-def _asked_by(cluster: QuotaState, classes: Iterable[PodClass]) -> set[str]:
+def _asked_by(cluster: "Cluster", classes: Iterable[PodClass]) -> set[str]:
     """Return the charge names that pods of these classes request, and their cards."""
     return {
         card

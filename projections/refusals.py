@@ -21,8 +21,8 @@ QUEUE_CODES: Final = frozenset(
 NODE_CODES: Final = frozenset({"NotEnoughResources"})
 """No node fits."""
 
-COMMON_CODES: Final = frozenset({"ResourceOverused"})
-"""Reservations would exceed the whole cluster (`overcommit`)."""
+COMMON_CODES: Final = frozenset({"JobEnqueueFailed", "ResourceOverused"})
+"""The whole cluster has not enough: free devices, or resources that can be reserved (`overcommit`)."""
 
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
 """The known cards do not match the request."""
@@ -30,12 +30,14 @@ CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
 TOPOLOGY_CODES: Final = frozenset({"TopologyNotReady", "UnknownTier"})
 """The HyperNodes do not allow it."""
 
+NOT_ENOUGH_PODS: Final = "NotEnoughPods"
+
 GROUP_CODES: Final = frozenset(
     {
         "InvalidArgument",
         "InvalidPodGroup",
         "InvalidResourceRequest",
-        "NotEnoughPods",
+        NOT_ENOUGH_PODS,
         "NotEnoughPodsOfSubGroup",
         "NotEnoughPodsOfTask",
         "NotSupportPolicy",

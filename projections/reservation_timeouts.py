@@ -5,30 +5,20 @@ closed to them. Then it is tried once more; if nothing has changed, it waits wit
 """
 
 from itertools import takewhile
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from projections.pod_groups import PodGroup, Refusal
-from projections.quota_charging import QuotaState
-from projections.wakeup_events import WakeupEvents
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 RESERVATION_TIMEOUT_NS: Final = 300_000_000_000
 """Time until a group loses its reservation."""
 
 
-class ReservationState(QuotaState, Protocol):
-    """The part of the cluster in which time-outs are kept."""
-
-    groups: dict[str, PodGroup]
-    wakeup_events: WakeupEvents
-    position: int
-
-    def own_group(self, group: PodGroup) -> PodGroup:
-        """Return the version of a group that may be changed here."""
-
-
-def update_reservation_timeout(cluster: QuotaState, group: PodGroup) -> None:
+def update_reservation_timeout(cluster: "Cluster", group: PodGroup) -> None:
     """End the time-out of a group that is no longer refused because nodes are closed."""
     timeouts = cluster.cluster_totals.reservation_timeouts
     if group.key in timeouts and not _keeps_reservation(group.refusals.get("allocate")):
@@ -40,7 +30,7 @@ def _keeps_reservation(refusal: Refusal | None) -> bool:
 
 
 def start_reservation_timeout(
-    cluster: QuotaState, group: PodGroup, refusal: Refusal, now_ns: int
+    cluster: "Cluster", group: PodGroup, refusal: Refusal, now_ns: int
 ) -> None:
     """Start the time-out of the reservation of a group that was refused because nodes are closed."""
     if (
@@ -53,7 +43,7 @@ def start_reservation_timeout(
         )
 
 
-def expire_reservations(cluster: ReservationState, at_ns: int) -> None:
+def expire_reservations(cluster: "Cluster", at_ns: int) -> None:
     """Apply the time-outs that are over."""
     timeouts = cluster.cluster_totals.reservation_timeouts
     ended = takewhile(lambda one: one[1] <= at_ns, timeouts.items())

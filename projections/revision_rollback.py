@@ -5,25 +5,17 @@ decides. Bindings without an outcome are kept: each is requested again, and the 
 decided or requested before the list is complete.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from projections.apply_outcome import Commitment, without_node
-from projections.cluster import Cluster
-from projections.device_assignments import DeviceAssignments
+from projections.apply_outcome import without_node
+
+if TYPE_CHECKING:
+    from projections.state import State
 
 
-class RollbackState(Protocol):
-    """The part of State that is changed here."""
-
-    cluster: Cluster
-    assignments: DeviceAssignments
-    commitments: dict[str, Commitment]
-    evictions: dict[str, Commitment]
-
-
-def discard_unconfirmed(state: RollbackState, resource: str) -> None:
+def discard_unconfirmed(state: "State", resource: str) -> None:
     """Discard outcomes about objects of a kind that no observation confirms."""
     match resource:
         case "Pod":
@@ -41,7 +33,7 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
             pass
 
 
-def _discard_unconfirmed_pods(state: RollbackState) -> None:
+def _discard_unconfirmed_pods(state: "State") -> None:
     """Let pods wait again that were bound but never observed on their node, and cancel all evictions. Annotations of
     pods that are to be bound are written again."""
     cluster = state.cluster

@@ -34,7 +34,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 16
+VERSION: Final = 17
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -61,6 +61,7 @@ class PodImage(Struct, frozen=True, array_like=True):
     failed_bindings: tuple[FailedBinding, ...]
     devices: tuple[str, ...]
     are_devices_reported: bool
+    network: Labels
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -107,6 +108,7 @@ class Image(Struct, frozen=True):
     newest: dict[str, dict[str, tuple[str, str, bool]]]
     assigned_ns: dict[str, int]
     unconfirmed: dict[str, dict[str, int]]
+    ranks: dict[str, int]
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
     totals: Amounts
@@ -186,6 +188,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         newest=state.newest,
         assigned_ns=state.assignments.last_ns,
         unconfirmed=state.assignments.unconfirmed,
+        ranks=state.assignments.ranks,
         commitments=state.commitments,
         evictions=state.evictions,
         totals=cluster.cluster_totals.totals,
@@ -266,7 +269,7 @@ def load(read: Callable[[int], bytes]) -> State:
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest
     state.assignments.last_ns = image.assigned_ns
-    state.assignments.unconfirmed = image.unconfirmed
+    state.assignments.unconfirmed, state.assignments.ranks = image.unconfirmed, image.ranks
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():
@@ -389,7 +392,7 @@ def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
     pod.bound_at, pod.charge = one.bound_at, shared.charge(one.charge)
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
     pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
-    pod.are_devices_reported = one.are_devices_reported
+    pod.are_devices_reported, pod.network = one.are_devices_reported, one.network
     return pod
 
 
@@ -428,6 +431,7 @@ def _pod_image(pod: Pod) -> PodImage:
         failed_bindings=pod.failed_bindings,
         devices=pod.devices,
         are_devices_reported=pod.are_devices_reported,
+        network=pod.network,
     )
 
 

@@ -37,6 +37,7 @@ from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
+from projections.node_updates import change_policy
 from projections.observed_kind import Reading
 from projections.pod_devices import assign_devices
 from projections.pods import FAILED, SUCCEEDED, Pod
@@ -330,6 +331,7 @@ class State:
         old = self.cluster.pods.get(event.uid)
         for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)
+        self.assignments.ranks.pop(event.uid, None)
         if old is not None:
             self.assignments.remove(old.node, event.uid)
             self.cluster.replace_pod(old, None)
@@ -354,7 +356,7 @@ class State:
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy))
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
-        self.cluster.change_policy(policy)
+        change_policy(self.cluster, policy)
 
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
@@ -383,14 +385,16 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
         pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
+        pod.network = old.network
     elif pod.facts.node == old.node:
         is_back = pod.occupies and not old.occupies
         pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
         pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
+        pod.network = old.network
     elif failed := old.failed_binding(pod.facts.decision, pod.facts.node):
         # The reported failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position
-        pod.devices = failed.devices
+        pod.devices, pod.network = failed.devices, failed.network
         return
     else:
         pod.bound_at = record.position

@@ -5,9 +5,12 @@ not evaluated by it again until the group changes, the policy changes, or a dela
 each consecutive error.
 """
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 RETRY_NS: Final = 300_000_000_000
 """Delay after the first error (5 minutes): rare enough to cost little, short enough for a transient cause."""
@@ -93,19 +96,7 @@ class InternalErrors:
         return [until_ns for until_ns in ends if until_ns]
 
 
-class SuspensionState(Protocol):
-    """The part of the cluster that changes when a delay ends."""
-
-    internal_errors: InternalErrors
-
-    def resume_group(self, key: str) -> None:
-        """Let all actions evaluate a group again."""
-
-    def wake_everything(self) -> None:
-        """Let the next cycle evaluate all groups again."""
-
-
-def expire_timeouts(cluster: SuspensionState, at_ns: int) -> None:
+def expire_timeouts(cluster: "Cluster", at_ns: int) -> None:
     """Apply the delays that are over."""
     errors = cluster.internal_errors
     over = [

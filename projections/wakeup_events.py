@@ -63,3 +63,4 @@ class ChangedRows(Struct):
     groups: Names = field(default_factory=dict)
     pods: Names = field(default_factory=dict)
     topology: Names = field(default_factory=dict)
+    switches: Names = field(default_factory=dict)

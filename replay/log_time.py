@@ -76,5 +76,5 @@ def withheld_text(until_ns: Mapping[str, int]) -> str:
     """Name the resources that a node's kubelet rejected, and until when they are withheld; empty for none (K5.12)."""
     if not until_ns:
         return ""
-    told = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
-    return f"its kubelet rejected pods, so no pod is placed there that requests {told}"
+    until = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
+    return f"its kubelet rejected pods, so no pod is placed there that requests {until}"

@@ -97,8 +97,8 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             kind = record.subject.partition("/")[0]
             observed = KINDS.get(kind)
             known = observed.summarize(content) if observed and content is not None else []
-            said = ", ".join(part for part in known if part)
-            seen = f"{subject_text(record.subject)} is seen{': ' if said else ''}{said}"
+            summary = ", ".join(part for part in known if part)
+            seen = f"{subject_text(record.subject)} is seen{': ' if summary else ''}{summary}"
             return seen + _answering(record)
         case ObjectDeleted():
             gone = ", found missing by a list" if event.synthesized else ""

@@ -71,24 +71,24 @@ class Inquiry:
         if not self._moment.includes(record.position, record.recorded_at_ns, self._start_ns):
             return False
         self._at_ns = record.recorded_at_ns
-        told = LoggedEvent(record, event_of(record), content, self._start_ns)
+        entry = LoggedEvent(record, event_of(record), content, self._start_ns)
         cluster = self.state.cluster
-        is_known = is_repeated(told, cluster)
-        concerned = [one for one in self._trails if one.concerns(told, cluster)]
-        hosts = [one for one in self._trails if one.is_host(told, cluster)]
-        if isinstance(told.event, GangBindDecided):
+        is_known = is_repeated(entry, cluster)
+        concerned = [one for one in self._trails if one.concerns(entry, cluster)]
+        hosts = [one for one in self._trails if one.is_host(entry, cluster)]
+        if isinstance(entry.event, GangBindDecided):
             for trail in concerned:
-                self._choose(trail, record, told.event)
-        self.state.apply(record, told.event, content)
-        self._recent.note(told)
-        pod = cluster.pods.get(getattr(told.event, "uid", ""))
+                self._choose(trail, record, entry.event)
+        self.state.apply(record, entry.event, content)
+        self._recent.note(entry)
+        pod = cluster.pods.get(getattr(entry.event, "uid", ""))
         for trail in self._trails:
-            matters = trail in concerned or trail.concerns(told, cluster)
-            matters = matters or (trail in hosts) != trail.is_host(told, cluster)
+            matters = trail in concerned or trail.concerns(entry, cluster)
+            matters = matters or (trail in hosts) != trail.is_host(entry, cluster)
             if trail.kind == "Pod" and pod is not None and pod.key == trail.key:
                 trail.pod = pod
             if matters and not is_known:
-                trail.add(told, self._recent, status=pod.status if pod is not None else "")
+                trail.add(entry, self._recent, status=pod.status if pod is not None else "")
         return True
 
     def answer(self) -> Answer:
@@ -214,9 +214,9 @@ def _standing(state: State, trail: Trail, explained: Explanation) -> Standing:
 def _gone(trail: Trail) -> Standing:
     steps: list[Step] = [one for one in trail.steps if "_deleted." in one.kind]
     last = steps[-1] if steps else trail.steps[-1]
-    said = f"gone since {last.position} ({last.at})"
+    text = f"gone since {last.position} ({last.at})"
     pod = trail.pod
     if pod is None:
-        return Standing(said, {})
-    said += f"; last seen {pod.facts.phase}" + (f" on {pod.node}" if pod.node else "")
-    return Standing(said, {"pod group": pod.group_key, "uid": pod.facts.uid})
+        return Standing(text, {})
+    text += f"; last seen {pod.facts.phase}" + (f" on {pod.node}" if pod.node else "")
+    return Standing(text, {"pod group": pod.group_key, "uid": pod.facts.uid})

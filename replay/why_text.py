@@ -1,11 +1,15 @@
 """The answer to a `why` as lines of text."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from events.amount_text import amount_text, amounts_text
 from replay.node_text import points_text, shortfall_text, table_lines
 from replay.why_answer import Answer, Step
 from scheduling.explanation import Choice, Held, Judged, JudgedNode, Limit, Waiting
+
+WALK_MAX: Final = 60
+"""Maximum steps of a placement in the network that text shows."""
 
 
 def lines_of(answer: Answer) -> list[str]:
@@ -125,6 +129,10 @@ def _choice(choice: Choice, answer: Answer) -> list[str]:
         rows.append((*_judged_node(one, choice, names, free), *given))
     lines += table_lines(rows)
     lines += _reasons(choice.reasons)
+    if choice.walk:
+        shown, more = choice.walk[:WALK_MAX], len(choice.walk) - WALK_MAX
+        lines += ["how the nodes of the whole job were chosen:", *(f"  {one}" for one in shown)]
+        lines += [f"  and {more} more steps"] if more > 0 else []
     lines += _limits("quota of its queue just before:", choice.limits)
     return lines
 

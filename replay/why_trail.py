@@ -86,11 +86,11 @@ class Recent:
     def __init__(self) -> None:
         self._generations: tuple[dict[int, LoggedEvent], dict[int, LoggedEvent]] = ({}, {})
 
-    def note(self, told: LoggedEvent) -> None:
+    def note(self, entry: LoggedEvent) -> None:
         """Keep a record until the cycle after the next."""
-        if isinstance(told.event, CycleOpened):
+        if isinstance(entry.event, CycleOpened):
             self._generations = ({}, self._generations[0])
-        self._generations[0][told.record.position] = told
+        self._generations[0][entry.record.position] = entry
 
     def find(self, position: int) -> LoggedEvent | None:
         """Return a kept record."""
@@ -127,30 +127,30 @@ class Trail:
         """The kept steps, oldest first."""
         return sorted((*self._first, *self._last), key=lambda step: step.position)
 
-    def concerns(self, told: LoggedEvent, cluster: Cluster) -> bool:
+    def concerns(self, entry: LoggedEvent, cluster: Cluster) -> bool:
         """Return True if the record is about the subject, according to State at this moment."""
-        if told.record.subject == self._subject:
+        if entry.record.subject == self._subject:
             return True
         match self.kind:
             case "Pod":
-                return self._concerns_pod(told, cluster)
+                return self._concerns_pod(entry, cluster)
             case "PodGroup":
-                pod = cluster.pods.get(_uid(told.event))
+                pod = cluster.pods.get(_uid(entry.event))
                 is_ours = pod is not None and pod.group_key == self.key
-                return is_ours or _favoured(told.event) == self.key
+                return is_ours or _favoured(entry.event) == self.key
             case "Node":
-                return any(one.node == self.key for one in _placements(told.event))
+                return any(one.node == self.key for one in _placements(entry.event))
             case _:
-                return getattr(told.event, "queue", "") == self.key
+                return getattr(entry.event, "queue", "") == self.key
 
-    def is_host(self, told: LoggedEvent, cluster: Cluster) -> bool:
+    def is_host(self, entry: LoggedEvent, cluster: Cluster) -> bool:
         """Return True if the record is about a pod on the subject, a node."""
         node = cluster.nodes.nodes.get(self.key) if self.kind == "Node" else None
-        return node is not None and _uid(told.event) in node.pods
+        return node is not None and _uid(entry.event) in node.pods
 
-    def add(self, told: LoggedEvent, recent: Recent, *, status: str) -> None:
+    def add(self, entry: LoggedEvent, recent: Recent, *, status: str) -> None:
         """Add a record, and before it the record that caused it; equal records of a batch are one step."""
-        record = told.record
+        record = entry.record
         batch, alike = self._alike
         if batch != record.batch:
             self._alike = (record.batch, alike := {})
@@ -158,14 +158,14 @@ class Trail:
         if (
             self.kind != "Pod"
             and look[-1] == "Pod"
-            and isinstance(told.event, _WITH_UID)
+            and isinstance(entry.event, _WITH_UID)
             and look in alike
         ):
             alike[look].count += 1
             alike[look].last_position = record.position
             self._positions[record.position] = None
             return
-        step = alike[look] = told.step(self._own_part(told.event))
+        step = alike[look] = entry.step(self._own_part(entry.event))
         if self.kind == "Queue":
             step.details = []
         if self.kind in ("Pod", "PodGroup") and record.cause not in self._positions:
@@ -184,17 +184,17 @@ class Trail:
             del self._positions[self._last.popleft().position]
             self.left_out += 1
 
-    def _concerns_pod(self, told: LoggedEvent, cluster: Cluster) -> bool:
-        placements = _placements(told.event)
+    def _concerns_pod(self, entry: LoggedEvent, cluster: Cluster) -> bool:
+        placements = _placements(entry.event)
         if any(one.pod == self.key for one in placements):
             return True
-        if self.pod is None or (placements and not _favoured(told.event)):
+        if self.pod is None or (placements and not _favoured(entry.event)):
             return False
         known = cluster.pods.get(self.pod.facts.uid)
         if known is None:
             return False
-        of_group = told.record.subject == f"PodGroup/{known.group_key}"
-        return of_group or _favoured(told.event) == known.group_key
+        of_group = entry.record.subject == f"PodGroup/{known.group_key}"
+        return of_group or _favoured(entry.event) == known.group_key
 
     def _own_part(self, event: Event) -> Event:
         """The part of a decision on many pods that concerns the subject."""
@@ -204,15 +204,15 @@ class Trail:
         return event.with_pods(ours) if ours else event
 
 
-def is_repeated(told: LoggedEvent, cluster: Cluster) -> bool:
+def is_repeated(entry: LoggedEvent, cluster: Cluster) -> bool:
     """Return True if an observation shows an object unchanged."""
-    record = told.record
-    if not isinstance(told.event, ObjectObserved):
+    record = entry.record
+    if not isinstance(entry.event, ObjectObserved):
         return False
     kind, _, key = record.subject.partition("/")
     match kind:
         case "Pod":
-            pod = cluster.pods.get(told.event.uid)
+            pod = cluster.pods.get(entry.event.uid)
             return pod is not None and pod.digest == record.object
         case "Node":
             node = cluster.nodes.nodes.get(key[1:])

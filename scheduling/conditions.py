@@ -30,7 +30,16 @@ HAD_A_NODE: Final = "a node is available for the pod once its gang is complete"
 
 _REASONS: Final = {
     "NotEnoughPods": "NotEnoughTasks",
-    "NotEnoughPodsOfTask": "NotEnoughPodsOfTask",
+    **{
+        code: code
+        for code in (
+            "InvalidArgument",
+            "InvalidResourceRequest",
+            "JobEnqueueFailed",
+            "NotEnoughPodsOfTask",
+            "NotSupportPolicy",
+        )
+    },
 }
 """Refusal code to reason of `Unschedulable`; every other code means that some resource is not enough."""
 
@@ -122,16 +131,18 @@ def group_text(group: PodGroup, code: str, message: str, pod: str) -> str:
 
 def _latest(group: PodGroup) -> Refusal | None:
     """Return the last refusal of the group itself: a failed preemption is not the reason why the group is pending."""
-    told = [one for action, one in group.refusals.items() if action not in EVICTING]
-    return max(told, key=lambda one: one.position, default=None)
+    refusals = [one for action, one in group.refusals.items() if action not in EVICTING]
+    return max(refusals, key=lambda one: one.position, default=None)
 
 
 def _already_reports(group: PodGroup, condition: Condition) -> bool:
     """Return True if the object has this condition already, and not the opposite one too."""
-    said = () if group.facts is None else group.facts.conditions
-    told = (condition.type, "True", condition.reason, condition.message)
-    has = any((one.type, one.status, one.reason or "", one.message or "") == told for one in said)
-    return has and all(one.status != "True" for one in said if one.type != condition.type)
+    conditions = () if group.facts is None else group.facts.conditions
+    wanted = (condition.type, "True", condition.reason, condition.message)
+    has = any(
+        (one.type, one.status, one.reason or "", one.message or "") == wanted for one in conditions
+    )
+    return has and all(one.status != "True" for one in conditions if one.type != condition.type)
 
 
 def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:

@@ -5,7 +5,7 @@ journal of changes. A fit is asked once for each state. So many nodes cost one l
 node that did not change costs nothing.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import numpy as np
@@ -56,6 +56,15 @@ class DeviceStates:
         self.refresh()
         return self._now
 
+    def total(self, amount: Callable[[Hashable], int]) -> int:
+        """Return the sum of an amount over the states of the devices that are free now."""
+        there = self.now()
+        counts = np.bincount(there[there != NONE])
+        return sum(
+            amount(self.state(number)) * int(counts[number])
+            for number in np.flatnonzero(counts).tolist()
+        )
+
     def when_empty(self) -> Numbers:
         """Return the states of all devices, free or not, slot by slot. Do not modify the result."""
         self.refresh()
@@ -105,6 +114,8 @@ class DeviceStates:
         if family.names_devices and not facts.devices_of(family.name):
             return NONE
         uses = [] if is_empty else uses_of(node, self._cluster.pods, family.name, later=later)
+        if not uses and not is_empty:
+            return int(self._empty[node.slot])
         state = family.available(facts, uses)
         number = self._number_of.get(state)
         if number is None:
@@ -120,15 +131,26 @@ class FitPoints:
         self.states, self.fit = states, fit
         self._version = -1
         self._points: list[int] = []
+        self._picks: dict[int, tuple[str, ...]] = {}
 
     def of(self, number: int) -> int:
         """Return the points of a state, or those of nodes without devices of the family."""
         if self._version != self.states.version:
-            self._version, self._points = self.states.version, []
+            self._version, self._points, self._picks = self.states.version, [], {}
         known = self._points
         while len(known) <= number:
             known.append(self.fit.points(self.states.state(len(known))))
         return self.fit.elsewhere if number == NONE else known[number]
+
+    def pick(self, number: int) -> tuple[str, ...]:
+        """Return the devices of a state that the pod gets, by name; () if it cannot get the ones that it needs, or if the
+        node has none."""
+        if self.of(number) < 0 or number == NONE:
+            return ()
+        found = self._picks.get(number)
+        if found is None:
+            found = self._picks[number] = self.fit.pick(self.states.state(number))
+        return found
 
     def column(self, numbers: Numbers) -> Numbers:
         """Return the points of each node, slot by slot."""
@@ -201,9 +223,7 @@ class DevicePoints:
             number = one.states.later(node) if later else int(one.states.now()[node.slot])
             if one.of(number) < 0:
                 return ()
-            if number == NONE:
-                continue
-            picked += one.fit.pick(one.states.state(number))
+            picked += one.pick(number)
         return tuple(picked)
 
     def of_all(self, *, when_empty: bool = False) -> Numbers | None:

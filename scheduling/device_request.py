@@ -1,7 +1,9 @@
-"""Validation of what the pods of a whole group request of devices, before any node is looked at."""
+"""Checks of what the pods of a whole group request of devices, before any node is looked at."""
 
+from events.requeue import ANY_NODE
 from projections.device_family import FAMILIES, JobShape
 from projections.pod_groups import PodGroup
+from projections.refusals import NOT_ENOUGH_PODS
 from scheduling.node_ranking import NodeRankings
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
@@ -19,7 +21,38 @@ def invalid_device_request(session: Session, group: PodGroup) -> Unschedulable |
     if job not in rankings.job_problems:
         rankings.job_problems[job] = _problem(rankings, job)
     code, text = rankings.job_problems[job]
-    return Unschedulable(code, "", text, never_fits=True) if code else None
+    return Unschedulable(code, "", text, never_fits=code != NOT_ENOUGH_PODS) if code else None
+
+
+def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
+    """Return why a group is not admitted to its queue: its PodGroup needs more devices than are free in the cluster. None
+    if enough are free, or if evictions could free some."""
+    stated = None if group.facts is None else group.facts.min_resources
+    if not stated or session.cluster.policy.evicting:
+        return None
+    # Where a raised minimum makes the gang, the resources are those of one pod.
+    times = group.min_available if group.facts and group.facts.min_available == 1 else 1
+    for states in session.rankings.device_answers.states.values():
+        for resource, each in stated.items():
+            amount = each * times
+            offered = states.family.admission_limit(session.cluster.plugins, resource)
+            total = amount if offered is None else states.total(offered)
+            if total < amount:
+                text = f"require npu num is {amount}, but cluster npu num is {total}"
+                return Unschedulable("JobEnqueueFailed", resource, text, requeue_on=(ANY_NODE,))
+    return None
+
+
+def never_evicts(session: Session, group: PodGroup) -> Unschedulable | None:
+    """Return why no pods are evicted in favour of a group because of the devices that it requests; None if they may be."""
+    job = session.rankings.job_of(group)
+    for pod_class in job.classes:
+        request = session.rankings.device_request(pod_class, None, job)
+        for name, _ in pod_class.asked_devices:
+            if not FAMILIES[name].may_evict(request):
+                text = f"no pods are evicted in favour of a job with such devices ({name})"
+                return Unschedulable("NoVictims", "", text)
+    return None
 
 
 def _problem(rankings: NodeRankings, job: JobShape) -> tuple[str, str]:

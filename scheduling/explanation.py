@@ -109,6 +109,8 @@ class Choice(Struct, frozen=True):
     """True if recomputing finds the same node as best."""
     domain: str = ""
     """The topology domain to which the pod was restricted; empty if there was none."""
+    walk: tuple[str, ...] = ()
+    """The steps by which the nodes of the whole job were chosen, if they were not chosen one by one."""
 
 
 class Hurdle(Struct, frozen=True):

@@ -76,8 +76,8 @@ class GangAttempt:
 
     @property
     def has_room(self) -> bool:
-        """Return True if at least one pod has a node, even if the gang is not complete."""
-        return bool(self.overlay.now or self.overlay.later)
+        """Return True if at least one pod has a node that may be reserved for it, even if the gang is not complete."""
+        return not self.where.is_planned and bool(self.overlay.now or self.overlay.later)
 
     @property
     def refusal(self) -> Unschedulable:
@@ -107,7 +107,7 @@ class GangAttempt:
                 self._record_refusal(pod, choice)
                 continue
             if self._place(pod, choice):
-                if self.is_ready:
+                if self.is_ready and not self.where.is_planned:
                     return
                 continue
             self._failed[role] = None
@@ -136,7 +136,7 @@ class GangAttempt:
             # Without counted roles or sub-groups, one more pod may complete the gang.
             group, count = self.group, len(self.overlay.now) + 1
             is_counted = bool(group.min_tasks) or group.sub_groups is not None
-            is_last = not is_counted and group.is_ready_with(count, {})
+            is_last = not (is_counted or self.where.is_planned) and group.is_ready_with(count, {})
             devices = ranking.devices.pick(node)
             self.overlay.place(pod, node, devices, later=False, is_last=is_last)
             self.where.record(node)

@@ -27,7 +27,7 @@ from scheduling.unschedulable import Unschedulable
 class HyperNodePlacement(PlacementStrategy):
     """Places groups with a network topology constraint."""
 
-    def is_for(self, group: PodGroup) -> bool:
+    def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True if the group or one of its sub-groups has a network topology constraint."""
         return group.has_topology_constraint
 

@@ -10,7 +10,7 @@ from scheduling.unschedulable import Unschedulable
 class NodeByNode(PlacementStrategy):
     """Places groups without any constraint on where their pods are to one another."""
 
-    def is_for(self, group: PodGroup) -> bool:
+    def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True: every group can be placed in this way."""
         return True
 

@@ -15,11 +15,13 @@ from projections.cluster import Cluster
 from projections.nodes import Node, NodeTrial, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import Nomination, PodGroup
+from projections.pod_terms import Labels
 from projections.pods import Charge, Pod
 from projections.queues import add
 from projections.sub_groups import SubGroupKey
 
 NO_DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+NO_NETWORK: Final[Mapping[str, Labels]] = MappingProxyType({})
 
 
 class NodeOverlay:
@@ -36,6 +38,8 @@ class NodeOverlay:
         """What these pods would be charged to the queue of the group."""
         self.devices: dict[str, tuple[str, ...]] = {}
         """UID of a placed pod to the devices picked for it, if they have names."""
+        self.network: dict[str, Labels] = {}
+        """UID of a placed pod to the annotations that say where in the network it is, if its gang is placed by that."""
         self.roles: dict[str, int] = {}
         """Role to number of pods placed now."""
         self.nodes_of: dict[SubGroupKey, list[Node]] = {}
@@ -224,8 +228,9 @@ def placements(
     cluster: Cluster,
     placed: list[tuple[Pod, Node]],
     devices: Mapping[str, tuple[str, ...]] = NO_DEVICES,
+    network: Mapping[str, Labels] = NO_NETWORK,
 ) -> tuple[Placement, ...]:
-    """Return placed pods as a decision records them, with the devices picked for them by UID."""
+    """Return placed pods as a decision records them, with the devices and the annotations of each by UID."""
     return tuple(
         Placement(
             pod=pod.key,
@@ -237,6 +242,7 @@ def placements(
                 if name in cluster.cards.resource
             },
             devices=devices.get(pod.facts.uid, ()),
+            network=network.get(pod.facts.uid, ()),
         )
         for pod, node in placed
     )

@@ -376,13 +376,14 @@ class NodeRankings:
 
     def job_of(self, group: PodGroup) -> JobShape:
         """Return what the fit of the pods of a group depends on in the group."""
-        tasks = group.device_tasks
-        if not tasks:
+        devices = group.device_job
+        if devices is None:
             return NO_JOB
         self._keep_up()
-        key = (group.min_available, *tasks)
+        key = (group.min_available, devices)
         found = self._jobs.get(key)
         if found is None:
+            options, terminating, tasks = devices
             classes = [(group.classes[index], count) for index, count in tasks]
             found = self._jobs[key] = JobShape(
                 tasks=sum(count for _, count in tasks),
@@ -391,6 +392,8 @@ class NodeRankings:
                 ),
                 min_available=group.min_available,
                 classes=tuple([one for one, _ in classes]),
+                options=options,
+                terminating=terminating,
             )
         return found
 

@@ -11,11 +11,15 @@ from scheduling.unschedulable import Unschedulable
 class PlacementStrategy(Protocol):
     """How pod groups of one kind are placed."""
 
-    def is_for(self, group: PodGroup) -> bool:
+    def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True if it places this group."""
 
     def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:
         """Return why the group cannot be placed whatever is free, or None."""
+
+    def walk(self, session: Session, group: PodGroup) -> tuple[str, ...]:
+        """Return the steps by which it chooses the nodes of the whole group; none if it chooses node by node."""
+        return ()
 
     def place(self, session: Session, group: PodGroup) -> GangAttempt:
         """Return the best attempt to place the group: a success, or one whose refusal says why not."""

@@ -70,7 +70,7 @@ class SessionDecider:
             case PodGroup():
                 return Explanation(waiting=explain_waiting(self.session, subject))
             case PlacedPod():
-                return explain_placement(self.session.rankings, subject)
+                return explain_placement(self.session, subject)
             case EveryNode():
                 return Explanation(judged=judged_pods(self.session, subject.group))
             case _:

@@ -24,8 +24,8 @@ def reconcile_autoscaler(factory: ObjectFactory, owner: Manifest, _: OwnedObject
     if current == 0:
         _update_status(factory, owner, {}, ("ScalingActive", "False", "ScalingDisabled"))
         return
-    said = text_at(section(owner, "metadata", "annotations"), WANTED_REPLICAS)
-    wanted = int(said) if said.isdecimal() else current
+    value = text_at(section(owner, "metadata", "annotations"), WANTED_REPLICAS)
+    wanted = int(value) if value.isdecimal() else current
     spec = section(owner, "spec")
     least, most = whole_at(spec, "minReplicas", 1), whole_at(spec, "maxReplicas", 1)
     desired = min(most, max(least, wanted))

@@ -72,8 +72,8 @@ def _is_done(owner: Manifest, children: OwnedObjects) -> bool:
 def _waits_for_terminating(owner: Manifest) -> bool:
     """Return True if a terminating pod is replaced only when it is gone (K10.4)."""
     spec = section(owner, "spec")
-    said = text_at(spec, "podReplacementPolicy")
-    return said == "Failed" or (not said and bool(section(spec, "podFailurePolicy")))
+    policy = text_at(spec, "podReplacementPolicy")
+    return policy == "Failed" or (not policy and bool(section(spec, "podFailurePolicy")))
 
 
 def _failure_reason(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:

@@ -163,7 +163,7 @@ class SimulatedCluster:
         return reply
 
     def annotate(self, request: AnnotateRequest) -> Reply:
-        """`PATCH pods/NAME` with annotations, and the UID as precondition (K13.1)."""
+        """`PATCH pods/NAME` with annotations, if the pod has this UID and no node."""
         pod = self._store.find(("Pod", request.namespace, request.name))
         subject = f"{request.namespace}/{request.name}"
         reply: Reply = Accepted()
@@ -172,6 +172,9 @@ class SimulatedCluster:
             reply, result = Rejected("NotFound", f"pod {subject} does not exist"), "NotFound"
         elif not has_uid(pod, request.uid):
             text = f"the uid of pod {subject} is not {request.uid}"
+            reply, result = Rejected("Conflict", text), "Conflict"
+        elif node := node_of(pod):
+            text = f"already assigned to node {node}"
             reply, result = Rejected("Conflict", text), "Conflict"
         elif _has_annotations(pod, request.annotations):
             result = "again"
@@ -372,6 +375,7 @@ class SimulatedCluster:
     def _bound(self, pod: Manifest, request: BindRequest) -> Manifest:
         annotations: JsonObject = {
             **section(pod, "metadata", "annotations"),
+            **request.devices,
             **request.annotations,
         }
         at = self._store.timestamp()

@@ -162,11 +162,11 @@ def _limits(owner: Manifest, wanted: int) -> tuple[int, int]:
 
 
 def _share(rolling: Mapping[str, Json], key: str, wanted: int, *, is_rounded_up: bool) -> int:
-    said = rolling.get(key, DEFAULT_SHARE)
-    if isinstance(said, str) and said.endswith("%") and said[:-1].isdecimal():
-        hundredths = int(said[:-1]) * wanted
+    value = rolling.get(key, DEFAULT_SHARE)
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
+        hundredths = int(value[:-1]) * wanted
         return -(-hundredths // 100) if is_rounded_up else hundredths // 100
-    return said if isinstance(said, int) else 0
+    return value if isinstance(value, int) else 0
 
 
 def _update_status(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:

@@ -72,7 +72,7 @@ def watched_name(key: "Key", manifest: Manifest) -> str:
     if kind not in WATCHED:
         return ""
     selection = kind_table.KINDS[kind].resource.selection
-    if selection is None:
+    if selection is None or not selection.label_selector:
         return kind
     label, _, value = selection.label_selector.partition("=")
     return kind if section(manifest, "metadata", "labels").get(label) == value else ""

@@ -109,9 +109,9 @@ class PodGroupController:
             "annotations": annotations,
             "ownerReferences": [dict(owner) if owner else owner_reference(pod)],
         }
-        said = section(pod, "metadata", "labels")
-        if _PREEMPTABLE in said:
-            metadata["labels"] = {_PREEMPTABLE: said[_PREEMPTABLE]}
+        labels = section(pod, "metadata", "labels")
+        if _PREEMPTABLE in labels:
+            metadata["labels"] = {_PREEMPTABLE: labels[_PREEMPTABLE]}
         return {
             "apiVersion": _POD_GROUP.api_version,
             "kind": _POD_GROUP.kind,
@@ -143,8 +143,8 @@ def _group_key(pod: Manifest) -> Key:
 
 
 def _minimum(owner: Manifest) -> int:
-    said = text_at(section(owner, "metadata", "annotations"), MIN_MEMBER)
-    return max(1, int(said[:9])) if said.isdecimal() else 1
+    value = text_at(section(owner, "metadata", "annotations"), MIN_MEMBER)
+    return max(1, int(value[:9])) if value.isdecimal() else 1
 
 
 def _resources(spec: Mapping[str, Json], least: int) -> JsonObject:

@@ -14,6 +14,7 @@ from events.decision import Decision, DecisionItem
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
+from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.state import State
 from projections.views.now import queue_rows
 from scheduling.gang_attempt import missing_pods
@@ -90,7 +91,7 @@ def scenario_result(
         "pods": _pods(state),
         "pod_groups": _pod_groups(state),
         "queues": _queues(state),
-        "switches": {},
+        "switches": _switches(state),
         "workloads": workload_statuses(simulated.store),
         "account": account or {},
         "expected": True,
@@ -107,6 +108,22 @@ def _pods(state: State) -> JsonObject:
         key = f"{pod.facts.namespace}/{pod.facts.name}"
         pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": [*pod.devices]}
     return dict(sorted(pods.items()))
+
+
+def _switches(state: State) -> JsonObject:
+    """Leaf switches: what each is for jobs, and the pod groups on it."""
+    found: JsonObject = {}
+    for name, number in sorted(state.cluster.indexes.of(LeafSwitches).numbers.items()):
+        switch = switch_map(state.cluster).switches[number]
+        index = state.cluster.indexes.of(LeafSwitches)
+        is_now = index.state_of(number, switch)
+        found[name] = {
+            "state": STATES[is_now.is_shared],
+            "healthy": not is_now.is_unhealthy,
+            "jobs": [*sorted(index.pods.get(number, ()))],
+            "crossing": [*is_now.crossing],
+        }
+    return found
 
 
 def _pod_groups(state: State) -> JsonObject:

@@ -207,10 +207,10 @@ def _time(fields: dict[str, YamlValue], name: str) -> int | None:
 
 
 def _truth(fields: dict[str, YamlValue], name: str) -> bool:
-    said = fields[name].plain() if name in fields else False
-    if not isinstance(said, bool):
+    value = fields[name].plain() if name in fields else False
+    if not isinstance(value, bool):
         raise fields[name].error(f"{name} must be true or false")
-    return said
+    return value
 
 
 def _period(fields: dict[str, YamlValue]) -> int:

@@ -207,9 +207,9 @@ def _marks(
     size = whole_at(section(task, "partitionPolicy"), "partitionSize", 0)
     if size > 0:
         labels[PARTITION] = str(number // size)
-    said = section(owner, "metadata", "annotations")
+    of_owner = section(owner, "metadata", "annotations")
     annotations = {
-        **{key: text_at(said, key) for key in _INHERITED if key in said},
+        **{key: text_at(of_owner, key) for key in _INHERITED if key in of_owner},
         "scheduling.k8s.io/group-name": f"{name_of(owner)}-{uid_of(owner)}",
         JOB_VERSION: str(job_status.version),
         "volcano.sh/job-retry-count": str(job_status.retry_count),
@@ -228,11 +228,11 @@ def _update_status(
     """Write the status, if it changed."""
     before = section(owner, "status")
     state, conditions = dict(section(before, "state")), list_at(before, "conditions")
-    told: list[Json] = [dict(one) for one in conditions]
+    listed: list[Json] = [dict(one) for one in conditions]
     if text_at(state, "phase") != job_status.phase:
         at = factory.store.timestamp()
         state = {"phase": job_status.phase, "lastTransitionTime": at}
-        told.append({"status": job_status.phase, "lastTransitionTime": at})
+        listed.append({"status": job_status.phase, "lastTransitionTime": at})
     status: JsonObject = {
         "state": state,
         "minAvailable": min_available(owner),
@@ -244,7 +244,7 @@ def _update_status(
         },
         "version": job_status.version,
         "retryCount": job_status.retry_count,
-        "conditions": told,
+        "conditions": listed,
     }
     status = {key: value for key, value in status.items() if value not in (0, {})}
     if status != before:

@@ -100,9 +100,9 @@ def _part(name: str, task: Task) -> Json:
         "matchLabelKeys": [PARTITION],
         "subGroupSize": whole_at(policy, "partitionSize", 1),
     }
-    for said, written in (("minPartitions", "minSubGroups"), ("networkTopology",) * 2):
-        if policy.get(said):
-            part[written] = policy[said]
+    for source, written in (("minPartitions", "minSubGroups"), ("networkTopology",) * 2):
+        if policy.get(source):
+            part[written] = policy[source]
     return part
 
 

@@ -130,21 +130,21 @@ def _check_rule(item: YamlValue) -> None:
 
 
 def _share(value: YamlValue, what: str) -> int:
-    said = value.plain()
-    if isinstance(said, str) and said.endswith("%") and said[:-1].isdecimal():
-        return int(said[:-1])
-    if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
-        return said
+    plain = value.plain()
+    if isinstance(plain, str) and plain.endswith("%") and plain[:-1].isdecimal():
+        return int(plain[:-1])
+    if isinstance(plain, int) and not isinstance(plain, bool) and plain >= 0:
+        return plain
     raise value.error(f"{what} must be a whole number or a share such as 25%")
 
 
 def _one_of(fields: Fields, key: str, known: tuple[str, ...]) -> str | None:
     if key not in fields or fields[key].is_null:
         return None
-    said = fields[key].plain()
-    if said not in known:
-        raise fields[key].error(f"{key}: {said!r} is not known; known are {', '.join(known)}")
-    return str(said)
+    plain = fields[key].plain()
+    if plain not in known:
+        raise fields[key].error(f"{key}: {plain!r} is not known; known are {', '.join(known)}")
+    return str(plain)
 
 
 def _mapping(fields: Fields, key: str) -> dict[str, YamlValue]:

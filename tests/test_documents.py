@@ -97,6 +97,18 @@ def test_the_example_of_a_scenario_ends_as_it_expects(tmp_path: Path) -> None:
     assert document["expected"] is True
 
 
+def test_the_cluster_of_every_product_ends_as_it_expects_and_serves_the_job_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    cluster = "docs/examples/ascend.yaml"
+    (document,) = documents(muster("simulate", cluster, "--output", "json"))
+    assert document["expected"] is True
+    found = muster("fit", "docs/examples/ascend_job.yaml", "--scenario", cluster)
+    assert found.exit_code == 0
+    assert found.stdout.strip() in (ROOT / "docs/ascend.md").read_text(encoding="utf-8")
+
+
 def test_the_examples_of_traces_and_workloads_can_be_read() -> None:
     trace = parse_scenario("scenario: a\n" + blocks("docs/scenarios.md", "yaml")[1], "page").trace
     assert trace is not None

@@ -72,8 +72,8 @@ def bare(bindings: dict[str, str]) -> Contender:
 
 async def _measured(arena: Arena, folder: Path, name: str, *arguments: str) -> Run:
     """What a Python program does to the pods. It is ended when all are bound."""
-    told = folder / "stderr.txt"
-    with told.open("wb") as stderr:
+    stderr_path = folder / "stderr.txt"
+    with stderr_path.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, cwd=ROOT, stderr=stderr, stdout=asyncio.subprocess.DEVNULL
         )
@@ -85,7 +85,7 @@ async def _measured(arena: Arena, folder: Path, name: str, *arguments: str) -> R
                 await asyncio.wait({observing, ending}, return_when=asyncio.FIRST_COMPLETED)
                 ending.cancel()
                 if not observing.done() and process.returncode:
-                    raise RuntimeError(f"{name} ended: {told.read_text()[-2_000:]}")
+                    raise RuntimeError(f"{name} ended: {stderr_path.read_text()[-2_000:]}")
                 return await observing
         finally:
             await _end(process)

@@ -11,7 +11,7 @@ import click
 
 from daemon.cli.failure import PIPE_CLOSED, explain
 from daemon.installed_plugins import load_plugins
-from daemon.memory_tuning import collect_rarely, return_large_blocks
+from daemon.memory_tuning import collect_rarely, collector_paused, return_large_blocks
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "simulate": "daemon.cli.simulate",
     "state": "daemon.cli.state",
     "tell": "daemon.cli.tell",
+    "topology": "daemon.cli.topology",
     "verify": "daemon.cli.verify",
     "why": "daemon.cli.why",
 }
@@ -85,7 +86,11 @@ class Muster(click.Group):
         """Import a command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        module = COMMANDS[cmd_name]
+        if module not in sys.modules:
+            with collector_paused():
+                import_module(module)
+        command = getattr(sys.modules[module], cmd_name)
         assert isinstance(command, click.Command)
         return command
 

@@ -117,11 +117,11 @@ async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
     log = await open_log(url)
     try:
         say("checking the chain of the log ...")
-        with progress("verify", total=log.head.position) as told:
-            verified = await verify_log(log, told)
+        with progress("verify", total=log.head.position) as bar:
+            verified = await verify_log(log, bar)
         say("deciding all of it again ...")
-        with progress("replay", total=log.head.position) as told:
-            replayed = await replay_log(log, progress=told)
+        with progress("replay", total=log.head.position) as bar:
+            replayed = await replay_log(log, progress=bar)
         subject = _one_that_waits(run)
         say(f"asking why {subject} waits ...")
         answer = await why(log, subject)

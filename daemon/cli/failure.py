@@ -30,7 +30,7 @@ def explain(error: BaseException, *, debug: bool) -> int:
         return PIPE_CLOSED
     if debug:
         _print_traceback(error)
-    text, code = _told(cause)
+    text, code = _message_and_code(cause)
     print_error(text)
     return code
 
@@ -40,7 +40,7 @@ def reason_of(error: BaseException) -> tuple[str, int]:
     context = click.get_current_context(silent=True)
     if context is not None and context.find_root().obj.get("debug"):
         _print_traceback(error)
-    return _told(_cause(error))
+    return _message_and_code(_cause(error))
 
 
 def _print_traceback(error: BaseException) -> None:
@@ -48,7 +48,7 @@ def _print_traceback(error: BaseException) -> None:
     print_lines(lines, to_stderr=True)
 
 
-def _told(cause: BaseException) -> tuple[str, int]:
+def _message_and_code(cause: BaseException) -> tuple[str, int]:
     match cause:
         case MusterError():
             return str(cause) or (cause.__doc__ or ""), cause.exit_code
@@ -63,8 +63,8 @@ def _told(cause: BaseException) -> tuple[str, int]:
         case _:
             where = traceback.extract_tb(cause.__traceback__)
             at = f" at {where[-1].name}, line {where[-1].lineno}" if where else ""
-            told = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-            return f"a bug in muster: {told}{at}; `muster --debug ...` shows more", BUG
+            text = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+            return f"a bug in muster: {text}{at}; `muster --debug ...` shows more", BUG
 
 
 def _cause(error: BaseException) -> BaseException:

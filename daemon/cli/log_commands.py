@@ -207,11 +207,11 @@ def _as_json(verified: Verified) -> dict[str, object]:
 
 
 def _counts(verified: Verified) -> str:
-    told = [
+    parts = [
         counted(verified.records, "record"),
         counted(verified.batches, "batch", "batches"),
         counted(verified.objects, "object"),
     ]
     if verified.redacted:
-        told.append(f"{verified.redacted:,} redacted")
-    return ", ".join(told)
+        parts.append(f"{verified.redacted:,} redacted")
+    return ", ".join(parts)

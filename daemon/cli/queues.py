@@ -134,8 +134,8 @@ def _lines(answer: QueueAnswer, position: int) -> list[Line]:
 def _in_line(one: InLine) -> list[str]:
     pods = f", {counted(one.waiting, 'pod')}" if one.waiting else ""
     since = format_time(one.since_ns, one.since_ns)
-    told = f"{one.code} since record {one.position}" if one.code else "not answered yet"
-    head = f"  {one.place}. {one.pod_group}, priority {one.priority}{pods}, of {since}: {told}"
+    reason = f"{one.code} since record {one.position}" if one.code else "not answered yet"
+    head = f"  {one.place}. {one.pod_group}, priority {one.priority}{pods}, of {since}: {reason}"
     return [head, f"     {one.message}"] if one.message else [head]
 
 

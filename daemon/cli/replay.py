@@ -68,11 +68,11 @@ def replay(
     if as_json:
         print_json(replay_document(replayed))
     else:
-        print_lines(_told(replayed))
+        print_lines(_result_lines(replayed))
     return 0 if replayed.divergence is None else 1
 
 
-def _told(replayed: Replayed) -> list[Line]:
+def _result_lines(replayed: Replayed) -> list[Line]:
     replay, found = replayed.replay, replayed.divergence
     counts = replay.counts
     done = (

@@ -137,10 +137,10 @@ async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
                 loaded.scenario, log, with_views=url is not None, progress=shown
             )
             elapsed_ns = clock.elapsed_ns() - began
-        told = await _read_back(log, simulated)
+        replayed = await _read_back(log, simulated)
     finally:
         await log.close()
-    return Run(loaded, simulated, told, elapsed_ns)
+    return Run(loaded, simulated, replayed, elapsed_ns)
 
 
 async def _read_back(log: ReadableLog, simulated: SimulationRun) -> ScenarioResult:

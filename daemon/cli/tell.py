@@ -31,10 +31,12 @@ def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
     \b
         muster tell demo.db --from 2700 --to 2800
     """
-    ask_log(log, lambda found: _tell(found, first, last, as_json=as_json))
+    ask_log(log, lambda found: _print_records(found, first, last, as_json=as_json))
 
 
-async def _tell(log: ReadableLog, first: int | None, last: int | None, *, as_json: bool) -> None:
+async def _print_records(
+    log: ReadableLog, first: int | None, last: int | None, *, as_json: bool
+) -> None:
     _check(log, first, last)
     start_ns = await _start_ns(log)
     after = max((first or 1) - 1, log.base.position)
@@ -73,7 +75,7 @@ async def _entries(log: ReadableLog, after: int, last: int | None) -> AsyncItera
             yield entry
 
 
-def _document(entry: Entry, told: list[str]) -> dict[str, object]:
+def _document(entry: Entry, lines: list[str]) -> dict[str, object]:
     record = entry.record
     return {
         "position": record.position,
@@ -83,5 +85,5 @@ def _document(entry: Entry, told: list[str]) -> dict[str, object]:
         "kind": record.kind,
         "subject": record.subject,
         "body": msgspec.Raw(record.body),
-        "told": told,
+        "lines": lines,
     }

@@ -135,16 +135,16 @@ def parse_lease(answer: bytes, place: str) -> Lease:
     """What a Lease says. One that was made empty, or by another program, may lack any field."""
     try:
         document = _DECODER.decode(answer)
-        said = msgspec.convert(document.spec, _Spec)
+        spec = msgspec.convert(document.spec, _Spec)
         version = msgspec.convert(document.metadata.get("resourceVersion"), str)
     except msgspec.MsgspecError as error:
         raise ClusterError(f"{place}: the answer is no Lease: {error}") from error
     return Lease(
-        holder=said.holderIdentity or "",
-        duration_seconds=said.leaseDurationSeconds or 0,
-        acquired=said.acquireTime or "",
-        renewed=said.renewTime or "",
-        transitions=said.leaseTransitions or 0,
+        holder=spec.holderIdentity or "",
+        duration_seconds=spec.leaseDurationSeconds or 0,
+        acquired=spec.acquireTime or "",
+        renewed=spec.renewTime or "",
+        transitions=spec.leaseTransitions or 0,
         version=version,
         document=answer,
     )

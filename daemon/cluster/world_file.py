@@ -77,11 +77,11 @@ class WorldFile:
         """Close the file."""
         self._connection.close()
 
-    def _claim(self, told: str, now_ns: int) -> int:
+    def _claim(self, fingerprint: str, now_ns: int) -> int:
         row = self._connection.execute("select fingerprint, origin_ns from world").fetchone()
         if row is None:
-            self._connection.execute("insert into world values (?, ?)", (told, now_ns))
+            self._connection.execute("insert into world values (?, ?)", (fingerprint, now_ns))
             return now_ns
-        if row[0] != told:
+        if row[0] != fingerprint:
             raise SettingsError(f"{self.path}: this world was made by another scenario")
         return int(row[1])

@@ -93,6 +93,9 @@ class Database(Protocol):
         """A new writing connection, in autocommit mode. There is at most one at a time. A patient one is for
         migrations."""
 
+    async def end_stalled_writers(self, connection: AsyncConnection) -> None:
+        """End the transactions of other writers that hold the head and will not go on, where the database lets them."""
+
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
         """Execute statements one after the other, within the transaction that is open."""
 
@@ -112,7 +115,7 @@ class Database(Protocol):
         their tables, too, where the database can.
         """
 
-    def condemn(self, told: str) -> None:
+    def condemn(self, message: str) -> None:
         """Remember, where the next process finds it, that the log was found damaged."""
 
     @property
@@ -182,8 +185,8 @@ def cause_of(error: Exception) -> BaseException:
 def unavailable(place: str, error: Exception) -> LogUnavailableError:
     """The error for a log that cannot be reached or written just now."""
     cause = cause_of(error)
-    told = str(cause).strip().partition("\n")[0] or type(cause).__name__
-    return LogUnavailableError(f"{place}: {told}")
+    message = str(cause).strip().partition("\n")[0] or type(cause).__name__
+    return LogUnavailableError(f"{place}: {message}")
 
 
 async def located(database: Database, error: Exception) -> LogError:

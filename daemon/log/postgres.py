@@ -8,8 +8,10 @@ its own timeouts, on our side by those of the driver.
 import asyncio
 from contextlib import suppress
 from functools import cache
+from typing import Final
 
 import asyncpg
+import structlog
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -27,6 +29,8 @@ from daemon.log.database import (
 )
 from daemon.log.statements import Statements, statements
 from events.errors import DamagedLogError, LogError, UsageError
+
+logger: Final = structlog.get_logger("muster")
 
 DRIVER = "postgresql+asyncpg://"
 CONNECT_SECONDS = 5.0
@@ -46,6 +50,16 @@ WRITER_SETTINGS = {
     # A writer that was stopped in the middle of an append must not hold the head for ever.
     "idle_in_transaction_session_timeout": "10s",
 }
+STALLED_SECONDS = 10
+"""A transaction of a writer that is so old and waits for its client is ended by the writer that takes the log over. The settings
+above do not end it if the client stopped between two messages of one statement (between Parse and Sync): the
+server then counts it as active, and its statement as finished."""
+END_STALLED_WRITERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+      AND wait_event = 'ClientRead' AND xact_start < clock_timestamp() - make_interval(secs => $1)
+      AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'log_head'::regclass)
+"""
 READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "15s"}
 PATIENT_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "590s"}
 _DAMAGE = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError, asyncpg.UndefinedTableError)
@@ -135,6 +149,12 @@ class PostgresDatabase:
             raise
         return connection
 
+    async def end_stalled_writers(self, connection: AsyncConnection) -> None:
+        """Terminate the sessions that hold the head and have waited for their clients for `STALLED_SECONDS`."""
+        ended = await connection.exec_driver_sql(END_STALLED_WRITERS, (STALLED_SECONDS,))
+        if count := len(ended.all()):
+            logger.warning("ended transactions of a writer that had stalled", sessions=count)
+
     def _writing_engine(self, command_seconds: float) -> AsyncEngine:
         return create_async_engine(
             DRIVER,
@@ -165,7 +185,7 @@ class PostgresDatabase:
                 raise found from error
         return None
 
-    def condemn(self, told: str) -> None:
+    def condemn(self, message: str) -> None:
         """Nothing is kept: the server's own checksums are what guards its files."""
 
     @property

@@ -131,7 +131,7 @@ class Reader:
                 return DamagedLogError(f"position {position}: {self._explained(first)}")
         # Each can be read alone, so it is not the records.
         if isinstance(error, msgspec.ValidationError):
-            return explained
+            return DamagedLogError(f"table log: {explained}")
         return await located(self._database, error)
 
     def _explained(self, error: Exception) -> Exception:

@@ -80,8 +80,8 @@ def _copy(path: Path, new: Path) -> None:
 
 
 def _explained(path: Path, error: Exception) -> LogError:
-    told = f"{path}: its records cannot be read: {error}; restore the newest backup"
-    return DamagedLogError(told)
+    message = f"{path}: its records cannot be read: {error}; restore the newest backup"
+    return DamagedLogError(message)
 
 
 def _remove(path: Path) -> None:

@@ -109,8 +109,9 @@ class Session:
         except DRIVER_ERRORS:
             return  # It was lost already, which is why it goes.
 
-    async def swap_head(self, connection: AsyncConnection, before: Head, after: Head) -> None:
-        """Move the head, or learn that someone else did."""
+    async def take_over(self, connection: AsyncConnection, before: Head, after: Head) -> None:
+        """Move the head away from the writer that held it, or learn that someone else did."""
+        await self._database.end_stalled_writers(connection)
         sql = self._database.statements.swap_head
         if (await connection.exec_driver_sql(sql, _move(before, after))).rowcount != 1:
             raise self._fenced(before)
@@ -164,6 +165,7 @@ class Session:
         connection = await database.connect()
         self._connection = connection
         try:
+            await database.end_stalled_writers(connection)
             await connection.exec_driver_sql(database.statements.begin)
             row = (await connection.exec_driver_sql(database.statements.lock_head)).one_or_none()
             await connection.exec_driver_sql("COMMIT")

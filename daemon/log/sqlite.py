@@ -151,9 +151,9 @@ class SqliteDatabase:
         damage = await self.damage(is_thorough=False)
         if damage is None or damage.startswith("table sqlite_schema"):
             position = await asyncio.to_thread(first_unreadable, self._path)
-            told = f"position {position}: the file is torn: {cause_of(error)}"
+            message = f"position {position}: the file is torn: {cause_of(error)}"
             return DamagedLogError(
-                f"{self.place}: {told} ({damage or 'the schema cannot be read'})"
+                f"{self.place}: {message} ({damage or 'the schema cannot be read'})"
             )
         return damaged(self.place, damage)
 
@@ -218,10 +218,10 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise unavailable(self.place, error) from error
 
-    def condemn(self, told: str) -> None:
+    def condemn(self, message: str) -> None:
         """Write it into `FILE.unsound`, which a start reads."""
         with suppress(OSError), open(self._verdict, "w", opener=private_opener) as file:
-            file.write(f"{told}\n")
+            file.write(f"{message}\n")
 
     @property
     def is_condemned(self) -> bool:
@@ -245,6 +245,9 @@ class SqliteDatabase:
     async def wait(self, seconds: float) -> None:
         """SQLite sends no notification: the follower polls."""
         await asyncio.sleep(seconds)
+
+    async def end_stalled_writers(self, connection: AsyncConnection) -> None:
+        """Nothing to do: the lock on the file keeps other writers out."""
 
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
         """All of it in one visit to the thread of the connection: a visit costs more than a statement."""

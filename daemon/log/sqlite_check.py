@@ -81,8 +81,8 @@ def read_only_options(path: Path) -> dict[str, str]:
 
 def is_damage(error: Exception) -> bool:
     """Whether an error of SQLite is about what is in the file, rather than about reaching it."""
-    told = str(error).lower()
-    return isinstance(error, UnicodeError) or any(word in told for word in _DAMAGE)
+    message = str(error).lower()
+    return isinstance(error, UnicodeError) or any(word in message for word in _DAMAGE)
 
 
 def _reading(path: Path) -> sqlite3.Connection:
@@ -117,8 +117,8 @@ def _checked(connection: sqlite3.Connection, pragma: str, table: str | None) -> 
         if not is_damage(error):
             raise
         return str(error)
-    told = " ".join(" ".join(str(row[0]).split()) for row in rows)
-    return None if told == _SOUND else told.replace("*** in database main *** ", "")
+    message = " ".join(" ".join(str(row[0]).split()) for row in rows)
+    return None if message == _SOUND else message.replace("*** in database main *** ", "")
 
 
 def _unread(connection: sqlite3.Connection, table: str) -> str | None:

@@ -180,7 +180,7 @@ class SqlLog:
             self._writer.condemn(error)
 
     async def view_rows(self, view: str) -> list[Row]:
-        """The rows that stand now, by key; with `from_position` behind where there is a history."""
+        """The rows that stand now, in any order; with `from_position` behind where there is a history."""
         async with self._reader.connection(is_patient=True) as connection:
             return await standing_rows(connection, view)
 

@@ -99,11 +99,10 @@ async def stand(connection: AsyncConnection) -> list[Projection]:
 
 
 async def standing_rows(connection: AsyncConnection, view: str) -> list[Row]:
-    """The rows of a view that stand now, by key; with `from_position` behind where it has a history."""
+    """The rows of a view that stand now, in any order; with `from_position` behind where it has a history."""
     shape = BY_NAME[view]
     query = tables.current_rows(shape, *(("from_position",) if shape.history else ()))
-    rows: list[Row] = [tuple(row) for row in await connection.execute(query)]
-    return sorted(rows, key=lambda row: [str(cell) for cell in row[: shape.keys]])
+    return [tuple(row) for row in await connection.execute(query)]
 
 
 async def now_standing(

@@ -93,7 +93,7 @@ class Writer:
             before = self.head
             epoch = before.epoch + 1 if epoch is None else epoch
             after = Head(position=before.position, digest=before.digest, epoch=epoch)
-            await self._run(lambda connection: self._session.swap_head(connection, before, after))
+            await self._run(lambda connection: self._session.take_over(connection, before, after))
             self.head = self._tail = after
             self._owned_epoch = after.epoch
             return after

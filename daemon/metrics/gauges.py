@@ -16,6 +16,7 @@ from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from engine.report_ages import STALE_NS
 from projections.cluster import Cluster
+from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
 from projections.state import State
@@ -83,6 +84,7 @@ def _of_state(state: State) -> Iterator[Family]:
     yield from queues(cluster)
     yield cards(cluster)
     yield from waiting(cluster)
+    yield leaf_switches(cluster)
     yield _one("muster_commitments", len(state.commitments))
     yield _one("muster_quarantined_nodes", len(state.quarantined))
     yield _objects(cluster)
@@ -140,6 +142,17 @@ def cards(cluster: Cluster) -> Family:
         family.add_metric((card, "free"), healthy[card] - allocated[card])
         family.add_metric((card, "quota"), quota[card])
     return family
+
+
+def leaf_switches(cluster: Cluster) -> Family:
+    """Leaf switches by what they are for jobs."""
+    index, switches = cluster.indexes.of(LeafSwitches), switch_map(cluster).switches
+    counts: Tally[str] = Tally()
+    for number, switch in enumerate(switches):
+        state = index.state_of(number, switch)
+        counts["unhealthy" if state.is_unhealthy else STATES[state.is_shared]] += 1
+    found = (((one,), counts[one]) for one in (*STATES, "unhealthy"))
+    return _many("muster_leaf_switches", found)
 
 
 def waiting(cluster: Cluster) -> Iterator[Family]:

@@ -87,6 +87,14 @@ _LOOP: Final = (
         "Requests decided, and not answered yet.",
     ),
     Metric(
+        "muster_leaf_switches",
+        "gauge",
+        "Leaf switches of the map, by what they are for jobs that are placed by them.",
+        {
+            "state": "`idle`, `shared`, `exclusive`, or `unhealthy` (shared, above the limit of some job)"
+        },
+    ),
+    Metric(
         "muster_commitments",
         "gauge",
         "Bindings decided, of which no outcome is in the log yet.",

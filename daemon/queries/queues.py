@@ -36,5 +36,6 @@ def _known_names(state: State, name: str) -> str:
     if len(names) <= NEAR_MAX:
         return f"of {counted_names}: {', '.join(names)}" if names else "there are none"
     near = get_close_matches(name, names, NEAR_MAX)
-    said = f"of {counted_names}"
-    return f"{said}, near it: {', '.join(near)}" if near else f"none {said} has a name like it"
+    if not near:
+        return f"none of {counted_names} has a name like it"
+    return f"of {counted_names}, near it: {', '.join(near)}"

@@ -2,14 +2,22 @@
 
 import msgspec
 
+from projections.leaf_switches import LeafSwitches
 from projections.state import State
 from projections.views import now
-from projections.views.catalogue import DEVICE, NODE_CARD, POD_GROUP, QUEUE_QUOTA, TOPOLOGY_NODE
+from projections.views.catalogue import (
+    DEVICE,
+    NODE_CARD,
+    POD_GROUP,
+    QUEUE_QUOTA,
+    SWITCH_STATE,
+    TOPOLOGY_NODE,
+)
 from projections.views.rows import Cell, Row, View
 
 
 def state_document(state: State) -> dict[str, object]:
-    """Return queues, nodes with their cards, named devices, topology, pod groups and pods: a list of rows each."""
+    """Return queues, nodes with their cards, named devices, topology, leaf switches, pod groups and pods: a list of rows each."""
     cluster = state.cluster
     nodes = sorted(cluster.nodes.nodes)
     topology = {name: _rows(TOPOLOGY_NODE, now.topology_rows(cluster, name)) for name in nodes}
@@ -26,6 +34,11 @@ def state_document(state: State) -> dict[str, object]:
         "nodes": [row for name in nodes for row in _node(state, name)],
         "devices": [row for name in nodes for row in _rows(DEVICE, now.device_rows(cluster, name))],
         "topology": [row for name in nodes for row in topology[name]],
+        "switches": [
+            row
+            for name in sorted(cluster.indexes.of(LeafSwitches).numbers)
+            for row in _rows(SWITCH_STATE, now.switch_rows(cluster, name))
+        ],
         "pod_groups": [
             row
             for key in sorted(cluster.groups)

@@ -5,8 +5,7 @@ from typing import Final
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.device_report import report_of
-from projections.node_updates import drop_node, put_node
+from projections.node_updates import drop_node, node_report, put_node
 from projections.nodes import NodeFacts, node_facts
 from projections.objects import NodeObject, read
 from projections.observed_kind import ObservedKind, Reading
@@ -25,7 +24,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
     if node is not None and node.digest == reading.digest:
         return
-    report = report_of(cluster.object_facts, reading.subject.rpartition("/")[2])
+    report = node_report(cluster, reading.subject.rpartition("/")[2])
 
     def facts_of(obj: NodeObject, problem: str) -> NodeFacts:
         return node_facts(obj, problem, report)

@@ -5,7 +5,7 @@ from typing import Final
 
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.foreign_pod_groups import drop_workload, put_workload, schedulers_of
+from projections.foreign_pod_groups import schedulers_of
 from projections.kinds.inherited_queue_name import with_valid_queue_name
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
@@ -36,14 +36,14 @@ def apply_workload(cluster: Cluster, reading: Reading) -> None:
     schedulers, annotations = reading.of(whole, bare)
     annotations, faults = with_valid_queue_name(annotations)
     cluster.config_errors.put(reading.subject, (*reading.faults, *faults))
-    put_workload(cluster, reading.uid, schedulers)
+    cluster.foreign_groups.put_workload(cluster, reading.uid, schedulers)
     put_owner(cluster, reading.uid, reading.subject.split("/")[1], annotations)
 
 
 def drop_owner(cluster: Cluster, subject: str, uid: str) -> None:
     """Apply the deletion of an owner of pods."""
     put_owner(cluster, uid, subject.split("/")[1], None)
-    drop_workload(cluster, uid)
+    cluster.foreign_groups.drop_workload(uid)
 
 
 def _workload(resource: Resource) -> ObservedKind:

@@ -82,7 +82,7 @@ POD_GROUP = View(
 
 TOPOLOGY_NODE = View(
     name="topology_node",
-    version=2,
+    version=3,
     keys=1,
     columns=(
         ("node", "text"),
@@ -93,8 +93,27 @@ TOPOLOGY_NODE = View(
         ("rack", "text"),
     ),
 )
-"""Key: node. Its place in the network by its labels; empty without a label. `hypernodes` are the HyperNodes that
+"""Key: node. Its place in the network by the map of leaf switches, its device reports or its labels; empty if none states it. `hypernodes` are the HyperNodes that
 contain it, the closest first."""
+
+SWITCH_STATE = View(
+    name="switch_state",
+    version=1,
+    keys=1,
+    history=True,
+    columns=(
+        ("switch", "text"),
+        ("state", "text"),
+        ("healthy", "integer"),
+        ("servers", "integer"),
+        ("nodes", "integer"),
+        ("crossing", "text"),
+        ("jobs", "text"),
+    ),
+)
+"""Key: leaf switch, by its address. `state` is `idle`, `shared` or `exclusive`, and `healthy` 0 or 1; `servers` are those
+in the map, `nodes` those of them that are nodes. `jobs` are the pod groups on it that are placed by leaf switches,
+`crossing` those of them that are on another switch, too."""
 
 PLACEMENT = View(
     name="placement",
@@ -154,5 +173,15 @@ OUTCOME = View(
 )
 """The outcome of a decision for one pod or pod group: `bound`, `failed`, `unknown`, `updated`."""
 
-VIEWS = (QUEUE_QUOTA, NODE_CARD, DEVICE, POD_GROUP, TOPOLOGY_NODE, PLACEMENT, DECISION, OUTCOME)
+VIEWS = (
+    QUEUE_QUOTA,
+    NODE_CARD,
+    DEVICE,
+    POD_GROUP,
+    TOPOLOGY_NODE,
+    SWITCH_STATE,
+    PLACEMENT,
+    DECISION,
+    OUTCOME,
+)
 """All views, in the order in which they are written."""

@@ -7,11 +7,13 @@ import msgspec
 
 from projections.cluster import Cluster
 from projections.devices import device_of
+from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.quantity import MAX
 from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
+from projections.super_pods import SuperPods
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -112,7 +114,7 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
     rows: dict[str, Row] = {}
     for there in node.facts.devices.values():
         for one in there.devices:
-            pods = ", ".join(sorted(holders.get(one.name, ())))
+            pods = ", ".join(sorted(holders[one.name])) if one.name in holders else ""
             is_missing = not (there.are_all_known or one.is_listed or pods)
             faults = (
                 there.problem,
@@ -129,7 +131,7 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
                 ", ".join(one.groups),
                 int(one.is_healthy),
                 int(one.is_network_healthy),
-                "; ".join(text for text in faults if text),
+                "; ".join(filter(None, faults)),
                 pods,
             )
     return list(rows.values())
@@ -140,17 +142,45 @@ def topology_rows(cluster: Cluster, name: str) -> list[Row]:
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
+    place = cluster.indexes.of(LeafSwitches).places.get(name)
+    switch, position = _label(node, _SWITCH), _label(node, _SWITCH_POSITION)
+    if place is not None:
+        switch = switch_map(cluster).switches[place.switch].name
+        position = str(place.position)
+    number = cluster.indexes.of(SuperPods).of.get(name)
+    superpod = _label(node, _SUPERPOD) if number is None else str(number)
     hypernodes = cluster.nodes.hyper_tree.above(name) or sorted(
         value for key, value in node.facts.labels.items() if key.endswith(_HYPERNODE) and value
     )
     return [
         (
             name,
-            _label(node, _SWITCH),
-            _label(node, _SWITCH_POSITION),
-            _label(node, _SUPERPOD),
+            switch,
+            position,
+            superpod,
             ",".join(hypernodes),
             _label(node, _RACK),
+        )
+    ]
+
+
+def switch_rows(cluster: Cluster, name: str) -> list[Row]:
+    """Return the row of a leaf switch."""
+    index, network = cluster.indexes.of(LeafSwitches), switch_map(cluster)
+    number = index.numbers.get(name)
+    if number is None:
+        return []
+    switch = network.switches[number]
+    state = index.state_of(number, switch)
+    return [
+        (
+            name,
+            STATES[state.is_shared],
+            int(not state.is_unhealthy),
+            len(switch.servers),
+            index.nodes_under.get(number, 0),
+            ", ".join(state.crossing),
+            ", ".join(sorted(index.pods.get(number, ()))),
         )
     ]
 

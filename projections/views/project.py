@@ -79,10 +79,14 @@ class _Current:
     def put(self, changes: RowChanges, row: Row, position: int) -> None:
         key = row[: self.view.keys]
         old = self.rows.get(key)
+        if old is None or old[0] != row:
+            self._replace(changes, key, old, row, position)
+
+    def _replace(
+        self, changes: RowChanges, key: Row, old: Standing | None, row: Row, position: int
+    ) -> None:
         if old is None:
             self._add_key(key)
-        elif old[0] == row:
-            return
         else:
             self._retire(changes, key, old, position)
         checksum = row_checksum(row)
@@ -132,9 +136,10 @@ class _Current:
         """Replace all rows with this first column by `rows`."""
         known, keys = self.rows, self.view.keys
         for row in rows:
-            old = known.get(row[:keys])
+            key = row[:keys]
+            old = known.get(key)
             if old is None or old[0] != row:
-                self.put(changes, row, position)
+                self._replace(changes, key, old, row, position)
         there = self.keys_of(first)
         if len(there) > len(rows):
             kept = {row[: self.view.keys]: None for row in rows}
@@ -187,6 +192,7 @@ class Views:
             ("node_card", touched.nodes, now.card_rows),
             ("device", touched.nodes, now.device_rows),
             ("topology_node", touched.topology, now.topology_rows),
+            ("switch_state", touched.switches, now.switch_rows),
             ("pod_group", touched.groups, now.group_rows),
         ):
             for key in keys:

@@ -58,7 +58,12 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         yield GangBindDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(session.cluster, attempt.overlay.now, attempt.overlay.devices),
+            placements=placements(
+                session.cluster,
+                attempt.overlay.now,
+                attempt.overlay.devices,
+                attempt.overlay.network,
+            ),
         )
     elif attempt.is_pipelined or (
         attempt.has_room and may_hold_partial_reservation(session.cluster, group)

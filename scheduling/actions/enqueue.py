@@ -11,6 +11,7 @@ from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.refusals import COMMON_CODES
 from projections.scheduling_queue import EquivalenceGroup
+from scheduling.device_request import too_few_devices
 from scheduling.gang_attempt import precheck
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import why_not_admitted
@@ -60,4 +61,4 @@ def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:
     if problem is not None:
         return problem
     short = why_not_admitted(session.cluster, session.reclaimable, group)
-    return None if short is None else quota_unschedulable(short)
+    return too_few_devices(session, group) if short is None else quota_unschedulable(short)

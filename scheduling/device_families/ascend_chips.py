@@ -6,7 +6,7 @@ Which chips a node has is read from the annotation `baseDeviceInfos` and from th
 `volcano-npu` switches the family on; without it chips are counted and have no names.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -21,8 +21,11 @@ from projections.device_family import (
     Discovered,
     PlacedPod,
 )
+from projections.leaf_switches import CLASS_LABEL, CLASSES, IS_HEALTHY, IS_SHARED
 from projections.nodes import NodeFacts
+from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
+from projections.pods import MIN_AVAILABLE, RANK
 from scheduling.device_families.ascend.chips import (
     CHIPS_MAX,
     INVALID_ARGUMENT,
@@ -36,20 +39,26 @@ from scheduling.device_families.ascend.chips import (
     Problem,
     Product,
     TaskChips,
-    mask_of,
     thousandths,
 )
 from scheduling.device_families.ascend.duo_chip_310p import DuoChip310P
 from scheduling.device_families.ascend.inventory import (
     BASE_DEVICES,
-    PREDICATE_TIME,
     REAL,
+    SERVER_INDEX,
     SUPER_POD,
     chip_number,
     label_faults,
     node_devices,
     read_base,
     resources_of,
+)
+from scheduling.device_families.ascend.job_options import option_problem
+from scheduling.device_families.ascend.pod_annotations import (
+    OPERATOR,
+    is_of_super_pod,
+    needs_rank,
+    pod_annotations,
 )
 from scheduling.device_families.ascend.product_choice import (
     ACCELERATOR_TYPE,
@@ -60,6 +69,7 @@ from scheduling.device_families.ascend.product_choice import (
     POLICY,
     SP_BLOCK,
     STRATEGY_310,
+    SUPER_POD_AFFINITY,
     TYPES,
     WHOLE_CHIPS,
     Demand,
@@ -71,7 +81,8 @@ from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.com/Ascend310P-")
 """Beginnings of the resources of virtual NPUs."""
 
-DISTRIBUTED_JOB: Final = "distributed-job"
+PRODUCT_OPTIONS: Final = (POLICY, SP_BLOCK, STRATEGY_310, DUO, DISTRIBUTED)
+"""Annotations and labels that decide the product of a job."""
 
 
 class ChipState(NamedTuple):
@@ -93,16 +104,22 @@ class ChipState(NamedTuple):
     idle: int
     """Number of allocatable chips that no pod requests."""
 
+    def free(self, *, maintains_free_list: bool) -> int:
+        """Return the mask of the free chips; of those that the device plugin lists if it keeps the list."""
+        return self.chips.free if maintains_free_list else self.listed
+
 
 class AscendChips(DeviceFamily):
     """Whole chips."""
 
     name = "ascend"
-    node_annotations = (BASE_DEVICES, SUPER_POD)
-    pod_options = (POLICY, SP_BLOCK, STRATEGY_310, DUO, DISTRIBUTED)
-    pod_assignments = (REAL, *WHOLE_CHIPS)
+    node_annotations = (BASE_DEVICES, SUPER_POD, SERVER_INDEX)
+    pod_options = (*PRODUCT_OPTIONS, MIN_AVAILABLE, CLASS_LABEL, SUPER_POD_AFFINITY)
+    group_options = pod_options
+    pod_assignments = (REAL, RANK, IS_SHARED, IS_HEALTHY, *WHOLE_CHIPS)
     writes_annotations = True
     confirmation = REAL
+    unconfirming_label = OPERATOR
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node with the label `accelerator`."""
@@ -124,20 +141,25 @@ class AscendChips(DeviceFamily):
     def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
         """Return the free chips: healthy, not being reset, and in use by no pod."""
         there = node.devices_of(self.name)[0]
-        used = mask_of(
-            number
-            for use in uses
-            for name in use.devices
-            if (number := chip_number(name)) is not None
-        )
-        healthy = mask_of(
-            one.number for one in there.devices if one.is_healthy and not one.is_recovering
-        )
-        listed = mask_of(one.number for one in there.devices if one.is_listed)
+        numbers = {one.name: one.number for one in there.devices} if uses else {}
+        used = 0
+        for name in [name for use in uses for name in use.devices]:
+            number = numbers[name] if name in numbers else chip_number(name)
+            used |= 0 if number is None else 1 << number
+        healthy = listed = network_unhealthy = unhealthy = 0
+        for one in there.devices:
+            chip = 1 << one.number
+            if not one.is_healthy:
+                unhealthy += 1
+            elif not one.is_recovering:
+                healthy |= chip
+            if one.is_listed:
+                listed |= chip
+            if not one.is_network_healthy:
+                network_unhealthy |= chip
         free = healthy & ~used & (-1 if there.are_all_known else listed)
         allocatable = node.allocatable.get(there.resource, 0)
         requested = sum(use.pod_class.amounts.get(there.resource, 0) for use in uses)
-        without_network = [one.number for one in there.devices if not one.is_network_healthy]
         return ChipState(
             resource=there.resource,
             prefix=there.devices[0].name.rpartition("-")[0] if there.devices else "",
@@ -148,20 +170,38 @@ class AscendChips(DeviceFamily):
             chips=Chips(
                 free=free,
                 allocatable=allocatable,
-                network_unhealthy=mask_of(without_network),
-                unhealthy=sum(not one.is_healthy for one in there.devices),
+                network_unhealthy=network_unhealthy,
+                unhealthy=unhealthy,
                 knows_network=there.knows_network,
             ),
             listed=free & listed,
             idle=allocatable - requested,
         )
 
+    def admission_limit(
+        self, plugins: PluginSet, resource: str
+    ) -> Callable[[Hashable], int] | None:
+        """Return the number of free chips; none where more are free than Kubernetes knows."""
+        arguments = npu_arguments(plugins)
+        if arguments is None or resource not in WHOLE_CHIPS:
+            return None
+
+        def offered(available: Hashable) -> int:
+            assert isinstance(available, ChipState)
+            if available.resource != resource or available.problem:
+                return 0
+            count = available.free(maintains_free_list=maintains).bit_count()
+            return count if count <= available.idle else 0
+
+        maintains = arguments.maintains_free_list
+        return offered
+
     def fit(self, request: DeviceRequest) -> DeviceFit | None:
         """Return how nodes serve a pod that asks for whole chips."""
         arguments = npu_arguments(request.plugins)
         if arguments is None or not request.pod_class.asks_for(self.name):
             return None
-        demand = _demand(request.pod_class, arguments)
+        demand = _demand(request, request.pod_class, arguments)
         choice = product_of(demand, _options(arguments))
         if choice.product is None:
             return NoProduct(choice.problem.message)
@@ -205,14 +245,21 @@ class AscendChips(DeviceFamily):
         return Assigned(tuple(names), is_reported=key == REAL)
 
     def annotations(self, placed: PlacedPod) -> dict[str, str]:
-        """Return the chips of a pod under its resource, the time by which the device plugin serves pods, and whether
-        the job has other pods with chips."""
-        resource = next(name for name, _ in placed.pod_class.request if name in WHOLE_CHIPS)
-        return {
-            resource: ",".join(placed.devices),
-            PREDICATE_TIME: str(placed.assigned_ns),
-            DISTRIBUTED_JOB: str(placed.is_distributed).lower(),
-        }
+        """Return the chips of a pod under its resource, the time by which the device plugin serves pods, whether the job
+        has other pods with chips, and more where nothing is left to the device plugin."""
+        return pod_annotations(placed)
+
+    def may_evict(self, request: DeviceRequest) -> bool:
+        """Return whether the job is placed neither in SuperPoDs nor by leaf switches."""
+        if npu_arguments(request.plugins) is None:
+            return True
+        options = request.options
+        is_by_switches = options.get(CLASS_LABEL) in CLASSES
+        return not (is_by_switches or is_of_super_pod(request.pod_class, options))
+
+    def needs_rank(self, pod_class: PodClass, owner: str, options: Mapping[str, str]) -> bool:
+        """Return whether a rank is written on a pod."""
+        return pod_class.asks_for(self.name) and needs_rank(pod_class, owner, options)
 
     def _problem(self, request: DeviceRequest, arguments: NpuArguments) -> Problem:
         asking = [name for name, _ in request.pod_class.request if name in WHOLE_CHIPS]
@@ -224,9 +271,12 @@ class AscendChips(DeviceFamily):
         if cut:
             text = f"the job requests whole chips ({asking[0]}) and virtual NPUs ({cut[0]})"
             return Problem(INVALID_REQUEST, text)
-        demand = _demand(request.pod_class, arguments)
+        problem = option_problem(self, request)
+        if problem.code:
+            return problem
+        demand = _demand(request, request.pod_class, arguments)
         for one in classes:
-            if difference := _difference(demand, _demand(one, arguments)):
+            if difference := _difference(demand, _demand(request, one, arguments)):
                 return Problem(INVALID_ARGUMENT, difference)
         choice = product_of(demand, _options(arguments))
         if choice.product is None:
@@ -306,14 +356,14 @@ class ChipFit(DeviceFit):
         return available
 
     def _chips(self, state: ChipState) -> Chips:
-        """Return the chips; those that the device plugin lists if it keeps the list."""
-        return state.chips if self.maintains_free_list else state.chips._replace(free=state.listed)
+        free = state.free(maintains_free_list=self.maintains_free_list)
+        return state.chips._replace(free=free)
 
     def _obstacle(self, state: ChipState) -> str:
         """Return why the node serves no job of this product, or none now, whatever chips are free."""
         resource, count = self.request.resource, self.request.count
         if state.resource != resource:
-            return f"node has {state.resource}, not {resource}"
+            return f"not have {resource}: the node has {state.resource}"
         if problem := self._type_problem(state):
             return problem
         if state.problem:
@@ -350,11 +400,11 @@ def _known_type(product: str) -> str | None:
     return "card" if "card" in product else None
 
 
-def _demand(pod_class: PodClass, arguments: NpuArguments) -> Demand:
-    """Return what of a pod decides its product."""
+def _demand(request: DeviceRequest, pod_class: PodClass, arguments: NpuArguments) -> Demand:
+    """Return what of a pod of a job decides its product."""
     resource = next(name for name, _ in pod_class.request if name in WHOLE_CHIPS)
     wanted = dict(pod_class.selector.pairs).get(ACCELERATOR_TYPE)
-    options = dict(pod_class.device_options)
+    options = {**dict(request.job.options), **dict(pod_class.device_options)}
     return Demand(resource, options, wanted, arguments.super_pod_size)
 
 
@@ -363,7 +413,7 @@ def _difference(one: Demand, other: Demand) -> str:
     pairs = [
         ("resource", one.resource, other.resource),
         (ACCELERATOR_TYPE, one.accelerator_type, other.accelerator_type),
-        *((key, one.options.get(key), other.options.get(key)) for key in AscendChips.pod_options),
+        *((key, one.options.get(key), other.options.get(key)) for key in PRODUCT_OPTIONS),
     ]
     unlike = [
         f"{key}: {_shown(left)} and {_shown(right)}" for key, left, right in pairs if left != right

@@ -50,6 +50,8 @@ from scheduling.device_families.ascend.inventory import (
     node_devices,
     read_base,
 )
+from scheduling.device_families.ascend.job_options import option_problem
+from scheduling.device_families.ascend.pod_annotations import OPERATOR
 from scheduling.device_families.ascend.product_choice import WHOLE_CHIPS
 from scheduling.device_families.ascend.vnpu import (
     CutNode,
@@ -104,9 +106,11 @@ class VirtualNpus(DeviceFamily):
     name = "ascend-vnpu"
     node_annotations = (BASE_DEVICES,)
     pod_options = (LEVEL, DVPP)
+    group_options = pod_options
     pod_assignments = (REAL, NPU_CORE)
     writes_annotations = True
     confirmation = REAL
+    unconfirming_label = OPERATOR
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node that can be cut, and the virtual NPUs that were cut beforehand."""
@@ -200,7 +204,7 @@ class VirtualNpus(DeviceFamily):
         cores = request.pod_class.amounts.get(NPU_CORE, 0)
         if arguments is None or not cores:
             return None
-        return CutFit(_core_request(request.pod_class), arguments.weight)
+        return CutFit(_core_request(request), arguments.weight)
 
     def assigned(
         self, pod_class: PodClass, annotations: Mapping[str, str], node: NodeFacts
@@ -238,12 +242,17 @@ class VirtualNpus(DeviceFamily):
         parts = [f"{number}-{part}" if part else f"{number}" for number, part in sorted(chips)]
         return {NPU_CORE: ",".join(parts), PREDICATE_TIME: str(placed.assigned_ns)}
 
+    def may_evict(self, request: DeviceRequest) -> bool:
+        """Return False for parts of chips that are cut for the pod."""
+        return npu_arguments(request.plugins) is None or NPU_CORE not in request.pod_class.amounts
+
     def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
         """Return what is wrong with a request of virtual NPUs."""
         arguments = npu_arguments(request.plugins)
         if arguments is None or not request.pod_class.asks_for(self.name):
             return NO_PROBLEM
-        return _problem(request, arguments)
+        problem = option_problem(self, request)
+        return problem if problem.code else _problem(request, arguments)
 
 
 @dataclass(frozen=True)
@@ -303,20 +312,20 @@ def _problem(request: DeviceRequest, arguments: NpuArguments) -> Problem:
         if len(static) == 1 and static[0][1] == 1:
             return NO_PROBLEM
         asked = ", ".join(f"{name}: {amount}" for name, amount in static)
-        text = f"{asked}: a pod requests one virtual NPU of one template"
+        text = f"{asked}: a vNPU request may only be 1, of one template"
         return Problem(INVALID_REQUEST, text)
-    return _core_problem(pod_class)
+    return _core_problem(request)
 
 
-def _core_problem(pod_class: PodClass) -> Problem:
+def _core_problem(request: DeviceRequest) -> Problem:
     """Return why no kind of chip serves a request of AI cores."""
-    options = dict(pod_class.device_options)
+    options = request.options
     for key, allowed in ((LEVEL, (LOW, HIGH)), (DVPP, (YES, NO, NULL))):
         value = options.get(key, allowed[0])
         if value not in allowed:
             text = f"label {key}: {value:.64} is not {' or '.join(allowed)}"
             return Problem(INVALID_ARGUMENT, text)
-    asked = _core_request(pod_class)
+    asked = _core_request(request)
     found = [kind.problem(asked) for kind in KINDS.values()]
     if not all(found):
         return NO_PROBLEM
@@ -325,9 +334,8 @@ def _core_problem(pod_class: PodClass) -> Problem:
     return Problem(INVALID_REQUEST, next((one for one in found if one != size), size))
 
 
-def _core_request(pod_class: PodClass) -> CoreRequest:
-    options = dict(pod_class.device_options)
-    cores = pod_class.amounts[NPU_CORE]
+def _core_request(request: DeviceRequest) -> CoreRequest:
+    options, cores = request.options, request.pod_class.amounts[NPU_CORE]
     return CoreRequest(cores, options.get(LEVEL, LOW), options.get(DVPP, NULL))
 
 

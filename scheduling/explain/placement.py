@@ -5,6 +5,7 @@ placements are undone before a function returns.
 """
 
 import numpy as np
+from msgspec import structs
 
 from projections import quota_charging
 from projections.nodes import Node
@@ -13,18 +14,21 @@ from scheduling.explain.every_node import judged_node
 from scheduling.explain.nodes import NODES_MAX
 from scheduling.explain.quota import cards_allowed, charged_limits
 from scheduling.explanation import Choice, Explanation, JudgedNode, JudgedPod, PlacedPod
+from scheduling.gang_placement import placement_walk
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRankings
+from scheduling.session import Session
 from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
 from scheduling.unschedulable import node_reasons
 
 
-def explain_placement(rankings: NodeRankings, placed: PlacedPod) -> Explanation:
+def explain_placement(session: Session, placed: PlacedPod) -> Explanation:
     """Explain why the pod got its node, from the State just before the decision."""
     group, event = placed.group, placed.decision
-    cluster = rankings.cluster
+    rankings, cluster = session.rankings, session.cluster
     cluster.nodes.lay_out()
+    walk = placement_walk(session, group)
     with NodeOverlay(cluster, group) as overlay:
         for placement in event.placements:
             pod = cluster.pods.get(placement.uid)
@@ -33,7 +37,11 @@ def explain_placement(rankings: NodeRankings, placed: PlacedPod) -> Explanation:
                 return Explanation()
             overlay.lift_nomination(pod)
             if placement.uid == placed.uid:
-                return _explained(rankings, overlay, placed, pod, node)
+                found = _explained(rankings, overlay, placed, pod, node)
+                if not walk or found.choice is None:
+                    return found
+                choice = structs.replace(found.choice, walk=walk, agrees=True)
+                return structs.replace(found, choice=choice)
             overlay.place(pod, node, placement.devices, later=False)
     return Explanation()
 

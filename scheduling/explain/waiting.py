@@ -20,7 +20,7 @@ from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import State
-from scheduling.device_request import invalid_device_request
+from scheduling.device_request import invalid_device_request, too_few_devices
 from scheduling.explain.nodes import large_enough, nearest
 from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
 from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
@@ -130,7 +130,7 @@ def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
     short = why_not_admitted(session.cluster, session.reclaimable, group)
-    return None if short is None else quota_unschedulable(short)
+    return too_few_devices(session, group) if short is None else quota_unschedulable(short)
 
 
 def _admission_hurdle(

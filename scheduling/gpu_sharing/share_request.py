@@ -293,8 +293,3 @@ def request_of(pod_class: PodClass) -> Requests | str:
 def request_text(requests: Requests) -> str:
     """Return what is asked for, as messages name it."""
     return ", and ".join(one.text for one in requests)
-
-
-def container_option(resource: str, container: str) -> str:
-    """Return the key of the option that holds what one container requests of a resource."""
-    return f"{resource}{_OF}{container}"

@@ -12,7 +12,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from projections.plugin import Plugin, PluginConfig, PluginSet, Warn, warn_unknown
+from projections.cluster import Cluster
+from projections.plugin import GroupState, PluginConfig, PluginSet, Warn, warn_unknown
+from projections.pod_groups import PodGroup
 from projections.policy_values import JsonObject
 
 INIT_PARAMS: Final = "init-params"
@@ -41,6 +43,10 @@ class NpuArguments(Struct, frozen=True):
     """Number of nodes of a SuperPoD."""
     reserve_nodes: int = msgspec.field(default=RESERVED_NODES, name="reserve-nodes")
     """Number of nodes of a SuperPoD that are kept free."""
+    super_pod_order: Literal["figure", "matrix"] = msgspec.field(
+        default="figure", name="superpod-order"
+    )
+    """In which order SuperPoDs give blocks to a job (`scheduling/super_pods/selection.py`)."""
     grace_seconds: int = msgspec.field(default=GRACE_SECONDS, name="grace-over-time")
     """Seconds until a graceful eviction after a fault becomes a forced one."""
     nslb_version: str = msgspec.field(default="1.0", name="nslb-version")
@@ -48,7 +54,7 @@ class NpuArguments(Struct, frozen=True):
     shared_switches: int = msgspec.field(default=2, name="shared-tor-num")
     """Maximum number of shared leaf switches of a job."""
     uses_cluster_info: bool = msgspec.field(default=True, name="useClusterInfoManager")
-    """Whether aggregated ConfigMaps are read instead of one of each node; muster reads both."""
+    """Whether the report of a node in an aggregated ConfigMap counts before that of its own; else only its own counts."""
     forces_enqueue: bool = msgspec.field(default=True, name="forceEnqueue")
     """Whether the plugin admits jobs against the votes of others; muster never does."""
     prefers_previous_node: bool = msgspec.field(default=False, name="prefer-previous-node")
@@ -59,18 +65,14 @@ DEFAULTS: Final = NpuArguments()
 
 _NO_EFFECT: Final = {
     "grace-over-time": "pods on faulty devices are not evicted in this release",
-    "nslb-version": "leaf switches are not built in this release",
-    "shared-tor-num": "leaf switches are not built in this release",
-    "reserve-nodes": "logical SuperPoDs are not built in this release",
     "prefer-previous-node": "it is not built in this release",
     "resource-level-config": "topology by levels is not built in this release",
-    "useClusterInfoManager": "the ConfigMaps of nodes and the aggregated ones are both read",
     "forceEnqueue": "a vote to admit a pod group never overrules that of another plugin",
 }
 """Keys of `init-params` that muster reads without effect, and why."""
 
 
-class VolcanoNpu(Plugin):
+class VolcanoNpu(GroupState):
     """Switches the Ascend device families on."""
 
     name = "volcano-npu"
@@ -82,11 +84,19 @@ class VolcanoNpu(Plugin):
         super().__init__(config)
         assert isinstance(config.arguments, NpuArguments)
         self.arguments = config.arguments
+        self.ignores_cluster_reports = not config.arguments.uses_cluster_info
+
+    def equivalence_key(
+        self, cluster: Cluster, group: PodGroup, *, enqueues: bool
+    ) -> tuple[object, ...]:
+        """Return the minimum of the PodGroup: it decides whether enough chips are free to admit the group."""
+        least = group.facts.min_resources if enqueues and group.facts is not None else None
+        return ("npu", group.min_available, tuple(sorted(least.items()))) if least else ()
 
     @classmethod
     def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct | None:
         """Return the arguments of the plugin's own entry; those of `init-params` are not read there."""
-        own = ("strict_8n", "strict_pairs", "scoring", "weight")
+        own = ("strict_8n", "strict_pairs", "scoring", "weight", "superpod-order")
         for key in given:
             if key not in own:
                 warn_unknown(cls.name, key, path, warn)

@@ -68,6 +68,6 @@ class PodCounts:
                 there += number
                 if uid not in going and pod.status != RELEASING:
                     staying += number
-        guests = sum(self._count(pods[uid]) for uid in node.overlay_added)
+        added = sum(self._count(pods[uid]) for uid in node.overlay_added)
         nominated = sum(self._count(pods[uid]) for uid in node.nominated_pods)
-        return there + guests, staying + guests, nominated
+        return there + added, staying + added, nominated

@@ -33,6 +33,10 @@ _DECAY_TIERS_MAX: Final = 64
 class NodeScope(Protocol):
     """What a placement attempt asks about nodes."""
 
+    is_planned: bool
+    """Whether the nodes of all pods were chosen together: all pods are placed then, not only as many as the gang needs, and
+    nothing is reserved for a part of them."""
+
     @property
     def candidate_nodes(self) -> CandidateNodes:
         """Return the nodes that a refusal counts."""
@@ -62,6 +66,7 @@ class NodeScope(Protocol):
 class AnyNode:
     """All nodes of the cluster."""
 
+    is_planned = False
     candidate_nodes = ALL_NODES
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
@@ -227,6 +232,8 @@ class ProximityScore:
 
 class DomainScope:
     """The nodes of one domain. `most` is the `GangCapacity` of `CandidateNodes`."""
+
+    is_planned = False
 
     def __init__(
         self,

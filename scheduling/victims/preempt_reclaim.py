@@ -8,7 +8,7 @@ from events.decisions.search_deferred import SearchDeferred
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
 from projections.scheduling_queue import EquivalenceGroup
-from scheduling.device_request import invalid_device_request
+from scheduling.device_request import invalid_device_request, never_evicts
 from scheduling.gang_attempt import missing_pods, precheck
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
@@ -23,7 +23,7 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
     def for_head(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
         group = equivalence_group.head
         problem = precheck(session, group) or missing_pods(group)
-        problem = problem or invalid_device_request(session, group)
+        problem = problem or invalid_device_request(session, group) or never_evicts(session, group)
         if problem is not None:
             yield from refuse_equivalence_group(equivalence_group, problem)
             return

@@ -58,8 +58,8 @@ def _node(document: JsonObject) -> str:
     wanted = section(document, "target")
     kind, node = text_at(wanted, "kind"), text_at(wanted, "name")
     if kind not in ("", "Node"):
-        told = f'Unsupported value: "{kind}": supported values: "Node", "<empty>"'
-        raise StatusError(500, "", f"target.kind: {told}")
+        text = f'Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+        raise StatusError(500, "", f"target.kind: {text}")
     if not node:
         raise StatusError(500, "", "target.name: Required value")
     return node
@@ -68,13 +68,13 @@ def _node(document: JsonObject) -> str:
 def _check(target: Target, pod: Manifest, document: JsonObject) -> None:
     name = target.name
     wanted, there = section(document, "metadata"), section(pod, "metadata")
-    for key, told in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for key, text in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         asked = text_at(wanted, key)
         if asked and asked != text_at(there, key):
             why = (
                 f"StorageError: invalid object, Code: 4, Key: /registry/pods/{target.namespace}/"
-                f"{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {told} in "
-                f"precondition: {asked}, {told} in object meta: {text_at(there, key)}"
+                f"{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {text} in "
+                f"precondition: {asked}, {text} in object meta: {text_at(there, key)}"
             )
             raise conflict(target.served, name, why)
     if is_terminating(pod):

@@ -57,11 +57,11 @@ def decode_body(request: Request, served: ServedResource) -> JsonObject:
 
 def check_kind(document: JsonObject, served: ServedResource, *, kind: str = "") -> None:
     """Raise StatusError unless the object is of the kind that the path serves."""
-    wanted, told = kind or served.kind.kind, text_at(document, "kind")
-    if told not in (wanted, ""):
+    wanted, stated = kind or served.kind.kind, text_at(document, "kind")
+    if stated not in (wanted, ""):
         version = text_at(document, "apiVersion").rpartition("/")[2]
         raise bad_request(
-            f'{told} in version "{version}" cannot be handled as a {wanted}: unknown conversion'
+            f'{stated} in version "{version}" cannot be handled as a {wanted}: unknown conversion'
         )
 
 

@@ -116,16 +116,16 @@ class FieldOwners:
 def _conflicting(conflicts: list[tuple[str, str]]) -> StatusError:
     count = len(conflicts)
     if count == 1:
-        told = f'conflict with "{conflicts[0][0]}": {conflicts[0][1]}'
+        detail = f'conflict with "{conflicts[0][0]}": {conflicts[0][1]}'
     else:
         lines = [f'conflicts with "{owner}":\n- {path}' for owner, path in conflicts]
-        told = "\n".join(lines)
+        detail = "\n".join(lines)
     causes: list[Json] = [
         {"reason": "FieldManagerConflict", "message": f'conflict with "{owner}"', "field": path}
         for owner, path in conflicts
     ]
     plural = "" if count == 1 else "s"
-    text = f"Apply failed with {count} conflict{plural}: {told}"
+    text = f"Apply failed with {count} conflict{plural}: {detail}"
     return StatusError(409, "Conflict", text, {"causes": causes})
 
 

@@ -5,15 +5,19 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from daemon.cluster.acting.actor import Actor
+from daemon.cluster.acting.binding import binding_of
 from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.acting.request_budget import Pacing
-from daemon.cluster.client.calls import EVENTS
+from daemon.cluster.client.calls import BIND_POD, EVENTS, PATCH_POD, Call
 from daemon.cluster.client.credentials import Access
+from daemon.cluster.client.errors import ForbiddenError
 from daemon.cluster.client.http_client import Client
 from events.messages import (
     Accepted,
@@ -120,8 +124,8 @@ async def test_devices_are_written_on_the_pod_that_was_meant_before_it_is_bound(
     place = (7, metadata["namespace"], metadata["name"])
     written = {"huawei.com/Ascend910": "Ascend910-0", "predicate-time": "1700000000000000001"}
     request = AnnotateRequest(*place, metadata["uid"], "n1", written)
-    for _ in range(2):
-        assert await actor.attempt(request) == (Accepted(), 1)
+    assert await actor.attempt(request) == (Accepted(), 2)
+    assert await actor.attempt(request) == (Accepted(), 1), "they are there"
     found = await server.read(pod)
     assert found["metadata"]["annotations"].items() >= written.items()
     assert "nodeName" not in found["spec"]
@@ -131,6 +135,72 @@ async def test_devices_are_written_on_the_pod_that_was_meant_before_it_is_bound(
     assert await actor.perform(bind_request(pod, "n1")) == Accepted()
     absent = AnnotateRequest(7, metadata["namespace"], "absent", "1", "n1", written)
     assert code_of(await actor.perform(absent)) == "NotFound"
+
+
+class LatePatch:
+    """A client whose first patch arrives after `release`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.is_sent, self.release = asyncio.Event(), asyncio.Event()
+
+    async def request(self, call: Call, **options: Any) -> bytes:
+        """Make a request, the first patch later."""
+        if call == PATCH_POD and not self.is_sent.is_set():
+            self.is_sent.set()
+            await self.release.wait()
+        return await self._client.request(call, **options)
+
+
+async def test_devices_of_an_earlier_decision_are_not_written_after_the_binding(
+    server: Served, client: Client, pacing: Pacing, actor: Actor
+) -> None:
+    """A patch that a daemon sent before it ended may arrive when another daemon has bound the pod."""
+    pod = await server.pod()
+    metadata = pod["metadata"]
+    place = (metadata["namespace"], metadata["name"], metadata["uid"], "n1")
+    late = LatePatch(client)
+    async with asyncio.TaskGroup() as tasks:
+        request = AnnotateRequest(6, *place, {"huawei.com/Ascend910": "Ascend910-0"})
+        earlier = tasks.create_task(Actor(late, pacing, lambda: AT_NS).perform(request))
+        await late.is_sent.wait()
+        request = AnnotateRequest(7, *place, {"huawei.com/Ascend910": "Ascend910-1"})
+        assert await actor.perform(request) == Accepted()
+        assert await actor.perform(bind_request(pod, "n1")) == Accepted()
+        late.release.set()
+    assert earlier.result() == Rejected("Conflict", "already assigned to node n1")
+    found = await server.read(pod)
+    assert found["metadata"]["annotations"]["huawei.com/Ascend910"] == "Ascend910-1"
+
+
+async def test_a_pod_with_devices_is_not_bound_by_an_earlier_request_once_its_refusal_is_known(
+    server: Served, client: Client, pacing: Pacing
+) -> None:
+    """The devices of a refused binding go to other pods."""
+    pod = await server.pod()
+    request = structs.replace(
+        bind_request(pod, "n1"), devices={"predicate-time": "1"}, is_in_doubt=True
+    )
+    reply = await Actor(Refusing(client), pacing, lambda: AT_NS).perform(request)
+    assert code_of(reply) == "Forbidden"
+    found = await server.read(pod)
+    assert found["metadata"]["annotations"]["muster.sh/withdrawn-decision"] == "7"
+    earlier = json.loads(binding_of(request, pod["metadata"]["resourceVersion"]))
+    assert (await server.api.post(server.path(pod, "binding"), earlier)).status == 409
+    assert "nodeName" not in (await server.read(pod))["spec"]
+
+
+class Refusing:
+    """A client whose bindings an admission rule refuses."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def request(self, call: Call, **options: Any) -> bytes:
+        """Make a request that is no binding."""
+        if call == BIND_POD:
+            raise ForbiddenError(call.what, 403, "Forbidden", "no", (), None)
+        return await self._client.request(call, **options)
 
 
 async def test_only_the_pod_that_was_meant_is_bound(server: Served, actor: Actor) -> None:

@@ -6,7 +6,7 @@ deleted, and finishes a pod that carries the annotation `FINISH` with the phase 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -25,6 +25,9 @@ AGAIN_SECONDS: Final = 0.2
 Verdict = Callable[[Object], str]
 """Why a pod is turned away, such as `OutOfcpu`; empty where it is not."""
 
+Allocate = Callable[[Object], Awaitable[str]]
+"""Why a device plugin gives a pod nothing; empty where it does."""
+
 
 class Kubelet:
     """All nodes' kubelets in one. `delays` holds pods back, for seconds, by name; `delay` all others."""
@@ -38,6 +41,8 @@ class Kubelet:
         self.delays: Mapping[str, float] = {}
         self.delay = 0.0
         self.verdict: Verdict = lambda _: ""
+        self.allocate: Allocate = _nothing
+        """Asks the device plugin for the cards of a pod that was admitted."""
         self.rejected: list[str] = []
         """Pods that were turned away: `namespace/name: reason`."""
 
@@ -128,7 +133,7 @@ class Kubelet:
             self._done.discard(key)  # At the next look.
 
     async def _start(self, pod: Object) -> None:
-        if reason := self.verdict(pod) or self._admit(pod):
+        if reason := self.verdict(pod) or self._admit(pod) or await self.allocate(pod):
             self.rejected.append(f"{name_of(pod)}: {reason}")
             message = f"Pod was rejected: {reason}"
             await self._tell(pod, {"phase": "Failed", "reason": reason, "message": message})
@@ -156,6 +161,10 @@ class Kubelet:
         path = PODS.object_path(metadata["name"], metadata["namespace"])
         (await self._api.delete(path, options)).expect(200, 404, 409)
         self._holds.pop(metadata["uid"], None)
+
+
+async def _nothing(pod: Object) -> str:
+    return ""
 
 
 def name_of(pod: Object) -> str:

@@ -21,7 +21,9 @@ async def test_muster_may_do_every_call_of_its_table_and_no_more(cluster: Cluste
     async with Api.of(cluster.muster) as muster:
         for call in CALLS:
             namespace = NAMESPACE if call.scope == "own" else call.namespace
-            assert await may(muster, call.verb, call.resource.group, target(call), namespace), call
+            asked = (call.verb, call.resource.group, target(call), namespace)
+            assert await may(muster, *asked, name=call.only), call
+            assert not call.only or not await may(muster, *asked), "of this object alone"
         assert not await may(muster, "get", "", "secrets")
         assert not await may(muster, "update", LEASES.group, "leases", "default")
         assert not await may(muster, "patch", "", "nodes")
@@ -59,17 +61,19 @@ def test_nothing_is_left_behind() -> None:
     assert not folder.exists()
 
 
-async def may(api: Api, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+async def may(
+    api: Api, verb: str, group: str, resource: str, namespace: str = "", name: str = ""
+) -> bool:
     """Whether the server would let this one do something."""
-    name, _, below = resource.partition("/")
-    object_name = "muster" if name == "leases" and verb != "create" else ""
+    plural, _, below = resource.partition("/")
+    lease = "muster" if plural == "leases" and verb != "create" else ""
     attributes = {
         "verb": verb,
         "group": group,
-        "resource": name,
+        "resource": plural,
         "subresource": below,
         "namespace": namespace,
-        "name": object_name,
+        "name": name or lease,
     }
     review = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Memory that large objects took goes back to the operating system."""
+"""Memory that large objects took goes back to the operating system; exit does not look for garbage."""
 
 import subprocess
 import sys
@@ -6,6 +6,13 @@ import sys
 import pytest
 
 from tests.checkout import ROOT
+
+AT_EXIT = """
+import atexit, gc
+from daemon.memory_tuning import collect_rarely
+atexit.register(lambda: print(gc.get_freeze_count() >= len(gc.get_objects())))
+collect_rarely()
+"""
 
 BURST = """
 from daemon.memory_tuning import return_large_blocks
@@ -26,6 +33,18 @@ for size in (300_000, 1_000_000, 3_000_000):
     del burst
 print((resident() - before) * 4096, (peak - before) * 4096)
 """
+
+
+def test_the_last_collection_of_a_process_looks_at_next_to_nothing() -> None:
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", AT_EXIT],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

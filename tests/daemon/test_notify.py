@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.health import Health
-from daemon.notify import Notifier, keep_told, status_of
+from daemon.notify import Notifier, keep_notified, status_of
 from daemon.settings import Supervision, supervision
 
 PATIENCE_SECONDS = 5.0
@@ -84,7 +84,7 @@ async def telling(
     """The supervisor is told, until the block ends."""
     notifier = Notifier(supervisor.address)
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(keep_told(notifier, health, watchdog_seconds))
+        task = tasks.create_task(keep_notified(notifier, health, watchdog_seconds))
         try:
             yield
         finally:
@@ -146,18 +146,18 @@ async def test_a_start_that_stands_still_is_not_given_more_time(
 
 def test_no_notification_without_a_notify_socket() -> None:
     with capture_logs() as said:
-        Notifier("").tell("READY=1")
+        Notifier("").send("READY=1")
     assert said == []
 
 
 def test_a_supervisor_that_went_away_is_complained_about_once(tmp_path: Path) -> None:
     notifier = Notifier(str(tmp_path / "nobody"))
     with capture_logs() as said:
-        notifier.tell("READY=1")
-        notifier.tell("WATCHDOG=1")
+        notifier.send("READY=1")
+        notifier.send("WATCHDOG=1")
     assert [one["event"] for one in said] == ["the supervisor cannot be told"]
     late = Supervisor(str(tmp_path / "nobody"))
-    notifier.tell("WATCHDOG=1")
+    notifier.send("WATCHDOG=1")
     late.take()
     late.close()
     assert late.heard == ["WATCHDOG=1"]
@@ -166,7 +166,7 @@ def test_a_supervisor_that_went_away_is_complained_about_once(tmp_path: Path) ->
 def test_a_supervisor_that_does_not_read_does_not_block(tmp_path: Path) -> None:
     supervisor = Supervisor(str(tmp_path / "notify"))
     for _ in range(10_000):
-        Notifier(supervisor.address).tell("STATUS=" + "x" * 1000)
+        Notifier(supervisor.address).send("STATUS=" + "x" * 1000)
     supervisor.take()
     supervisor.close()
     assert 0 < len(supervisor.heard) < 10_000
@@ -174,7 +174,7 @@ def test_a_supervisor_that_does_not_read_does_not_block(tmp_path: Path) -> None:
 
 def test_an_address_of_another_kind_is_named() -> None:
     with capture_logs() as said:
-        Notifier("vsock:2:1234").tell("READY=1")
+        Notifier("vsock:2:1234").send("READY=1")
     assert [one["address"] for one in said] == ["vsock:2:1234"]
 
 

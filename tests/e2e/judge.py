@@ -18,6 +18,7 @@ from projections.state import State
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import cards_of, name_of
 from tests.control_plane.manifests import CARD
+from tests.e2e.device_plugin import REAL
 from tests.storm.judge import entries_of, replayed
 
 
@@ -88,6 +89,16 @@ def _check_pods(state: State, pods: list[Object]) -> None:
         for pod in pods
     }
     assert known == there
+    _check_devices(state, pods)
+
+
+def _check_devices(state: State, pods: list[Object]) -> None:
+    """State knows the devices that device plugins have given."""
+    for pod in pods:
+        real = pod["metadata"].get("annotations", {}).get(REAL)
+        if real is not None:
+            found = state.cluster.pods[pod["metadata"]["uid"]]
+            assert ",".join(found.devices) == real, f"{name_of(pod)} has {real}: {found.devices}"
 
 
 def _check_nodes(

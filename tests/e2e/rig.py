@@ -76,13 +76,18 @@ class Rig:
         return made
 
     async def add_nodes(
-        self, count: int, cards: int = 8, prefix: str = "node", product: str = GPU_NAME
+        self,
+        count: int,
+        cards: int = 8,
+        prefix: str = "node",
+        product: str = GPU_NAME,
+        **labels: str,
     ) -> list[str]:
         """Nodes of the test's own, by name."""
         names = [f"{self.namespace}-{prefix}-{index}" for index in range(count)]
         for name in names:
-            labels = {POOL: self.namespace, DEDICATED: "", PRODUCT: product}
-            await self.kubelet.add(name, cards, labels)
+            own = {POOL: self.namespace, DEDICATED: "", PRODUCT: product}
+            await self.kubelet.add(name, cards, own | labels)
             self._nodes.append(name)
         return names
 

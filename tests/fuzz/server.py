@@ -34,6 +34,7 @@ from events.messages import (
     Reply,
     Request,
     ResumePoint,
+    SwitchStatesRequest,
     WatchMessage,
 )
 from events.watch import ServerDiscovered, WatchClosed, WatchOpened
@@ -255,6 +256,8 @@ class FuzzServer:
             PodConditionRequest: "Pod",
             QueueStatusRequest: "Queue",
         }.get(type(request), "PodGroup")
+        if isinstance(request, SwitchStatesRequest):
+            return Accepted()  # Nothing reads it.
         key = (kind, getattr(request, "namespace", ""), request.name)
         obj = self._objects.get(key)
         if obj is None or _section(obj, "metadata")["uid"] != request.uid:

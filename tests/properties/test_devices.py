@@ -205,7 +205,7 @@ class Devices(RuleBasedStateMachine):
 
 def test_no_device_is_given_twice_in_any_history() -> None:
     profile = settings(
-        max_examples=100,
+        max_examples=60,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -1,6 +1,6 @@
 """Devices are written on a pod before it is bound: one patch, one outcome, and one pod of a node at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
@@ -35,6 +35,7 @@ from tests.scheduling.reported_chips import (
 )
 
 REAL = "example.com/real"
+NOTHING: Mapping[str, str] = {}
 
 
 class WrittenChips(ReportedChips):
@@ -43,6 +44,7 @@ class WrittenChips(ReportedChips):
     name = "written-chips"
     writes_annotations: ClassVar[bool] = True
     confirmation: ClassVar[str] = REAL
+    pod_assignments: ClassVar[tuple[str, ...]] = ("predicate-time",)
 
     def annotations(self, placed: PlacedPod) -> dict[str, str]:
         """Write the names, the time and whether the job is distributed."""
@@ -95,15 +97,17 @@ def answer(harness: EngineHarness, name: str, reply: Reply) -> list[Request]:
     return list(harness.engine.follow_up_requests(answers))
 
 
-def bound_pod(name: str, node: str, *, is_confirmed: bool = False) -> bytes:
+def bound_pod(
+    name: str, node: str, *, is_confirmed: bool = False, status: Mapping[str, str] = NOTHING
+) -> bytes:
     """The pod as the API server shows it on its node."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1", CHIP: "1"}}}
     return raw(
         "Pod",
         name,
-        metadata={"annotations": {REAL: "x"} if is_confirmed else {}},
+        metadata={"annotations": {"predicate-time": "1", **({REAL: "x"} if is_confirmed else {})}},
         spec={"schedulerName": "muster", "containers": [container], "nodeName": node},
-        status={"phase": "Pending"},
+        status={"phase": "Pending", **status},
     )
 
 
@@ -128,6 +132,8 @@ def test_a_pod_is_annotated_and_then_bound(harness: EngineHarness) -> None:
     assert isinstance(event_of(harness.records[-1]), PodAnnotated)
     assert harness.records[-1].cause == request.decision
     assert not then.is_in_doubt
+    # Annotations of an earlier decision may have arrived late.
+    assert then.devices == request.annotations
     answer(harness, "a", Accepted())
     assert requests(harness) == []
 
@@ -160,6 +166,18 @@ def test_pods_of_a_node_wait_for_each_other_and_not_for_those_of_others(
     harness.see(ObjectSeen(bound_pod("a", "n1", is_confirmed=True)))
     assert asked(harness) == ["Annotate b", "Annotate d"]
     assert [one.name for one in harness.engine.follow_up_requests(())] == ["b", "d"]
+
+
+def test_a_pod_that_the_kubelet_has_admitted_has_its_devices_whatever_the_plugin_writes(
+    harness: EngineHarness,
+) -> None:
+    full(harness)
+    answer(harness, "a", Accepted())
+    answer(harness, "a", Accepted())
+    harness.see(ObjectSeen(bound_pod("a", "n1")))
+    assert asked(harness) == ["Annotate d"]
+    harness.see(ObjectSeen(bound_pod("a", "n1", status={"startTime": "2026-01-01T00:00:00Z"})))
+    assert asked(harness) == ["Annotate b", "Annotate d"]
 
 
 def test_times_of_assignment_increase_strictly_on_a_node(harness: EngineHarness) -> None:

@@ -9,6 +9,7 @@ from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from projections import snapshot
+from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness, gone, raw
 from tests.scheduling.reported_chips import (
     CHIP,
@@ -98,14 +99,16 @@ def test_errors_of_a_report_stand_at_the_node_while_they_last(harness: EngineHar
     assert "Node//n1" not in errors.current
 
 
-def test_an_aggregated_report_counts_before_that_of_the_node(harness: EngineHarness) -> None:
-    def aggregated(devices: str) -> bytes:
-        by_node = {"mindx-dl-deviceinfo-n1": {"DeviceList": {CHIP: devices}, "UpdateTime": 1}}
-        text = msgspec.json.encode(by_node).decode()
-        metadata = {"namespace": "mindx-dl", "labels": {"mx-consumer-volcano": "true"}}
-        name = "cluster-info-device-0"
-        return raw("ConfigMap", name, metadata=metadata, data={name: text})
+def aggregated(devices: str) -> bytes:
+    """The ConfigMap of ClusterD that names the devices of node n1."""
+    by_node = {"mindx-dl-deviceinfo-n1": {"DeviceList": {CHIP: devices}, "UpdateTime": 1}}
+    text = msgspec.json.encode(by_node).decode()
+    metadata = {"namespace": "mindx-dl", "labels": {"mx-consumer-volcano": "true"}}
+    name = "cluster-info-device-0"
+    return raw("ConfigMap", name, metadata=metadata, data={name: text})
 
+
+def test_an_aggregated_report_counts_before_that_of_the_node(harness: EngineHarness) -> None:
     harness.see(ObjectSeen(report("n1", "Ascend910-0")))
     harness.see(ObjectSeen(aggregated("Ascend910-5")))
     assert names(harness) == ("Ascend910-5",)
@@ -113,6 +116,17 @@ def test_an_aggregated_report_counts_before_that_of_the_node(harness: EngineHarn
     assert names(harness) == ("Ascend910-5",)
     harness.see(gone(aggregated("")))
     assert names(harness) == ("Ascend910-1",)
+
+
+def test_aggregated_reports_are_passed_over_if_the_policy_says_so(harness: EngineHarness) -> None:
+    harness.see(ObjectSeen(report("n1", "Ascend910-0")))
+    harness.see(ObjectSeen(aggregated("Ascend910-5")))
+    harness.change_policy(policy(init={"useClusterInfoManager": "false"}))
+    assert names(harness) == ("Ascend910-0",)
+    harness.see(ObjectSeen(aggregated("Ascend910-6")))
+    assert names(harness) == ("Ascend910-0",)
+    harness.change_policy(policy())
+    assert names(harness) == ("Ascend910-6",)
 
 
 def test_a_list_without_the_report_takes_the_devices_away(harness: EngineHarness) -> None:

@@ -17,7 +17,7 @@ from scheduling.explanation import (
     PlacedPod,
     Subject,
 )
-from scheduling.node_ranking import NodeRankings
+from scheduling.session import Session
 from tests.builders import recorded
 from tests.scheduling.builders import EngineHarness, node, pod
 
@@ -76,20 +76,20 @@ until: 10s
 async def explained(text: str) -> list[Choice]:
     """Every choice of a log, each asked just before its decision."""
     state = State()
-    rankings = NodeRankings(state.cluster)
+    session = Session(state)
     choices: list[Choice] = []
     for one in await recorded(text):
         event = event_of(one.record)
         if isinstance(event, GangBindDecided):
-            choices += _choices(rankings, event)
+            choices += _choices(session, event)
         state.apply(one.record, event, one.content)
     return choices
 
 
-def _choices(rankings: NodeRankings, event: GangBindDecided) -> Iterator[Choice]:
-    group = rankings.cluster.groups[event.pod_group]
+def _choices(session: Session, event: GangBindDecided) -> Iterator[Choice]:
+    group = session.cluster.groups[event.pod_group]
     for placement in event.placements:
-        made = explain_placement(rankings, PlacedPod(group, event, placement.uid)).choice
+        made = explain_placement(session, PlacedPod(group, event, placement.uid)).choice
         assert made is not None
         assert (made.pod, made.node, made.cards) == (
             placement.pod,

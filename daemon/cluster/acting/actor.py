@@ -7,6 +7,7 @@ from daemon.cluster.acting.evicting import EvictionBudget, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
 from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requester
+from daemon.cluster.acting.switch_states import write_switch_states
 from events.errors import ClusterError
 from events.messages import (
     AnnotateRequest,
@@ -21,6 +22,7 @@ from events.messages import (
     Rejected,
     Reply,
     Request,
+    SwitchStatesRequest,
 )
 
 
@@ -70,6 +72,8 @@ class Actor:
                 return await self._groups.update_condition(budget, request)
             case QueueStatusRequest():
                 return await update_queue_status(budget, request)
+            case SwitchStatesRequest():
+                return await write_switch_states(budget, request)
 
     async def _evict(self, budget: RequestBudget, request: EvictRequest) -> Reply:
         if self._budget is None:

@@ -12,18 +12,20 @@ import msgspec
 from msgspec import Struct
 
 from daemon.cluster.acting.error_classification import is_overload, may_be_done, refusal_of
-from daemon.cluster.acting.patching import answered
-from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
+from daemon.cluster.acting.patching import Merge, patch_unchanged, patches
+from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD, PATCH_POD
 from events.errors import ClusterError
 from events.messages import Accepted, AnnotateRequest, BindRequest, OutcomeUnknown, Rejected, Reply
+from projections.pods import WITHDRAWN
 
 
 class Metadata(Struct):
     """The part of an object's metadata that identifies it."""
 
     uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
     annotations: dict[str, str] | None = None
     deletionTimestamp: str | None = None  # noqa: N815
 
@@ -43,22 +45,41 @@ POD: Final = msgspec.json.Decoder(PodGlance)
 
 
 async def annotate(budget: RequestBudget, request: AnnotateRequest) -> Reply:
-    """Write the annotations of a pod, before it is bound. The precondition is its UID, so the patch reaches no other pod
-    and can be repeated."""
-    metadata = {"uid": request.uid, "annotations": request.annotations}
-    body = msgspec.json.encode({"metadata": metadata})
-    reply = await answered(budget, PATCH_POD, body, MERGE_PATCH)
-    return Accepted() if isinstance(reply, bytes) else reply
+    """Write the annotations of a pod, before it is bound.
+
+    The precondition is the version of the pod without a node: a patch that arrives after the binding, perhaps of a later
+    decision, is refused.
+    """
+
+    def change(pod: PodGlance) -> Merge | Reply:
+        if pod.spec.nodeName:
+            text = f"already assigned to node {pod.spec.nodeName}"
+            return Rejected(code="Conflict", message=text)
+        annotations: dict[str, object] = {**request.annotations}
+        is_done = annotations.items() <= (pod.metadata.annotations or {}).items()
+        return Accepted() if is_done else {"metadata": {"annotations": annotations}}
+
+    write = patches(budget, PATCH_POD)
+    return await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)
 
 
 async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
-    """Bind a pod, or find out that it is bound already."""
-    body = binding_of(request)
-    in_doubt = request.is_in_doubt
+    """Bind a pod, or find out that it is bound already.
+
+    A pod with devices by name is bound only in the version that was read. If it is not bound although an earlier request
+    may still be on its way, its version is changed before the refusal is returned: that request is refused then, whenever
+    it arrives, and the devices can be given to other pods.
+    """
+    in_doubt, version = request.is_in_doubt, ""
+    if request.devices:
+        found = await _read_back(budget, request)
+        if not isinstance(found, PodGlance):
+            return found
+        version = found.metadata.resourceVersion
     while True:
         try:
             # The body of the answer is a Status without further information.
-            await budget.request(BIND_POD, body=body)
+            await budget.request(BIND_POD, body=binding_of(request, version))
         except ClusterError as error:
             failure = error
         else:
@@ -67,23 +88,57 @@ async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
         refused = refusal_of(failure)
         if _asks_the_pod(failure, refused, in_doubt=in_doubt):
             found = await _read_back(budget, request)
-            if found is not None:
+            if not isinstance(found, PodGlance):
                 return found
+            if version not in ("", found.metadata.resourceVersion):
+                version = found.metadata.resourceVersion
+                refused = None if refused is None or refused.code == "Conflict" else refused
         if refused is not None:
+            if request.devices and in_doubt:
+                return await _withdraw(budget, request, refused)
             return refused
         if not await budget.pause(failure):
             return OutcomeUnknown(message=str(failure))
 
 
-def binding_of(request: BindRequest) -> bytes:
-    """The Binding object of a request."""
+async def _withdraw(budget: RequestBudget, request: BindRequest, refused: Rejected) -> Reply:
+    """Change the version of a pod whose binding was refused. Return the refusal, or the outcome that the pod shows."""
+    shown: list[Reply] = []
+
+    def change(pod: PodGlance) -> Merge | Reply:
+        decision = str(request.decision)
+        reply = _judged(pod, request)
+        if reply is None and (pod.metadata.annotations or {}).get(WITHDRAWN) == decision:
+            reply = refused
+        if reply is None:
+            return {"metadata": {"annotations": {WITHDRAWN: decision}}}
+        shown.append(reply)
+        return reply
+
+    write = patches(budget, PATCH_POD)
+    reply = await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)
+    if shown:
+        return shown[-1]
+    match reply:
+        case Accepted():
+            return refused
+        case Rejected(code="NotFound"):
+            return reply
+        case Rejected(message=message) | OutcomeUnknown(message=message):
+            return OutcomeUnknown(message=f"the pod cannot be written: {message}")
+
+
+def binding_of(request: BindRequest, version: str = "") -> bytes:
+    """The Binding object of a request, for the pod in a version; empty for any."""
     metadata: dict[str, object] = {
         "name": request.name,
         "namespace": request.namespace,
         "uid": request.uid,
     }
-    if request.annotations:
-        metadata["annotations"] = request.annotations
+    if version:
+        metadata["resourceVersion"] = version
+    if annotations := {**request.devices, **request.annotations}:
+        metadata["annotations"] = annotations
     target = {"apiVersion": "v1", "kind": "Node", "name": request.node}
     document = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
     return msgspec.json.encode(document)
@@ -99,11 +154,12 @@ def _asks_the_pod(failure: ClusterError, refused: Rejected | None, *, in_doubt: 
     return in_doubt and not is_overload(failure) and (refused is not None or may_be_done(failure))
 
 
-async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | None:
-    """Return the outcome that the pod shows; None while it has no node."""
+async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | PodGlance:
+    """Return the outcome that the pod shows; the pod while it has no node."""
     while True:
         try:
-            return _judged(decoded(GET_POD.what, await budget.request(GET_POD), POD), request)
+            pod = decoded(GET_POD.what, await budget.request(GET_POD), POD)
+            return _judged(pod, request) or pod
         except ClusterError as error:
             failure = error
         refused = refusal_of(failure)

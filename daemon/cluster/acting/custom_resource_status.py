@@ -11,16 +11,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.acting.patching import answered
-from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
-from daemon.cluster.client.answers import decoded
+from daemon.cluster.acting.patching import Merge, patch_unchanged
+from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.calls import Call
-from daemon.cluster.client.errors import UnansweredError
 from events.limits import UNDECODABLE, decode_hostile
-from events.messages import Accepted, OutcomeUnknown, Rejected, Reply
-
-READS_MAX: Final = 5
-"""How often an object that others write at the same time is read before giving up."""
+from events.messages import Accepted, Reply
 
 Status = dict[str, object]
 """A status, or the part of one that a merge changes."""
@@ -28,7 +23,7 @@ Status = dict[str, object]
 Change = Callable[[Status], Status | None]
 """Returns the merge for a status; None if nothing has to change."""
 
-Write = Callable[[bytes, Change], Awaitable[Reply]]
+Write = Callable[[bytes], Awaitable[Reply]]
 """Sends a merge patch, and returns its outcome."""
 
 
@@ -49,38 +44,12 @@ async def change_status(
     budget: RequestBudget, read: Call, uid: str, change: Change, write: Write
 ) -> Reply:
     """Change the status of an object that has this uid, unless it is already as wanted."""
-    reply: Reply = OutcomeUnknown(message="nothing was asked")
-    for _ in range(READS_MAX):
-        raw = await answered(budget, read)
-        if not isinstance(raw, bytes):
-            return raw
-        try:
-            found = decoded(read.what, raw, _OBJECT)
-        except UnansweredError as error:
-            reply = OutcomeUnknown(message=str(error))
-            if await budget.pause(error):
-                continue
-            return reply
-        if found.metadata.uid != uid:
-            return Rejected(code="Conflict", message=f"it was created again: its uid is not {uid}")
+
+    def merge(found: _Object) -> Merge | Reply:
         changed = change(found.status or {})
-        if changed is None:
-            return Accepted()
-        version = {"uid": uid, "resourceVersion": found.metadata.resourceVersion}
-        reply = await write(msgspec.json.encode({"metadata": version, "status": changed}), change)
-        if not isinstance(reply, Rejected) or reply.code != "Conflict":
-            return reply
-    return reply
+        return Accepted() if changed is None else {"status": changed}
 
-
-def writes_to(budget: RequestBudget, call: Call) -> Write:
-    """Return a function that sends patches to one path."""
-
-    async def write(body: bytes, _: Change) -> Reply:
-        reply = await answered(budget, call, body, MERGE_PATCH)
-        return Accepted() if isinstance(reply, bytes) else reply
-
-    return write
+    return await patch_unchanged(budget, read, _OBJECT, uid, merge, write)
 
 
 def says_all(raw: bytes, change: Change) -> bool:

@@ -29,7 +29,7 @@ CARDS: Final = "volcano.capacity-card"
 """The reporting component: `From` in `kubectl describe`. Refusals by card quotas have the name that users of
 Volcano know."""
 
-PODS_TOLD_MAX: Final = 32
+PODS_REPORTED_MAX: Final = 32
 """Pods of one refusal that get an Event. All of them get the condition `PodScheduled`."""
 
 REMEMBERED_MAX: Final = 10_000
@@ -218,7 +218,7 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
     if group is None or event.action in EVICTING:
         return  # A failed preemption is not the reason why the group waits.
     named = event.code if event.code in QUOTA_REASONS else ""
-    told = event.message if named else group_text(group, event.code, event.message, event.pod)
+    message = event.message if named else group_text(group, event.code, event.message, event.pod)
     if not (group.is_ready and group.allocated_count):
         yield from _on_group(
             cluster,
@@ -226,12 +226,12 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
             WARNING,
             reason=named or "Unschedulable",
             action=event.code,
-            note=told,
+            note=message,
         )
     first = [one for one in group.pending if one.key == event.pod]
     rest = (one for one in group.pending if one.key != event.pod)
     origin = first[0] if first else None
-    for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
+    for pod in [*first, *islice(rest, PODS_REPORTED_MAX - len(first))]:
         regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
         yield EventNotice(regarding, WARNING, named or "FailedScheduling", event.code, note)
 

@@ -48,7 +48,9 @@ class GroupTeller:
                 return counts or None
             return {"phase": request.phase, **counts}
 
-        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
+        return await change_status(
+            budget, GET_POD_GROUP, request.uid, change, self._to(budget, change)
+        )
 
     async def update_counts(self, budget: RequestBudget, request: PodGroupCountsRequest) -> Reply:
         """Set how many pods run or have ended."""
@@ -56,24 +58,28 @@ class GroupTeller:
         def change(status: Status) -> Status | None:
             return _counts(status, request) or None
 
-        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
+        return await change_status(
+            budget, GET_POD_GROUP, request.uid, change, self._to(budget, change)
+        )
 
     async def update_condition(
         self, budget: RequestBudget, request: PodGroupConditionRequest
     ) -> Reply:
         """Set one condition, end its opposite, and keep the conditions of other writers."""
-        told = self._condition(request)
+        wanted = self._condition(request)
 
         def change(status: Status) -> Status | None:
             conditions = _conditions(status)
-            others = [one for one in conditions if _contradicts(one, told)]
-            if any(_says(one, told) for one in conditions) and not others:
+            others = [one for one in conditions if _contradicts(one, wanted)]
+            if any(_equals(one, wanted) for one in conditions) and not others:
                 return None
-            ended = {"status": "False", "lastTransitionTime": told["lastTransitionTime"]}
+            ended = {"status": "False", "lastTransitionTime": wanted["lastTransitionTime"]}
             kept = [{**one, **ended} if one in others else one for one in conditions]
-            return {"conditions": _with(kept, told)}
+            return {"conditions": _with(kept, wanted)}
 
-        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
+        return await change_status(
+            budget, GET_POD_GROUP, request.uid, change, self._to(budget, change)
+        )
 
     def _condition(self, request: PodGroupConditionRequest) -> Condition:
         return {
@@ -86,8 +92,8 @@ class GroupTeller:
             "message": request.message[:MESSAGE_MAX],
         }
 
-    def _to(self, budget: RequestBudget) -> Write:
-        async def write(body: bytes, change: Change) -> Reply:
+    def _to(self, budget: RequestBudget, change: Change) -> Write:
+        async def write(body: bytes) -> Reply:
             return await self._patch(budget, body, change)
 
         return write
@@ -135,20 +141,20 @@ def _conditions(status: Status) -> list[Condition]:
     return [one for one in standing if isinstance(one, dict)]
 
 
-def _with(conditions: list[Condition], told: Condition) -> list[Condition]:
+def _with(conditions: list[Condition], wanted: Condition) -> list[Condition]:
     """The conditions with one replaced by type, or appended."""
-    if all(one.get("type") != told["type"] for one in conditions):
-        return [*conditions, told]
-    return [told if one.get("type") == told["type"] else one for one in conditions]
+    if all(one.get("type") != wanted["type"] for one in conditions):
+        return [*conditions, wanted]
+    return [wanted if one.get("type") == wanted["type"] else one for one in conditions]
 
 
-def _contradicts(condition: Condition, told: Condition) -> bool:
+def _contradicts(condition: Condition, wanted: Condition) -> bool:
     """Return True for the opposite of the scheduler's two conditions, if it is true."""
-    is_other = condition.get("type") in CONDITIONS and condition.get("type") != told["type"]
+    is_other = condition.get("type") in CONDITIONS and condition.get("type") != wanted["type"]
     return is_other and condition.get("status") == "True"
 
 
-def _says(condition: Condition, told: Condition) -> bool:
+def _equals(condition: Condition, wanted: Condition) -> bool:
     """Return True if a condition is as wanted, apart from time and id (B.14)."""
-    told_of = ("type", "status", "reason", "message")
-    return all(condition.get(key) == told[key] for key in told_of)
+    compared = ("type", "status", "reason", "message")
+    return all(condition.get(key) == wanted[key] for key in compared)

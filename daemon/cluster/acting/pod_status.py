@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from daemon.cluster.acting.custom_resource_status import Status, change_status, writes_to
+from daemon.cluster.acting.custom_resource_status import Status, change_status
 from daemon.cluster.acting.k8s_time import seconds_of
-from daemon.cluster.acting.patching import answered
+from daemon.cluster.acting.patching import answered, patches
 from daemon.cluster.acting.request_budget import STRATEGIC_MERGE_PATCH, RequestBudget
 from daemon.cluster.client.calls import GET_QUEUE, PATCH_POD_STATUS, PATCH_QUEUE_STATUS
 from events.messages import Accepted, PodConditionRequest, QueueStatusRequest, Rejected, Reply
@@ -19,7 +19,7 @@ from events.messages import Accepted, PodConditionRequest, QueueStatusRequest, R
 MESSAGE_MAX: Final = 32_768
 """Characters of a condition's message; Kubernetes allows no more where it sets a limit at all."""
 
-TOLD_MAX: Final = 20_000
+NOMINATED_MAX: Final = 20_000
 """Pods whose reported condition is remembered; the oldest are forgotten first."""
 
 NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}
@@ -35,7 +35,7 @@ class PodStatusWriter:
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._told: dict[str, str] = {}
+        self._nominated: dict[str, str] = {}
         """UID to the node for which the pod was nominated, or nothing."""
 
     async def write(self, budget: RequestBudget, request: PodConditionRequest) -> Reply:
@@ -44,12 +44,12 @@ class PodStatusWriter:
         reply = await answered(budget, PATCH_POD_STATUS, body, STRATEGIC_MERGE_PATCH)
         if not isinstance(reply, bytes):
             if isinstance(reply, Rejected):
-                self._told.pop(request.uid, None)
+                self._nominated.pop(request.uid, None)
             return reply
-        self._told.pop(request.uid, None)
-        self._told[request.uid] = request.nominated_node
-        if len(self._told) > TOLD_MAX:
-            del self._told[next(iter(self._told))]
+        self._nominated.pop(request.uid, None)
+        self._nominated[request.uid] = request.nominated_node
+        if len(self._nominated) > NOMINATED_MAX:
+            del self._nominated[next(iter(self._nominated))]
         return Accepted()
 
     def _patch_of(self, request: PodConditionRequest) -> bytes:
@@ -59,12 +59,12 @@ class PodStatusWriter:
             "reason": request.reason,
             "message": request.message[:MESSAGE_MAX],
         }
-        if request.uid not in self._told:
+        if request.uid not in self._nominated:
             condition["lastTransitionTime"] = seconds_of(self._now_ns())
         status: dict[str, object] = {"conditions": [condition]}
         if request.nominated_node:
             status["nominatedNodeName"] = request.nominated_node
-        elif self._told.get(request.uid):
+        elif self._nominated.get(request.uid):
             status["nominatedNodeName"] = None
         return msgspec.json.encode({"metadata": {"uid": request.uid}, "status": status})
 
@@ -80,5 +80,5 @@ async def update_queue_status(budget: RequestBudget, request: QueueStatusRequest
         before = standing if isinstance(standing, dict) else {}
         return {"allocated": {**dict.fromkeys(before), **allocated}}
 
-    write = writes_to(budget, PATCH_QUEUE_STATUS)
+    write = patches(budget, PATCH_QUEUE_STATUS)
     return await change_status(budget, GET_QUEUE, request.uid, change, write)

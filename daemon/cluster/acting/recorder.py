@@ -133,7 +133,7 @@ class Recorder:
             if refusal_of(failure) is not None:
                 break
             await self._pacing.sleep(_pause_seconds(tries, self._pacing.jitter(), failure))
-        self._tell(write)
+        self._log_failure(write)
         return False
 
     async def _send(self, write: Write) -> None:
@@ -146,7 +146,7 @@ class Recorder:
             deadline_seconds=REQUEST_SECONDS,
         )
 
-    def _tell(self, write: Write) -> None:
+    def _log_failure(self, write: Write) -> None:
         """Log once that Events are being lost, until one is written again."""
         if not self._is_failing:
             self._is_failing = True

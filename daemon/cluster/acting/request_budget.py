@@ -96,7 +96,8 @@ class RequestBudget:
         left = self._until - self._pacing.elapsed_seconds()
         return await self._client.request(
             call,
-            name=self._name,
+            # An object that is created is named in its document.
+            name="" if call.verb == "create" and not call.subresource else self._name,
             namespace=self._namespace,
             body=body,
             content_type=content_type,

@@ -60,7 +60,7 @@ def review(call: Call, namespace: str, lease: str) -> dict[str, object]:
         # In all namespaces, but for what is ours alone, or only wanted in one.
         "namespace": namespace if call.scope == OWN else call.namespace,
         # A role that may get and update our Lease needs no right to others; a new one has no name yet.
-        "name": lease if call.scope == OWN and call.verb != "create" else "",
+        "name": lease if call.scope == OWN and call.verb != "create" else call.only,
     }
     given = {key: value for key, value in attributes.items() if value}
     return {

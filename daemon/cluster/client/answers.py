@@ -68,17 +68,17 @@ def is_json(content_type: str) -> bool:
 
 def api_error(what: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error that an answer other than 2xx is, by its status, reason and causes (rule K12.1)."""
-    told = _status_object(headers, body)
-    details = told.details or _Details()
+    stated = _status_object(headers, body)
+    details = stated.details or _Details()
     causes = details.causes or ()
     wait = retry_after_seconds(headers)
     if wait is None and details.retry_after_seconds is not None:
         wait = _bounded(details.retry_after_seconds)
-    message = told.message or ""
+    message = stated.message or ""
     if 300 <= status < 400 and "Location" in headers:
         message = f"redirects to {headers['Location'][:MESSAGE_MAX]}"
-    kind = _kind(status, told.reason or "", causes)
-    return kind(what, status, told.reason or "", message, causes, wait)
+    kind = _kind(status, stated.reason or "", causes)
+    return kind(what, status, stated.reason or "", message, causes, wait)
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:

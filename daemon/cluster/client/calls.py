@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from projections.api_resource import Resource
 from projections.kind_table import KINDS
+from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.kinds.volcano_queue import QUEUES
@@ -33,6 +34,8 @@ REQUIRED: Final = tuple(
 
 
 CLUSTER: Final = "cluster"
+SWITCH_STATES: Final = "volcano-system"
+"""The namespace of the ConfigMap that says what leaf switches are."""
 OWN: Final = "own"
 """Scopes of calls."""
 
@@ -45,6 +48,8 @@ class Call(Struct, frozen=True):
     subresource: str = ""
     scope: str = CLUSTER
     """`cluster`; `own`: only in the namespace that muster itself is in; or the name of a namespace."""
+    only: str = ""
+    """The name of the only object of which it is asked; empty for any."""
 
     @property
     def what(self) -> str:
@@ -81,6 +86,8 @@ PATCH_POD_GROUP: Final = Call("patch", POD_GROUPS)
 PATCH_POD_GROUP_STATUS: Final = Call("patch", POD_GROUPS, "status")
 GET_QUEUE: Final = Call("get", QUEUES)
 PATCH_QUEUE_STATUS: Final = Call("patch", QUEUES, "status")
+PATCH_SWITCH_STATES: Final = Call("patch", CONFIG_MAPS, scope=SWITCH_STATES, only="tor-share-cm")
+CREATE_SWITCH_STATES: Final = Call("create", CONFIG_MAPS, scope=SWITCH_STATES)
 CREATE_EVENT: Final = Call("create", EVENTS)
 PATCH_EVENT: Final = Call("patch", EVENTS)
 GET_LEASE: Final = Call("get", LEASES, scope=OWN)
@@ -94,6 +101,7 @@ CALLS: Final = (
     *(GET_POD, PATCH_POD, BIND_POD, EVICT_POD, PATCH_POD_STATUS),
     *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS),
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
+    *(PATCH_SWITCH_STATES, CREATE_SWITCH_STATES),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
 )
 """All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""

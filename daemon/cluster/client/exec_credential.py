@@ -109,8 +109,8 @@ def _environment(
         asked["cluster"] = {key: value for key, value in cluster.items() if key != "extensions"}
     request = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": asked}
     added = {one.name: one.value for one in spec.env or ()}
-    told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
-    return {**environment, **added, **told}
+    info = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
+    return {**environment, **added, **info}
 
 
 async def _output(spec: _Spec, command: str, environment: dict[str, str]) -> bytes:
@@ -138,6 +138,6 @@ async def _output(spec: _Spec, command: str, environment: dict[str, str]) -> byt
             process.kill()
             await process.wait()
     if process.returncode:
-        told = " ".join(complaint.decode("utf-8", errors="replace").split())[-STDERR_MAX:]
-        raise UnreachableError(f"plug-in {command}: exit code {process.returncode}: {told}")
+        text = " ".join(complaint.decode("utf-8", errors="replace").split())[-STDERR_MAX:]
+        raise UnreachableError(f"plug-in {command}: exit code {process.returncode}: {text}")
     return output

@@ -285,8 +285,8 @@ class Client:
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             if is_json(response.headers.get("Content-Type", "")):
                 return response
-            told = response.headers.get("Content-Type", "nothing")
-            raise UnansweredError(f"{asking.what}: {response.status}, with {told} for JSON")
+            found = response.headers.get("Content-Type", "nothing")
+            raise UnansweredError(f"{asking.what}: {response.status}, with {found} for JSON")
         body = b""
         # The status alone is an answer, whatever becomes of the body.
         with suppress(UnansweredError), translated(asking.what, self.server):

@@ -29,8 +29,8 @@ class InCluster:
     @property
     def is_present(self) -> bool:
         """Whether this process is in a pod that may speak to its API server."""
-        is_told = bool(self._environment.get(HOST) and self._environment.get(PORT))
-        return is_told and (self._account / "token").is_file()
+        is_configured = bool(self._environment.get(HOST) and self._environment.get(PORT))
+        return is_configured and (self._account / "token").is_file()
 
     async def load(self, known: Identity | None, *, is_refused: bool) -> Identity:
         """The token as it is now, and the CA if its file is another one."""

@@ -64,7 +64,16 @@ def namespace_rules(calls: Iterable[Call] = CALLS) -> dict[str, list[Rule]]:
     for call in calls:
         if call.namespace:
             found.setdefault(call.namespace, []).append(call)
-    return {namespace: _rules(asked) for namespace, asked in found.items()}
+    return {
+        namespace: [
+            rule
+            for name in dict.fromkeys(call.only for call in asked)
+            for rule in _rules(
+                [call for call in asked if call.only == name], names=(name,) if name else ()
+            )
+        ]
+        for namespace, asked in found.items()
+    }
 
 
 def table() -> list[tuple[str, str, str, str, str]]:

@@ -205,15 +205,15 @@ class Shell:
         came: tuple[int, Fault | None],
     ) -> None:
         status, fault = came
-        told = address or Address("", "", request.path, "", "", "", "get")
+        target = address or Address("", "", request.path, "", "", "", "get")
         self.journal.note(
             Entry(
                 index=index,
                 at_seconds=self.now_ns / SECOND,
-                verb=told.verb,
-                resource=told.plural + (f"/{told.part}" if told.part else ""),
-                namespace=told.namespace,
-                name=told.name,
+                verb=target.verb,
+                resource=target.plural + (f"/{target.part}" if target.part else ""),
+                namespace=target.namespace,
+                name=target.name,
                 status=status,
                 fault=fault.kind.value if fault is not None else "",
             )

@@ -67,7 +67,7 @@ def watched_kind(resource: Resource) -> WatchedKind:
         resource,
         LIST[resource.name],
         WATCH[resource.name],
-        {} if selection is None else {"labelSelector": selection.label_selector},
+        {} if selection is None else selection.query,
         resource in REQUIRED,
     )
 

@@ -11,7 +11,7 @@ from daemon.cluster.watching.rate_limit import now
 
 logger: Final = structlog.get_logger("muster")
 
-TOLD: Final = frozenset({"watching", "absent", "forbidden", "waiting"})
+LOGGED: Final = frozenset({"watching", "absent", "forbidden", "waiting"})
 """States of which an operator should read; `starting` and `listing` pass by themselves."""
 
 
@@ -50,7 +50,7 @@ class WatchState(Struct):
     is_listed: bool = False
     last_event: float | None = None
     reason: str = ""
-    told: tuple[str, str] = ("", "")
+    logged: tuple[str, str] = ("", "")
     """State and cause of which the operator's log speaks last."""
     restarts: Counter[str] = field(default_factory=Counter)
     events: int = 0
@@ -62,10 +62,10 @@ class WatchState(Struct):
         if state != self.state or not self.since:
             self.state, self.since = state, now()
         self.reason = reason
-        if state in TOLD and (state, cause) != self.told:
-            self.told = (state, cause)
-            tell = logger.info if state in {"watching", "absent"} else logger.warning
-            tell("watch", resource=self.resource, state=state, reason=reason)
+        if state in LOGGED and (state, cause) != self.logged:
+            self.logged = (state, cause)
+            log = logger.info if state in {"watching", "absent"} else logger.warning
+            log("watch", resource=self.resource, state=state, reason=reason)
 
     def at(self, moment: float, requests: int) -> WatchHealth:
         """How it stands at a moment of the loop's clock."""

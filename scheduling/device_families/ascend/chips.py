@@ -71,12 +71,10 @@ class TaskChips(Struct, frozen=True):
 
     count: int
     name: str = ""
-    may_have_none: bool = False
-    """Whether an annotation says that the task runs without chips beside those that have some."""
 
 
 class JobChips(NamedTuple):
-    """What all tasks of a job ask for."""
+    """What the tasks of a job ask for. Tasks without chips beside them, such as a scheduler, do not count."""
 
     tasks: tuple[TaskChips, ...]
     """One entry for each different request."""

@@ -28,6 +28,7 @@ SERVER_TYPE: Final = "servertype"
 CHIP_NAME: Final = "node.kubernetes.io/npu.chip.name"
 BASE_DEVICES: Final = "baseDeviceInfos"
 SUPER_POD: Final = "superPodID"
+SERVER_INDEX: Final = "serverIndex"
 REAL: Final = "huawei.com/AscendReal"
 """Annotation in which the device plugin states the chips that a pod has."""
 PREDICATE_TIME: Final = "predicate-time"
@@ -160,7 +161,7 @@ def inventory(resource: str, sources: DeviceSources, base: Base) -> Inventory:
 
 def node_devices(resource: str, sources: DeviceSources, base: Base, family: str) -> NodeDevices:
     """Return the chips of a resource as a fact about the node."""
-    found, labels = inventory(resource, sources, base), sources.labels
+    found, labels, report = inventory(resource, sources, base), sources.labels, sources.report
     return NodeDevices(
         family=family,
         resource=resource,
@@ -171,14 +172,22 @@ def node_devices(resource: str, sources: DeviceSources, base: Base, family: str)
         knows_network=found.knows_network,
         are_all_known=found.are_all_known,
         super_pod_id=super_pod_of(sources),
+        server_index=_place(-1 if report is None else report.server_index, sources, SERVER_INDEX),
+        rack_id=-1 if report is None else report.rack_id,
     )
 
 
 def super_pod_of(sources: DeviceSources) -> int:
     """Return the SuperPoD of a node: as its report says, else its annotation; -1 for none."""
-    if sources.report is not None and sources.report.super_pod_id >= 0:
-        return sources.report.super_pod_id
-    text = sources.annotations.get(SUPER_POD, "")
+    report = sources.report
+    return _place(-1 if report is None else report.super_pod_id, sources, SUPER_POD)
+
+
+def _place(reported: int, sources: DeviceSources, annotation: str) -> int:
+    """Return a place of a node: as its report says, else its annotation; -1 for none."""
+    if reported >= 0:
+        return reported
+    text = sources.annotations.get(annotation, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 

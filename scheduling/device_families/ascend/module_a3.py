@@ -36,8 +36,7 @@ class ModuleA3(Product):
 
     def problem(self, job: JobChips) -> Problem:
         """Return whether a task asks for an odd number of dies, other than the only task for a single one."""
-        asking = [one for one in job.tasks if one.count or not one.may_have_none]
-        counts = [one.count for one in asking]
+        counts = [one.count for one in job.tasks]
         if 1 in counts:
             if job.task_count == 1 and len(counts) == 1:
                 return NO_PROBLEM

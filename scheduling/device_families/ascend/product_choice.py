@@ -38,6 +38,7 @@ WHOLE_CHIPS: Final = (ASCEND_910, ASCEND_310, ASCEND_310P, NPU)
 
 POLICY: Final = "huawei.com/schedule_policy"
 SP_BLOCK: Final = "sp-block"
+SUPER_POD_AFFINITY: Final = "super-pod-affinity"
 ACCELERATOR_TYPE: Final = "accelerator-type"
 INFER_CARD: Final = "infer-card-type"
 DUO_CARD: Final = "card-300i-duo"

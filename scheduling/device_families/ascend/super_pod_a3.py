@@ -1,7 +1,7 @@
 """A3 servers in SuperPoDs (`accelerator-type: module-a3-16-super-pod`, `module-a3-8-super-pod`).
 
-A job is cut into logical SuperPoDs of `sp-block` chips, each of which is in one SuperPoD. Chips inside a node are those of
-any A3 server. This module knows nodes, not where SuperPoDs end: jobs whose blocks span several nodes are not placed.
+A job is cut into logical SuperPoDs of `sp-block` chips, each of which is in one SuperPoD (`scheduling/super_pods/`). Chips
+inside a node are those of any A3 server.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from scheduling.device_families.ascend.chips import (
     INVALID_ARGUMENT,
     INVALID_REQUEST,
     NO_PROBLEM,
-    NOT_SUPPORTED,
     ChipRequest,
     Chips,
     JobChips,
@@ -79,12 +78,6 @@ class SuperPodA3(ModuleA3):
                 )
         elif total % block:
             text = f"distributed super-pod job require npu({total}) should be multiple of sp-block"
-        elif any(one.count != most for one in job.tasks if one.count or not one.may_have_none):
+        elif any(one.count != most for one in job.tasks):
             text = f"distributed super-pod job require npu({total}) should be equal to node npu({most})"
-        elif block > most:
-            return Problem(
-                NOT_SUPPORTED,
-                f"sp-block({block}) spans {block // most} nodes, which must be in one SuperPoD: "
-                f"this release places only blocks of one node ({most} chips)",
-            )
         return Problem(INVALID_REQUEST, text) if text else None

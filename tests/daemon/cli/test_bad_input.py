@@ -114,6 +114,7 @@ def test_an_unknown_plugin_is_a_warning_in_the_log(tmp_path: Path) -> None:
 READING = (
     ["replay", "LOG"],
     ["state", "LOG"],
+    ["topology", "LOG"],
     ["tell", "LOG"],
     ["log", "verify", "LOG"],
     ["log", "tail", "LOG"],

@@ -166,6 +166,7 @@ READERS = {
     "log tail": (["log", "tail", "PATH"], "x.db"),
     "tell": (["tell", "PATH"], "x.db"),
     "state": (["state", "PATH"], "x.muster"),
+    "topology": (["topology", "PATH"], "x.db"),
     "replay": (["replay", "PATH"], "x.db"),
     "why": (["why", "default/a", "--log", "PATH"], "x.db"),
     "queue list": (["queue", "list", "--log", "PATH"], "x.db"),

@@ -60,7 +60,7 @@ def test_tell_prints_one_line_per_record(log: Path) -> None:
     assert "bind default/podgroup-uid-000004 in q1: default/p1 -> n1" in lines[-1]
     told = documents(muster("tell", log, "--from", "19", "--to", "22", "-o", "json"))
     assert [one["position"] for one in told] == [19, 20, 21, 22]
-    assert told[0]["told"] == ["cycle"]
+    assert told[0]["lines"] == ["cycle"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,8 @@ def test_why_does_not_answer_from_a_damaged_log(log: Path, tmp_path: Path) -> No
     assert "position 3: the digest does not fit" in error_of(result)
 
 
-REPORTS = [f"ConfigMap.{one}" for one in ("device-info", "node-info", "cluster-info")]
+SELECTED = ("device-info", "node-info", "cluster-info", "switch-map")
+REPORTS = [f"ConfigMap.{one}" for one in SELECTED]
 CONFIG_MAPS = [*REPORTS, "ConfigMap"]
 PODS = ("Pod", "pods", "pod", "PODS", "po", " pods ", "pods.v1.", "pods.")
 

@@ -4,10 +4,12 @@ import pytest
 from msgspec import structs
 
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
+from daemon.metrics.gauges import leaf_switches
 from daemon.metrics.sources import Lag
 from events.cluster import ObjectUnreadable
 from events.decision import Placement
 from events.decisions.gang_bind import GangBindDecided
+from events.messages import ObjectSeen
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.watch import (
     WENT_BACK,
@@ -26,6 +28,9 @@ from tests.daemon.metrics.builders import (
     samples,
     value,
 )
+from tests.scheduling.ascend.builders import policy
+from tests.scheduling.builders import EngineHarness
+from tests.scheduling.leaf_switches.builders import map_of
 
 
 async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
@@ -53,6 +58,25 @@ async def test_cards_of_all_nodes_are_summed_by_model() -> None:
     measures = ("total", "healthy", "allocated", "free", "quota")
     found = [value(metrics, "muster_cards", card="H200", measure=one) for one in measures]
     assert found == [10, 8, 3, 5, 3]
+
+
+def test_leaf_switches_are_counted_by_what_they_are() -> None:
+    harness = EngineHarness(policy=policy())
+    assert {one.value for one in leaf_switches(harness.state.cluster).samples} == {0}
+    switches = [
+        {"tor_ip": "a", "server": []},
+        {"tor_ip": "b", "server": []},
+        {"tor_ip": "c", "server": [], "IsSharedTor": 1},
+        {"tor_ip": "d", "server": [], "IsSharedTor": 1, "IsHealthy": 1},
+    ]
+    harness.see(ObjectSeen(map_of({"tor_count": 4, "server_list": switches})))
+    found = leaf_switches(harness.state.cluster).samples
+    assert {one.labels["state"]: one.value for one in found} == {
+        "idle": 2,
+        "shared": 1,
+        "exclusive": 0,
+        "unhealthy": 1,
+    }
 
 
 async def test_cards_that_only_quotas_name_are_none_and_quotas_add_up() -> None:

@@ -1,26 +1,29 @@
 """A cycle that does not end holds up nothing but itself: the Lease, the probes, the watches and SIGTERM go on.
 
-Time is virtual and the cycle waits for a `threading.Event`, so that it lasts as long as a test says.
+Time is virtual and the cycle waits for a `threading.Event`, so that it lasts as long as a test says. While the thread
+computes, no time passes.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.deciding_thread import LATE_SECONDS, STUCK_SECONDS, StuckCycleError
+from daemon.deciding_thread import LATE_SECONDS, STUCK_SECONDS, DecidingThread, StuckCycleError
 from daemon.settings import Settings, Supervision
 from engine.engine import Engine
 from projections.state import State
 from tests.daemon.trouble.rig import MERGE, Given, StartTrial, Trial
-from tests.storm.over_http.hurry import hurriedly
+from tests.storm.over_http.hurry import Hurried, hurriedly
+
+T = TypeVar("T")
 
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases/muster"
 GIVEN: Final = Given(has_deciding_thread=True)
@@ -36,6 +39,22 @@ class Gate:
         """Whether one was held up since it was shut."""
         self.threads: set[str] = set()
         """Names of threads in which there were any."""
+        self._calls: list[asyncio.AbstractEventLoop] = []
+        """The loops that await a call of the thread."""
+
+    @property
+    def is_thread_at_work(self) -> bool:
+        """Whether a call is awaited and not held up."""
+        return bool(self._calls) and (self._open.is_set() or not self.is_reached)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """During the block the loop awaits a call."""
+        self._calls.append(asyncio.get_running_loop())
+        try:
+            yield
+        finally:
+            self._calls.pop()
 
     def shut(self) -> None:
         self.is_reached = False
@@ -49,6 +68,8 @@ class Gate:
         self.threads.add(threading.current_thread().name)
         if not self._open.is_set():
             self.is_reached = True
+            for loop in self._calls:
+                loop.call_soon_threadsafe(str)  # Time passes again.
             self._open.wait()
 
 
@@ -62,7 +83,15 @@ def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         gate.pass_through()
         return original(engine, *given)
 
+    run_of_thread = DecidingThread.run
+
+    async def run(thread: DecidingThread, what: str, call: Callable[[], T]) -> T:
+        with gate.awaited():
+            return await run_of_thread(thread, what, call)
+
     monkeypatch.setattr(Engine, name, held_up)
+    monkeypatch.setattr(DecidingThread, "run", run)
+    monkeypatch.setattr(Hurried, "is_thread_at_work", lambda _: gate.is_thread_at_work)
     yield gate
     gate.open()
 

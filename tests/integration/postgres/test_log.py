@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
+from daemon.log import postgres
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
@@ -18,6 +20,8 @@ from tests.daemon.log.sql_contract import SqlLogContract, Trouble
 from tests.integration.postgres.conftest import execute
 from tests.integration.postgres.proxy import Proxy
 from tests.integration.postgres.server import Server
+
+READY = b"Z\0\0\0\5"
 
 
 @pytest.fixture
@@ -62,6 +66,55 @@ async def test_two_writers_of_one_epoch_never_both_append(log: Log, url: str) ->
     assert sorted(type(result).__name__ for result in results) == ["FencedError", "NoneType"]
     assert len(await entries(second)) == 1
     await second.close()
+
+
+def message(kind: bytes, *texts: str) -> bytes:
+    """A message of the frontend protocol: https://www.postgresql.org/docs/current/protocol-message-formats.html"""
+    body = b"".join(text.encode() + b"\0" for text in texts)
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+@asynccontextmanager
+async def stalled_writer(server: Server, url: str) -> AsyncIterator[None]:
+    """A writer that holds the head and stopped inside a statement: it has sent Parse, and never sends Sync."""
+    name, version = make_url(url).database or "", b"\0\3\0\0"
+    settings = [text for pair in postgres.WRITER_SETTINGS.items() for text in pair]
+    start = message(b"", "user", "postgres", "database", name, *settings, "")
+    length = int.from_bytes(start[:4], "big") + len(version)
+    reader, writer = await asyncio.open_unix_connection(server.socket)
+    writer.write(length.to_bytes(4, "big") + version + start[4:])
+    for statement in ("BEGIN", "UPDATE log_head SET epoch = epoch"):
+        await reader.readuntil(READY)
+        writer.write(message(b"Q", statement))
+    await reader.readuntil(READY)
+    writer.write(message(b"P", "", "SELECT 1", "", ""))
+    try:
+        yield
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+async def test_a_writer_that_stopped_inside_a_statement_does_not_hold_the_head(
+    log: Log, server: Server, url: str, monkeypatch: pytest.MonkeyPatch, *, is_connected: bool
+) -> None:
+    """No timeout of the server ends it, so whoever takes over does, over the old connection or a new one."""
+    monkeypatch.setattr(postgres, "STALLED_SECONDS", 0)
+    async with stalled_writer(server, url):
+        if not is_connected:
+            await log.reopen()
+        await log.take_over("next")
+        await log.append(batch(log.head, [pod(1)]))
+
+
+async def test_a_writer_that_has_not_stood_still_for_long_is_waited_for(
+    log: Log, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres.WRITER_SETTINGS, "lock_timeout", "200ms")
+    async with stalled_writer(server, url):
+        with pytest.raises(LogUnavailableError, match="lock timeout"):
+            await log.reopen()
+    await log.reopen()
 
 
 async def test_the_tables_cannot_be_emptied(log: Log, raw_database: RawDatabase) -> None:

@@ -139,6 +139,41 @@ def test_a_node_of_another_product_serves_no_job(kind: str, wanted: str, text: s
     assert obstacle(harness, "p").startswith(text)
 
 
+DUO = {"infer-card-type": "card-300i-duo"}
+A310P = "huawei.com/Ascend310P"
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (DUO, ""),
+        ({}, "judgeNodeLabel node card label not right, is "),
+        ({**DUO, "infer-card-type": "x"}, "judgeNodeLabel node card label not right, is x"),
+    ],
+)
+@pytest.mark.parametrize("distributed", ["true", "false"])
+def test_chips_of_a_duo_server_need_its_label(
+    labels: dict[str, str], says: str, distributed: str
+) -> None:
+    harness = started(npu_node("n", 8, resource=A310P, labels=labels))
+    asked = {"duo": "true", "distributed": distributed}
+    show(harness, npu_pod("p", 2, resource=A310P, labels=asked))
+    assert list(placed(harness)) == ([] if says else ["p"])
+    if says:
+        assert obstacle(harness, "p") == says
+
+
+@pytest.mark.parametrize(("super_pod", "is_placed"), [("0", True), (None, False), ("-2", False)])
+def test_a_job_in_a_super_pod_needs_a_node_of_one(super_pod: str | None, is_placed: bool) -> None:
+    kind = "module-a3-16-super-pod"
+    notes = {"baseDeviceInfos": base(T, 16), **({"superPodID": super_pod} if super_pod else {})}
+    harness = started(npu_node("n", 16, kind=kind, annotations=notes))
+    show(harness, npu_pod("p", 16, kind=kind))
+    assert list(placed(harness)) == (["p"] if is_placed else [])
+    if not is_placed:
+        assert obstacle(harness, "p") == "node is not super-pod node or superPodID is not set"
+
+
 def obstacle(harness: EngineHarness, name: str) -> str:
     """Why node n does not serve a pod."""
     from scheduling.node_ranking import NodeRankings

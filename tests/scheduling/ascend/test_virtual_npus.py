@@ -410,7 +410,7 @@ def test_parts_that_are_not_confirmed_wait_for_each_other() -> None:
         (
             npu_pod("p", requests={"huawei.com/Ascend910-2c": "2"}),
             True,
-            "huawei.com/Ascend910-2c: 2: a pod requests one virtual NPU of one template",
+            "huawei.com/Ascend910-2c: 2: a vNPU request may only be 1, of one template",
         ),
     ],
 )

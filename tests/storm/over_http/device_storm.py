@@ -151,6 +151,12 @@ class Holders:
             if "predicate-time" in section(pod, "metadata", "annotations").keys() - before.keys():
                 self.annotated.set()
             return
+        if change.before is not None and node_of(change.before):
+            before = section(change.before, "metadata", "annotations")
+            after = section(pod, "metadata", "annotations")
+            if any(before.get(key) != after.get(key) for key in (CHIPS, CORES, MILLI)):
+                text = f"{name_of(pod)} had {before} when it was bound, and now {after}"
+                self.doubled.append(text)
         self._hold(pod)
 
     def _release(self, uid: str) -> None:

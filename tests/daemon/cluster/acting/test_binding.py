@@ -22,7 +22,8 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from events.errors import ClusterError
-from events.messages import Accepted, BindRequest, OutcomeUnknown, Rejected
+from events.messages import Accepted, BindRequest, OutcomeUnknown, Rejected, Reply
+from projections.pods import WITHDRAWN
 from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, pod, request_budget, said
 
 REQUEST = BindRequest(
@@ -40,6 +41,68 @@ BROKEN = said(ServerError, 500, "InternalError", "etcdserver: leader changed")
 TIMED_OUT = said(ServerError, 504, "Timeout", "")
 OVERLOADED = said(ServerError, 503, "ServiceUnavailable", "", retry_after_seconds=1.0)
 THROTTLED = said(ThrottledError, 429, "TooManyRequests", "", retry_after_seconds=2.0)
+
+
+async def test_a_binding_repeats_what_names_the_devices_and_is_not_judged_by_it() -> None:
+    request = structs.replace(REQUEST, devices={"predicate-time": "1"})
+    # The device plugin has changed it since.
+    kept = b'{"metadata":{"uid":"u1","annotations":{"x/y":"0,1","predicate-time":"9"}},'
+    client = Scripted(pod(resourceVersion="4"), LOST, kept + b'"spec":{"nodeName":"n1"}}')
+    assert await bind(request_budget(client), request) == Accepted()
+    metadata = client.asked[1].document["metadata"]
+    assert isinstance(metadata, dict)
+    assert metadata["annotations"] == {"x/y": "0,1", "predicate-time": "1"}
+
+
+DEVICES = structs.replace(PLAIN, devices={"predicate-time": "1"})
+MODIFIED = said(ConflictError, 409, "Conflict", "the object has been modified")
+FORBIDDEN = said(ForbiddenError, 403, "Forbidden", "no")
+REFUSED = Rejected(code="Forbidden", message="no")
+
+
+async def test_a_pod_with_devices_is_bound_in_the_version_that_was_read() -> None:
+    client = Scripted(
+        pod(resourceVersion="4"), MODIFIED, pod(resourceVersion="5"), b'{"status":"Success"}'
+    )
+    assert await bind(request_budget(client), DEVICES) == Accepted()
+    assert client.whats == [READ, BIND, READ, BIND]
+    sent = [client.asked[index].document["metadata"] for index in (1, 3)]
+    assert all(isinstance(one, dict) for one in sent)
+    assert [one["resourceVersion"] for one in sent if isinstance(one, dict)] == ["4", "5"]
+
+
+async def test_a_refusal_after_a_lost_answer_changes_the_version_of_a_pod_with_devices() -> None:
+    """The request without an answer may arrive later: it must not bind the pod then."""
+    four, five = pod(resourceVersion="4"), pod(resourceVersion="5")
+    client = Scripted(four, LOST, four, FORBIDDEN, four, four, MODIFIED, five, b"{}")
+    assert await bind(request_budget(client), DEVICES) == REFUSED
+    assert client.whats[-2:] == [READ, "patch pods"]
+    withdrawn = {"uid": "u1", "resourceVersion": "5", "annotations": {WITHDRAWN: "7"}}
+    assert client.asked[-1].document == {"metadata": withdrawn}
+
+
+async def test_a_refusal_by_the_first_answer_is_final_also_with_devices() -> None:
+    client = Scripted(pod(resourceVersion="4"), FORBIDDEN)
+    assert await bind(request_budget(client), DEVICES) == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("found", "reply"),
+    [
+        (pod(node="n1"), Accepted()),
+        (pod(node="n2"), Rejected(code="Conflict", message="already assigned to node n2")),
+        (pod(annotations={WITHDRAWN: "7"}), REFUSED),
+        (said(NotFoundError, 404, "NotFound", "gone"), Rejected("NotFound", "gone")),
+        (FORBIDDEN, OutcomeUnknown(message="the pod cannot be written: no")),
+    ],
+    ids=["bound after all", "bound elsewhere", "withdrawn already", "gone", "cannot be read"],
+)
+async def test_what_a_pod_shows_that_is_to_be_withdrawn(
+    found: bytes | ClusterError, reply: Reply
+) -> None:
+    client = Scripted(pod(), FORBIDDEN, pod(), found)
+    request = structs.replace(DEVICES, is_in_doubt=True)
+    assert await bind(request_budget(client), request) == reply
 
 
 async def test_a_binding_carries_uid_and_annotations_and_its_answer_is_not_read_k8_1_k8_4() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from daemon.cluster.acting.k8s_events import (
     NOTICED,
-    PODS_TOLD_MAX,
+    PODS_REPORTED_MAX,
     QUOTA_REASONS,
     REASONS,
     EventFactory,
@@ -114,10 +114,10 @@ def test_a_running_gang_gets_no_event_for_pods_above_min_member_b_14() -> None:
 
 
 def test_the_number_of_pods_with_an_unschedulable_event_is_bounded() -> None:
-    last = f"default/a-{PODS_TOLD_MAX + 4}"
-    told = EventFactory().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
-    assert len(told) == 1 + PODS_TOLD_MAX
-    assert told[1].regarding.name == f"a-{PODS_TOLD_MAX + 4}"
+    last = f"default/a-{PODS_REPORTED_MAX + 4}"
+    told = EventFactory().notices(refusal(pod=last), cluster(pods=PODS_REPORTED_MAX + 5))
+    assert len(told) == 1 + PODS_REPORTED_MAX
+    assert told[1].regarding.name == f"a-{PODS_REPORTED_MAX + 4}"
 
 
 def test_a_group_that_runs_is_ready_b_14() -> None:

@@ -4,7 +4,7 @@ import re
 
 from daemon.cluster.acting.correlation import BURST, REFILL_NS, SERIES_NS
 from daemon.cluster.acting.error_classification import REFUSALS
-from daemon.cluster.acting.k8s_events import PODS_TOLD_MAX, REASONS
+from daemon.cluster.acting.k8s_events import PODS_REPORTED_MAX, REASONS
 from daemon.cluster.acting.request_budget import EFFECT_SECONDS
 from tests.checkout import ROOT
 
@@ -25,7 +25,7 @@ def test_the_page_lists_every_code_and_every_reason_as_the_code_has_them() -> No
 def test_the_page_says_the_bounds_that_hold() -> None:
     text = " ".join(PAGE.split())
     assert f"for up to {EFFECT_SECONDS:g} seconds" in text
-    assert f"at most {PODS_TOLD_MAX} pods" in text
+    assert f"at most {PODS_REPORTED_MAX} pods" in text
     assert f"at most {BURST} at once" in text
     assert (SERIES_NS // MINUTE_NS, REFILL_NS // MINUTE_NS) == (6, 5)
     assert "within six minutes" in text

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daemon.cluster.acting.custom_resource_status import READS_MAX
+from daemon.cluster.acting.patching import READS_MAX
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.request_budget import MERGE_PATCH
 from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError, UnansweredError

@@ -102,7 +102,7 @@ async def test_a_nomination_is_made_and_only_ours_is_taken_back_k7_3() -> None:
 
 
 async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_status, "TOLD_MAX", 1)
+    monkeypatch.setattr(pod_status, "NOMINATED_MAX", 1)
     client, pods = Scripted(b"{}", repeats=True), teller()
     other = PodConditionRequest(
         decision=7, namespace="default", name="b", uid="u2", reason="Unschedulable", message="m"

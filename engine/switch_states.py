@@ -1,0 +1,63 @@
+"""What each leaf switch is, as the vendor's scheduler writes it into `tor-share-cm` for operators."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from events.messages import SwitchStatesRequest
+from projections.cluster import Cluster
+from projections.leaf_switches import LeafSwitches, switch_map
+from projections.state import State
+from scheduling.plugins.volcano_npu import npu_arguments
+
+BYTES_MAX: Final = 900_000
+"""Maximum bytes of the text: a ConfigMap holds 1 MiB. Beyond it the nodes are left out."""
+
+
+def are_switch_states_due(state: State) -> bool:
+    """Return whether what leaf switches are has changed since it was written (only for the rules 2.0)."""
+    index = state.cluster.indexes.of(LeafSwitches)
+    if not index.numbers or index.reported_at >= index.changed_at:
+        return False
+    arguments = npu_arguments(state.cluster.plugins)
+    return arguments is not None and arguments.nslb_version == "2.0"
+
+
+def switch_states(state: State) -> Iterator[SwitchStatesRequest]:
+    """Yield the request to write it, if it is due."""
+    if are_switch_states_due(state):
+        index = state.cluster.indexes.of(LeafSwitches)
+        yield SwitchStatesRequest(index.changed_at, switch_states_text(state.cluster))
+
+
+def switch_states_text(cluster: Cluster) -> str:
+    """Return the text: switch to its attributes, and its nodes with the jobs on them."""
+    text = _text(cluster, has_nodes=True)
+    return text if len(text) <= BYTES_MAX else _text(cluster, has_nodes=False)
+
+
+def _text(cluster: Cluster, *, has_nodes: bool) -> str:
+    index = cluster.indexes.of(LeafSwitches)
+    found: dict[str, object] = {}
+    for number, switch in enumerate(switch_map(cluster).switches):
+        state = index.state_of(number, switch)
+        jobs: dict[str, dict[str, None]] = {}
+        for key, pods in index.pods.get(number, {}).items() if has_nodes else ():
+            for uid in pods:
+                jobs.setdefault(cluster.pods[uid].node, {})[key.rpartition("/")[2]] = None
+        nodes = [
+            {"NodeIp": _address(cluster, name), "NodeName": name, "JobName": sorted(names)}
+            for name, names in sorted(jobs.items())
+        ]
+        found[switch.name] = {
+            "IsHealthy": int(state.is_unhealthy),
+            "IsSharedTor": state.is_shared,
+            **({"nodes": nodes} if has_nodes else {}),
+        }
+    return msgspec.json.encode(found).decode()
+
+
+def _address(cluster: Cluster, name: str) -> str:
+    facts = cluster.nodes.nodes[name].facts
+    return "" if facts is None else facts.address

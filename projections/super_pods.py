@@ -1,0 +1,60 @@
+"""SuperPoDs: the one in which each node is, as its device report or its annotation states it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.index import Index
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.deltas import NodeChanged
+    from projections.nodes import NodeFacts, NodeTable
+
+
+class SuperPods(Index):
+    """The SuperPoD of each node."""
+
+    name = "SuperPoDs"
+    COMPARED: ClassVar[tuple[str, ...]] = ("of",)
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+        """Node to its SuperPoD; without nodes in none."""
+        self._slots: tuple[int, npt.NDArray[np.int64]] | None = None
+        """Layout of the node table, and `slots` of it, while nothing has changed."""
+
+    def rebuilt(self, cluster: Cluster, /) -> SuperPods:
+        """Read the SuperPoDs of all nodes again."""
+        twin = SuperPods()
+        for name, node in cluster.nodes.nodes.items():
+            if node.facts is not None and (number := _super_pod_of(node.facts)) >= 0:
+                twin.of[name] = number
+        return twin
+
+    def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
+        """Read the SuperPoD of a node again."""
+        facts = delta.new or delta.old
+        assert facts is not None
+        number = -1 if delta.new is None else _super_pod_of(delta.new)
+        if self.of.get(facts.name, -1) == number:
+            return
+        self._slots = None
+        if number < 0:
+            del self.of[facts.name]
+        else:
+            self.of[facts.name] = number
+
+    def slots(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        """Return the SuperPoD of each node, slot by slot; -1 for none. Do not modify the result."""
+        if self._slots is None or self._slots[0] != table.layout:
+            numbers = [self.of.get(node.name, -1) for node in table.order]
+            self._slots = (table.layout, np.array(numbers, dtype=np.int64))
+        return self._slots[1]
+
+
+def _super_pod_of(facts: NodeFacts) -> int:
+    return max((one.super_pod_id for one in facts.devices.values()), default=-1)

@@ -1,0 +1,232 @@
+"""Place jobs with the label `tor-affinity` by the leaf switches of the cluster.
+
+The candidates are the nodes under a switch that have room for any of the job's pods with chips. The rules
+(`generation_1.py`, `generation_2.py`) choose one node for each of these pods, all of them at once; the pods get the nodes
+in the order of their ranks. Pods without chips go to any node. Nothing is evicted for such jobs.
+"""
+
+from collections.abc import Sequence
+from typing import Final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from events.requeue import ROOM
+from projections.leaf_switches import (
+    CLASS_LABEL,
+    CLASSES,
+    IDLE,
+    IS_HEALTHY,
+    IS_SHARED,
+    NO_CLASS,
+    SHARED,
+    SHARED_ADDRESS,
+    LeafSwitches,
+    switch_map,
+)
+from projections.nodes import NodeTable
+from projections.pod_groups import PodGroup
+from projections.pod_terms import Labels
+from projections.pods import Pod
+from projections.switch_map import SwitchMap
+from scheduling.gang_attempt import GangAttempt
+from scheduling.leaf_switches import generation_1, generation_2
+from scheduling.leaf_switches.plan import (
+    FreeSwitch,
+    Plan,
+    Rules,
+    SwitchJob,
+    beside_its_pods,
+    is_large,
+    single_layer,
+)
+from scheduling.placement_strategy import PlacementStrategy
+from scheduling.planned_nodes import (
+    PlannedNodes,
+    by_rank,
+    device_options,
+    nodes_for_all,
+    pods_with_devices,
+)
+from scheduling.plugins.volcano_npu import npu_arguments
+from scheduling.session import Session
+from scheduling.unschedulable import Unschedulable
+
+NO_MAP: Final = "job tor affinity check failed, cluster basic-tor-node-cm is not imported"
+UNKNOWN_CLASS: Final = "job tor affinity label check failed,tor-affinity label value is {}"
+"""Messages of the vendor's scheduler."""
+
+
+class LeafSwitchPlacement(PlacementStrategy):
+    """Places jobs by leaf switches."""
+
+    def is_for(self, session: Session, group: PodGroup) -> bool:
+        """Return True for groups of pods with chips that have the label, where the policy names `volcano-npu`."""
+        if npu_arguments(session.cluster.plugins) is None:
+            return False
+        return job_class_of(group) not in ("", NO_CLASS)
+
+    def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:
+        """Return what is wrong with the label, or that there is no map of switches."""
+        stated = {*_classes_of(group)}
+        if len(stated) > 1:
+            text = f"the pods have different values of the label {CLASS_LABEL}: {', '.join(sorted(stated))}"
+            return Unschedulable("InvalidArgument", CLASS_LABEL, text)
+        if group.has_topology_constraint or group.sub_groups is not None:
+            text = (
+                f"a job with the label {CLASS_LABEL} can have no networkTopology and no sub-groups"
+            )
+            return Unschedulable("InvalidArgument", CLASS_LABEL, text)
+        job_class = job_class_of(group)
+        if job_class not in CLASSES:
+            return Unschedulable("InvalidArgument", CLASS_LABEL, UNKNOWN_CLASS.format(job_class))
+        if not switch_map(session.cluster).switches:
+            return Unschedulable("TopologyNotReady", "SwitchMap", NO_MAP)
+        return None
+
+    def walk(self, session: Session, group: PodGroup) -> tuple[str, ...]:
+        """Return the steps through the switches, first what the rules look at."""
+        if self.problem(session, group) is not None:
+            return ()
+        pods = pods_with_devices(group)
+        network = switch_map(session.cluster)
+        lines = [
+            f"{one.name}: {one.free} free, {one.state.text}"
+            + (f" by {', '.join(one.state.crossing)}" if one.state.crossing else "")
+            for one in free_switches(session, group, pods, network)
+            if one.free or one.state.crossing
+        ]
+        job = switch_job(session, group, pods)
+        first = f"{job.kind} job of {job.count} pods, {job.servers_per_switch} servers a switch"
+        return (first, *lines, *plan_of(session, group, pods).walk)
+
+    def place(self, session: Session, group: PodGroup) -> GangAttempt:
+        """Return the attempt on the nodes of the plan; without a plan, one whose refusal says why."""
+        pods = pods_with_devices(group)
+        plan = plan_of(session, group, pods)
+        ordered = by_rank(session, pods)
+        nodes = session.cluster.nodes.nodes
+        # Without a plan no pod gets a node.
+        pairs = zip(ordered, plan.servers, strict=False)
+        chosen = {pod.facts.uid: nodes[node] for pod, (_, node) in pairs}
+        attempt = GangAttempt(session, group, PlannedNodes(pods, chosen))
+        if plan.problem and attempt.reason is not None:
+            attempt.reason = Unschedulable(
+                "NotEnoughResources",
+                "LeafSwitch",
+                plan.problem_text,
+                pods[0].key if pods else "",
+                ROOM,
+            )
+        if attempt.is_ready:
+            annotations = _annotations(session, plan)
+            for pod, node in attempt.overlay.now:
+                if pod.facts.uid in chosen:
+                    attempt.overlay.network[pod.facts.uid] = annotations[node.name]
+        return attempt
+
+
+def switch_job(session: Session, group: PodGroup, pods: list[Pod]) -> SwitchJob:
+    """Return what the rules need to know of a job."""
+    arguments = npu_arguments(session.cluster.plugins)
+    assert arguments is not None
+    return SwitchJob(
+        count=len(pods),
+        tasks=sum(count for _, count in group.device_tasks),
+        is_large=is_large(job_class_of(group)),
+        servers_per_switch=switch_map(session.cluster).servers_per_switch,
+        shared_limit=arguments.shared_switches,
+    )
+
+
+def plan_of(session: Session, group: PodGroup, pods: list[Pod]) -> Plan:
+    """Return the plan of the pods with chips of a group, without any change."""
+    cluster = session.cluster
+    arguments, network = npu_arguments(cluster.plugins), switch_map(cluster)
+    assert arguments is not None
+    rules: Rules = generation_2.place if arguments.nslb_version == "2.0" else generation_1.place
+    if network.is_single_layer:
+        rules = single_layer
+    if not pods:
+        return Plan()
+    job = switch_job(session, group, pods)
+    switches = free_switches(session, group, pods, network)
+    if not any(one.free for one in switches):
+        return Plan()  # The nodes say why.
+    if used := cluster.indexes.of(LeafSwitches).switches_of.get(group.key):
+        return beside_its_pods(job, [switches[number] for number in sorted(used)])
+    return rules(job, switches)
+
+
+def free_switches(
+    session: Session, group: PodGroup, pods: list[Pod], network: SwitchMap
+) -> list[FreeSwitch]:
+    """Return the switches in the order of the map, each with the nodes that have room for any of these pods."""
+    cluster = session.cluster
+    index = cluster.indexes.of(LeafSwitches)
+    table = cluster.nodes
+    switch_of, position_of = index.slots(table)
+    slots = np.flatnonzero(nodes_for_all(session, group, pods) & (switch_of >= 0))
+    # Slots are in the order of names, which is the last criterion.
+    slots = slots[np.lexsort((position_of[slots], switch_of[slots]))]
+    ends = np.searchsorted(switch_of[slots], np.arange(len(network.switches) + 1))
+    return [
+        FreeSwitch(
+            switch.name,
+            Servers(table, position_of, slots[ends[number] : ends[number + 1]]),
+            index.state_of(number, switch),
+        )
+        for number, switch in enumerate(network.switches)
+    ]
+
+
+class Servers(Sequence[tuple[int, str]]):
+    """Position and node of some slots. Most switches are only counted."""
+
+    def __init__(
+        self, table: NodeTable, positions: npt.NDArray[np.int64], slots: npt.NDArray[np.intp]
+    ) -> None:
+        self._table, self._positions, self._slots = table, positions, slots
+
+    def __len__(self) -> int:
+        """Return the number of slots."""
+        return len(self._slots)
+
+    @overload
+    def __getitem__(self, key: int) -> tuple[int, str]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[tuple[int, str]]: ...
+
+    def __getitem__(self, key: int | slice) -> tuple[int, str] | Sequence[tuple[int, str]]:
+        """Return one of them, or some."""
+        if isinstance(key, slice):
+            return Servers(self._table, self._positions, self._slots[key])
+        slot = int(self._slots[key])
+        return int(self._positions[slot]), self._table.order[slot].name
+
+
+def job_class_of(group: PodGroup) -> str:
+    """Return the label of a job: of its pods with chips, else of its PodGroup; empty without one."""
+    return next(iter(_classes_of(group)), "")
+
+
+def _classes_of(group: PodGroup) -> list[str]:
+    return list(dict.fromkeys(one.get(CLASS_LABEL, "") for one in device_options(group)))
+
+
+def _annotations(session: Session, plan: Plan) -> dict[str, Labels]:
+    """Return the annotations of the pod on each node of a plan (generation 2.0)."""
+    arguments = npu_arguments(session.cluster.plugins)
+    assert arguments is not None
+    if arguments.nslb_version != "2.0" or switch_map(session.cluster).is_single_layer:
+        return {node: () for _, node in plan.servers}
+    found: dict[str, Labels] = {}
+    for taken in plan.taken:
+        is_shared = taken.is_shared if plan.crosses else IDLE
+        is_unhealthy = taken.is_unhealthy and plan.crosses
+        pairs = [(IS_HEALTHY, str(int(is_unhealthy))), (IS_SHARED, str(is_shared))]
+        if is_shared == SHARED:
+            pairs.append((SHARED_ADDRESS, taken.switch.name))
+        found.update((node, tuple(pairs)) for _, node in taken.servers)
+    return found

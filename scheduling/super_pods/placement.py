@@ -1,0 +1,239 @@
+"""Place jobs with chips of A3 SuperPods in logical SuperPoDs.
+
+A job is cut into blocks of `sp-block` chips, by the ranks of its pods; each block is on nodes of one SuperPoD
+(`selection.py`). A job of one pod goes to a node on which the fewest chips are free. Nothing is evicted for such jobs.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from events.limits import whole_number
+from events.requeue import ROOM
+from projections.leaf_switches import CLASS_LABEL
+from projections.nodes import Node
+from projections.pod_groups import PodGroup
+from projections.pod_ranks import pod_ranks, stated_rank
+from projections.pod_terms import Labels
+from projections.pods import Pod
+from projections.super_pods import SuperPods
+from scheduling.device_families.ascend.pod_annotations import (
+    SUPER_POD_ID,
+    SUPER_POD_RANK,
+    is_of_super_pod,
+)
+from scheduling.device_families.ascend.product_choice import SP_BLOCK, SUPER_POD_AFFINITY
+from scheduling.gang_attempt import GangAttempt
+from scheduling.placement_strategy import PlacementStrategy
+from scheduling.planned_nodes import (
+    PlannedNodes,
+    by_rank,
+    device_options,
+    nodes_for_all,
+    pods_with_devices,
+    ranking_of,
+)
+from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
+from scheduling.session import Session
+from scheduling.super_pods.selection import Block, BlockJob, FreeSuperPod, Selection, select
+from scheduling.unschedulable import Unschedulable
+
+SOFT: Final = "soft"
+NOT_FROM_ORIGIN: Final = "selectNodeFromOriginVSuperPod failed, unschedulable"
+NOT_ENOUGH_NODES: Final = "not enough node, npuTaskNum: {}, nodes: {}"
+"""Messages of the vendor's scheduler."""
+
+
+class SuperPodPlacement(PlacementStrategy):
+    """Places jobs in logical SuperPoDs."""
+
+    def is_for(self, session: Session, group: PodGroup) -> bool:
+        """Return True for jobs of A3 SuperPods, where the policy names `volcano-npu`."""
+        if npu_arguments(session.cluster.plugins) is None:
+            return False
+        asking = [one for one in group.classes.values() if one.asked_devices]
+        stated = dict(() if group.facts is None else group.facts.device_options)
+        return any(is_of_super_pod(one, {**stated, **dict(one.device_options)}) for one in asking)
+
+    def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:
+        """Return which other demands contradict a placement in SuperPoDs."""
+        options = device_options(group)
+        text = ""
+        if any(CLASS_LABEL in one and one[CLASS_LABEL] != "null" for one in options):
+            text = f"a job of SuperPoDs cannot be placed by leaf switches ({CLASS_LABEL})"
+        elif group.has_topology_constraint or group.sub_groups is not None:
+            text = "a job of SuperPoDs can have no networkTopology and no sub-groups"
+        return Unschedulable("InvalidArgument", SP_BLOCK, text) if text else None
+
+    def walk(self, session: Session, group: PodGroup) -> tuple[str, ...]:
+        """Return which SuperPoD gives which block."""
+        pods, tasks = pods_with_devices(group), sum(count for _, count in group.device_tasks)
+        arguments = npu_arguments(session.cluster.plugins)
+        if tasks <= 1 or not pods or arguments is None:
+            return ()
+        job, free = block_job(group, pods, tasks, arguments), free_super_pods(session, group, pods)
+        sizes = ", ".join(f"{one.number}: {one.size}" for one in free)
+        first = (
+            f"{job.blocks} logical SuperPoDs of {job.block_nodes} nodes, {job.reserve} nodes reserved in each "
+            f"SuperPoD, order {job.order}"
+        )
+        if any(one.occupies and one.pod_class.asked_devices for one in group.pods.values()):
+            return (first, "the rest of the job goes to the SuperPoDs of its blocks")
+        return (first, f"free nodes by SuperPoD: {sizes}", *select(job, free).walk)
+
+    def place(self, session: Session, group: PodGroup) -> GangAttempt:
+        """Return the attempt on the nodes of the selected blocks; without any, one whose refusal says why."""
+        pods = pods_with_devices(group)
+        tasks = sum(count for _, count in group.device_tasks)
+        if tasks == 1:
+            chosen, network, problem = _standalone(session, group, pods)
+        else:
+            chosen, network, problem = _distributed(session, group, pods, tasks)
+        attempt = GangAttempt(session, group, PlannedNodes(pods, chosen))
+        if problem and attempt.reason is not None:
+            key = pods[0].key if pods else ""
+            attempt.reason = Unschedulable("NotEnoughResources", "SuperPoD", problem, key, ROOM)
+        if attempt.is_ready:
+            attempt.overlay.network.update(network)
+        return attempt
+
+
+_Chosen = tuple[dict[str, Node], dict[str, Labels], str]
+"""UID of a pod to its node, UID to its annotations, and why there are none."""
+
+
+def _standalone(session: Session, group: PodGroup, pods: list[Pod]) -> _Chosen:
+    """Choose, of the nodes with the fewest free chips, the one with the highest score."""
+    cluster = session.cluster
+    if not pods:
+        return {}, {}, ""
+    (pod,) = pods
+    order, super_pods = cluster.nodes.order, cluster.indexes.of(SuperPods)
+    resource = next(name for name, _ in pod.pod_class.request if name.startswith("huawei.com/"))
+    can = nodes_for_all(session, group, pods) & (super_pods.slots(cluster.nodes) >= 0)
+    in_pods = np.flatnonzero(can).tolist()
+    if not in_pods:
+        return {}, {}, ""
+    least = min(order[slot].free.get(resource, 0) for slot in in_pods)
+    scores = ranking_of(session, group, pod.pod_class).scores()
+    fewest = [slot for slot in in_pods if order[slot].free.get(resource, 0) == least]
+    best = order[max(fewest, key=lambda slot: (scores[slot], -slot))]
+    uid = pod.facts.uid
+    return {uid: best}, {uid: _annotations(0, super_pods.of[best.name])}, ""
+
+
+def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int) -> _Chosen:
+    """Choose a node for each pod: blocks by rank."""
+    arguments = npu_arguments(session.cluster.plugins)
+    assert arguments is not None
+    job = block_job(group, pods, tasks, arguments)
+    free = free_super_pods(session, group, pods)
+    nodes = sum(one.free for one in free)
+    if nodes < len(pods):
+        return {}, {}, NOT_ENOUGH_NODES.format(len(pods), nodes)
+    placed = [one for one in group.pods.values() if one.occupies and one.pod_class.asked_devices]
+    if placed:
+        return _beside(session, job, pods, placed, free)
+    found = select(job, free)
+    return _by_rank(session, by_rank(session, pods), found)
+
+
+def block_job(group: PodGroup, pods: list[Pod], tasks: int, arguments: NpuArguments) -> BlockJob:
+    """Return the blocks of a job whose validation has passed: `sp-block` is a multiple of the chips of a node."""
+    chips = max((count for _, count in pods[0].pod_class.asked_devices), default=1) if pods else 1
+    options = device_options(group)[0]
+    block = whole_number(options.get(SP_BLOCK)) or chips * tasks
+    nodes = max(1, block // chips)
+    return BlockJob(
+        blocks=max(1, tasks // nodes),
+        block_nodes=nodes,
+        reserve=arguments.reserve_nodes,
+        is_soft=options.get(SUPER_POD_AFFINITY) == SOFT,
+        order=arguments.super_pod_order,
+    )
+
+
+def free_super_pods(session: Session, group: PodGroup, pods: list[Pod]) -> list[FreeSuperPod]:
+    """Return the SuperPoDs with nodes that have room for any of these pods; their nodes by name."""
+    if not pods:
+        return []
+    table = session.cluster.nodes
+    number_of = session.cluster.indexes.of(SuperPods).slots(table)
+    slots = np.flatnonzero(nodes_for_all(session, group, pods) & (number_of >= 0))
+    # Slots are in the order of names.
+    slots = slots[np.argsort(number_of[slots], kind="stable")]
+    numbers, begins = np.unique(number_of[slots], return_index=True)
+    parts = np.split(slots, begins[1:])
+    return [
+        FreeSuperPod(number, [table.order[slot].name for slot in part])
+        for number, part in zip(numbers.tolist(), parts, strict=False)
+    ]
+
+
+def _by_rank(session: Session, ordered: list[Pod], found: Selection) -> _Chosen:
+    """Give the nodes of the blocks, in the order of their logical ids, to pods in the order of their ranks."""
+    nodes = session.cluster.nodes.nodes
+    places = [(block, name) for block in found.blocks for name in block.nodes]
+    chosen: dict[str, Node] = {}
+    network: dict[str, Labels] = {}
+    for pod, (block, name) in zip(ordered, places, strict=False):
+        chosen[pod.facts.uid] = nodes[name]
+        network[pod.facts.uid] = _annotations(block.number, block.super_pod)
+    return chosen, network, found.problem
+
+
+def _beside(
+    session: Session,
+    job: BlockJob,
+    pods: list[Pod],
+    placed: list[Pod],
+    free: list[FreeSuperPod],
+) -> _Chosen:
+    """Place the remaining pods of a job: those of a block that has placed pods in the SuperPoD of these, others in blocks of
+    their own."""
+    ranks = _ranks(session, [*placed, *pods])
+    ordered = sorted([*placed, *pods], key=lambda pod: ranks[pod.facts.uid])
+    waiting = {pod.facts.uid: None for pod in pods}
+    super_pods = session.cluster.indexes.of(SuperPods).of
+    by_number = {one.number: one for one in free}
+    blocks: list[Block] = []
+    missing: list[int] = []
+    of_block: dict[int, list[Pod]] = {}
+    for index, pod in enumerate(ordered):
+        of_block.setdefault(index // job.block_nodes, []).append(pod)
+    for number, members in of_block.items():
+        left = [pod for pod in members if pod.facts.uid in waiting]
+        there = [pod.node for pod in members if pod.facts.uid not in waiting]
+        if not there:
+            missing.append(number)
+            continue
+        home = by_number.get(super_pods.get(there[0], -1))
+        if left and (home is None or home.free < len(left)):
+            return {}, {}, NOT_FROM_ORIGIN
+        if left and home is not None:
+            taken, home.nodes = home.nodes[: len(left)], home.nodes[len(left) :]
+            blocks.append(Block(number, home.number, tuple(taken)))
+    found = Selection()
+    if missing:
+        rest = BlockJob(len(missing), job.block_nodes, job.reserve, job.is_soft, job.order)
+        for one in free:
+            one.size = one.free
+        found = select(rest, free, missing)
+        if found.problem:
+            return {}, {}, found.problem
+    found.blocks = sorted([*blocks, *found.blocks], key=lambda one: one.number)
+    return _by_rank(session, [pod for pod in ordered if pod.facts.uid in waiting], found)
+
+
+def _ranks(session: Session, pods: list[Pod]) -> Mapping[str, int]:
+    decided = session.state.assignments.ranks
+    waiting = [pod.facts.uid for pod in pods if not pod.node]
+    return {
+        **{pod.facts.uid: decided.get(pod.facts.uid, stated_rank(pod)) for pod in pods},
+        **pod_ranks(session.cluster, decided, waiting),
+    }
+
+
+def _annotations(number: int, super_pod: int) -> Labels:
+    return ((SUPER_POD_ID, str(super_pod)), (SUPER_POD_RANK, str(number)))
