@@ -2,12 +2,13 @@
 
 At most `limit` bindings, evictions and phases are under way at a time, in the order of their decisions;
 status updates have a narrower limit of their own, so that they never delay a binding.
+Requests that write the same fields of an object are carried out one after the other, and one that was not begun is
+replaced by a newer one: an older status never overwrites a newer one.
 Every request has a deadline; one that passes it is answered `OutcomeUnknown`, and asked again later: each request
 can be repeated without harm, as it names its object by UID.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -18,6 +19,7 @@ from events.messages import (
     PodConditionRequest,
     PodGroupConditionRequest,
     PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
     Reply,
     Request,
@@ -62,14 +64,15 @@ class _Lane:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.queue: deque[tuple[int, Request]] = deque()
+        self.queue: dict[Key, tuple[int, Request]] = {}
+        """Requests that were not begun, the oldest first, with their sequence numbers."""
         self.ready = asyncio.Event()
 
     async def next(self) -> tuple[int, Request]:
         while not self.queue:
             self.ready.clear()
             await self.ready.wait()
-        return self.queue.popleft()
+        return self.queue.pop(next(iter(self.queue)))
 
 
 class Effects:
@@ -98,11 +101,14 @@ class Effects:
         """Ask what is not being asked already, and has no answer that is still to be recorded."""
         for request in requests:
             key = _key(request)
-            if key not in self._open:
+            lane = self._telling if isinstance(request, TELLING) else self._doing
+            if key in lane.queue:
+                sequence, _ = lane.queue[key]
+                lane.queue[key] = sequence, request
+            elif key not in self._open or self._telling.queue.pop(key, None) is not None:
                 self._open[key] = None
                 self._count += 1
-                lane = self._telling if isinstance(request, TELLING) else self._doing
-                lane.queue.append((self._count, request))
+                lane.queue[key] = self._count, request
                 lane.ready.set()
                 self._idle.clear()
 
@@ -147,7 +153,9 @@ class Effects:
 
 
 def _key(request: Request) -> Key:
-    return type(request).__name__, request.uid
+    """Return what a request writes: the update of a phase writes the counts too."""
+    kind = PodGroupPhaseRequest if isinstance(request, PodGroupCountsRequest) else type(request)
+    return kind.__name__, request.uid
 
 
 def _sequence(numbered: tuple[int, Answer]) -> int:

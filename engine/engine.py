@@ -23,7 +23,13 @@ from events.codec import encode
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decisions.gang_bind import GangBindDecided
-from events.messages import AnnotateRequest, Answer, Request, WatchMessage
+from events.messages import (
+    AnnotateRequest,
+    Answer,
+    PodGroupCountsRequest,
+    Request,
+    WatchMessage,
+)
 from events.record import Head, Record, StoredObject
 from events.union import Event
 from projections.audit import RollingAudit
@@ -196,9 +202,17 @@ class Engine:
 
     def follow_up_requests(self, answers: Iterable[Answer]) -> Iterator[Request]:
         """Yield the requests that were waiting for these answers, or for the confirmation of a device plugin: bindings
-        of pods on which their devices are written, and the pods that are next on their nodes."""
-        uids = [one.request.uid for one in answers if isinstance(one.request, AnnotateRequest)]
-        return follow_ups(self.state, uids, self._on_error)
+        of pods on which their devices are written, the pods that are next on their nodes, and phases of pod groups
+        whose counts were being updated."""
+        requests = [one.request for one in answers]
+        uids = [one.uid for one in requests if isinstance(one, AnnotateRequest)]
+        yield from follow_ups(self.state, uids, self._on_error)
+        groups = {
+            f"{one.namespace}/{one.name}": None
+            for one in requests
+            if isinstance(one, PodGroupCountsRequest)
+        }
+        yield from phase_updates(self.state, self._on_error, groups)
 
     @property
     def has_status_updates(self) -> bool:

@@ -135,10 +135,12 @@ def _each(
         yield key, asked
 
 
-def phase_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Yield updates of PodGroups whose phase is out of date, in the order of their names."""
-    groups = state.cluster.groups
-    keys = sorted(state.cluster.pending_status.phases)
+def phase_updates(
+    state: State, on_error: OnError = ignore, among: Iterable[str] | None = None
+) -> Iterator[Request]:
+    """Yield updates of PodGroups (all, or those `among` them) whose phase is out of date, in the order of their names."""
+    groups, pending = state.cluster.groups, state.cluster.pending_status.phases
+    keys = sorted(pending if among is None else (key for key in among if key in pending))
     for _, asked in _each("PodGroup", keys, lambda key: (_phase(groups[key]),), on_error):
         yield from asked
 

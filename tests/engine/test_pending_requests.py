@@ -8,6 +8,7 @@ from events.messages import (
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
+    PodGroupCountsRequest,
     PodGroupPhaseRequest,
     QueueStatusRequest,
     Rejected,
@@ -135,6 +136,19 @@ def test_an_unschedulable_pod_group_gets_one_condition_request() -> None:
     assert (request.type, request.reason) == ("Unschedulable", "NotEnoughResources")
     answered(harness, request, Accepted())
     assert requests(harness, PodGroupConditionRequest) == []
+
+
+def test_a_phase_follows_at_once_when_the_counts_of_its_group_were_updated() -> None:
+    """Both write the counts, so that one waits for the other; other groups' phases are asked for with the next cycle."""
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1"))
+    harness.show_all("PodGroup", *(raw("PodGroup", name, spec={"minMember": 1}) for name in "gh"))
+    harness.show_the_rest()
+    harness.cycle()
+    assert len(requests(harness, PodGroupPhaseRequest)) == 2
+    counts = PodGroupCountsRequest(0, "default", "g", "uid-g", 1, 0, 0)
+    follow_ups = list(harness.engine.follow_up_requests([Answer(counts, Accepted())]))
+    assert [(type(one), one.name) for one in follow_ups] == [(PodGroupPhaseRequest, "g")]
 
 
 def test_queue_allocated_is_requested_until_the_status_shows_it() -> None:
