@@ -1,4 +1,4 @@
-"""Ascend chips of every product over any history: they are given as the product allows, never twice, and all come back.
+"""Devices of every family over any history: they are given as the product allows, never twice, and all come back.
 
 Answers are lost, late or refusals; device plugins confirm late or never; chips break and recover; pods terminate slowly;
 the daemon restarts. What holds is judged by the objects that the server has, and by sums that this module makes itself.
@@ -41,9 +41,10 @@ from projections.pods import Pod
 from scheduling.device_families.ascend.chips import ids
 from scheduling.device_families.ascend_chips import ChipState
 from tests.properties.reached import rarely_reached
-from tests.scheduling.ascend.builders import T, npu_node, policy, report
+from tests.scheduling.ascend.builders import T, base, npu_node, policy, report
 from tests.scheduling.ascend.test_virtual_npus import SIZES, TABLE, core_node
 from tests.scheduling.builders import EngineHarness, gone, raw
+from tests.scheduling.gpu_shares.test_gpu_shares import node as gpu_node
 
 REAL: Final = "huawei.com/AscendReal"
 CORE: Final = "huawei.com/npu-core"
@@ -52,6 +53,8 @@ NODES: Final = ("n0", "n1")
 A310: Final = "huawei.com/Ascend310"
 A310P: Final = "huawei.com/Ascend310P"
 NPU: Final = "huawei.com/npu"
+STATIC: Final = "huawei.com/Ascend910-2c"
+WHOLE: Final = 1000
 
 
 class Product(Struct, frozen=True):
@@ -70,18 +73,48 @@ class Product(Struct, frozen=True):
     """Of nodes."""
     options: tuple[tuple[str, str], ...] = ()
     """Labels of pods."""
+    plugin: tuple[tuple[str, str], ...] = ()
+    """`init-params` of the policy."""
+
+    @property
+    def family(self) -> str:
+        """The family whose devices these are."""
+        return "ascend"
+
+    @property
+    def chip_resource(self) -> str:
+        """The resource by which device plugins name the chips."""
+        return self.resource
+
+    @property
+    def has_whole_chips(self) -> bool:
+        """Whether pods get whole chips by name."""
+        return True
 
     def node(self, name: str) -> bytes:
         """A node with all its chips."""
-        if self.resource == CORE:
-            return core_node(name, self.chips)
+        notes = {"superPodID": "1"} if self.kind.endswith("super-pod") else {}
         return npu_node(
-            name, self.chips, kind=self.kind, resource=self.resource, labels=dict(self.labels)
+            name,
+            self.chips,
+            kind=self.kind,
+            resource=self.resource,
+            labels=dict(self.labels),
+            annotations={"baseDeviceInfos": base(self.resource, self.chips), **notes},
         )
+
+    def request(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
+        """Annotations and resources of a pod that asks for so much."""
+        return {}, {self.resource: str(count)}
+
+    def check(self, held: list[tuple[dict[str, str], int]]) -> None:
+        """The pods of a node together, each with its annotations and request, have no chip twice."""
+        names = [chip for one, _ in held for chip in one.get(REAL, one[self.resource]).split(",")]
+        assert len(names) == len(set(names)), names
 
     def report(self, name: str, broken: frozenset[int], at: int) -> bytes:
         """What the device plugin says of a node."""
-        resource = A310P if self.resource == CORE else self.resource
+        resource = self.chip_resource
         prefix = resource.rpartition("/")[2]
         names = {one: f"{prefix}-{one}" for one in range(self.chips)}
         healthy = ",".join(text for one, text in names.items() if one not in broken)
@@ -91,6 +124,83 @@ class Product(Struct, frozen=True):
             "Recovering": "",
         }
         return report(name, healthy, resource=resource, at=at, lists=lists)
+
+
+class VirtualNpus(Product, frozen=True):
+    """Parts of chips that are cut for the pods."""
+
+    @property
+    def family(self) -> str:
+        return "ascend-vnpu"
+
+    @property
+    def chip_resource(self) -> str:
+        return A310P
+
+    @property
+    def has_whole_chips(self) -> bool:
+        return False
+
+    def node(self, name: str) -> bytes:
+        return core_node(name, self.chips)
+
+    def check(self, held: list[tuple[dict[str, str], int]]) -> None:
+        """Their parts need no more AI cores and AICPUs than each chip has."""
+        check_parts([one[CORE] for one, _ in held], self.chips)
+
+
+class StaticNpus(Product, frozen=True):
+    """Parts of chips that were cut beforehand: they are counted, and the device plugin chooses."""
+
+    @property
+    def chip_resource(self) -> str:
+        return T
+
+    @property
+    def has_whole_chips(self) -> bool:
+        return False
+
+    def node(self, name: str) -> bytes:
+        labels = {"accelerator": "huawei-Ascend910"}
+        return npu_node(name, self.chips, resource=self.resource, labels=labels, annotations={})
+
+    def check(self, held: list[tuple[dict[str, str], int]]) -> None:
+        """There are no more of them than were cut."""
+        assert sum(count for _, count in held) <= self.chips
+
+
+class SharedGpus(Product, frozen=True):
+    """GPUs of which pods get thousandths, and GPUs that they get whole."""
+
+    @property
+    def family(self) -> str:
+        return "gpu-shares"
+
+    @property
+    def has_whole_chips(self) -> bool:
+        return False
+
+    def node(self, name: str) -> bytes:
+        return gpu_node(name, self.chips)
+
+    def report(self, name: str, broken: frozenset[int], at: int) -> bytes:
+        return self.node(name)
+
+    def request(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
+        if count > WHOLE:
+            return {}, {"nvidia.com/gpu": str(count // WHOLE)}
+        return {"alibabacloud.com/gpu-milli": str(count)}, {}
+
+    def check(self, held: list[tuple[dict[str, str], int]]) -> None:
+        """No GPU is given beyond its thousandths, and none is given whole that others use."""
+        used: Counter[str] = Counter()
+        for one, count in held:
+            numbers = one["alibabacloud.com/gpu-index"].split("-")
+            assert len(numbers) == len(set(numbers)) == max(1, count // WHOLE), (numbers, count)
+            for number in numbers:
+                used[number] += min(count, WHOLE)
+        assert max(used.values(), default=0) <= WHOLE, held
+        assert all(0 <= int(number) < self.chips for number in used)
 
 
 DUO: Final = (("infer-card-type", "card-300i-duo"),)
@@ -119,17 +229,39 @@ PRODUCTS: Final = (
         options=(("duo", "true"), CARD),
     ),
     Product("mesh", 8, (1, 2, 3, 4, 8), resource=NPU, group=4, options=((POLICY, "chip4-node8"),)),
+    Product(
+        "mesh of 16",
+        16,
+        (1, 2, 3, 4, 5, 8, 12, 16),
+        resource=NPU,
+        group=4,
+        options=((POLICY, "chip4-node16"),),
+    ),
     Product("base", 8, (1, 3, 8), resource=NPU, options=((POLICY, "chip1-node8"),)),
-    Product("virtual", 3, (1, 2, 4, 8, 16), resource=CORE),
+    Product(
+        "distributed Duo",
+        8,
+        (1, 2, 3, 5, 8),
+        resource=A310P,
+        labels=DUO,
+        options=(("duo", "true"), ("distributed", "true")),
+    ),
+    Product("A3 SuperPoD", 16, (1, 2, 4, 8, 16), "module-a3-16-super-pod", group=2),
+    Product("half A3 SuperPoD", 8, (1, 2, 4, 8), "module-a3-8-super-pod", group=2),
+    VirtualNpus("virtual", 3, (1, 2, 4, 8, 16), resource=CORE),
+    StaticNpus(
+        "static virtual", 3, (1,), resource=STATIC, plugin=(("presetVirtualDevice", "true"),)
+    ),
+    SharedGpus("shared GPUs", 3, (200, 300, 500, 700, 1000, 2000), resource="nvidia.com/gpu"),
 )
 
 
-class AscendDevices(RuleBasedStateMachine):
+class DevicesOfNodes(RuleBasedStateMachine):
     """Two nodes of one product."""
 
     def __init__(self, product: Product, reached: Counter[str]) -> None:
         super().__init__()
-        self.harness = EngineHarness(policy=policy())
+        self.harness = EngineHarness(policy=policy(init=dict(product.plugin)))
         self.product = product
         self.reached = reached
         self.count = 0
@@ -164,11 +296,10 @@ class AscendDevices(RuleBasedStateMachine):
     def _object(self, name: str) -> bytes:
         count, level = self.asked[name]
         product = self.product
+        annotations, resources = product.request(count)
         spec: JsonObject = {
             "schedulerName": "muster",
-            "containers": [
-                {"name": "main", "resources": {"requests": {product.resource: str(count)}}}
-            ],
+            "containers": [{"name": "main", "resources": {"requests": {**resources}}}],
         }
         if product.kind:
             spec["nodeSelector"] = {"accelerator-type": product.kind}
@@ -179,7 +310,7 @@ class AscendDevices(RuleBasedStateMachine):
             status = {"phase": "Running", "startTime": DELETED}
         metadata: JsonObject = {
             "labels": {**dict(product.options), **({"vnpu-level": level} if level else {})},
-            "annotations": dict(self.notes.get(name, {})),
+            "annotations": {**annotations, **self.notes.get(name, {})},
             **({"deletionTimestamp": DELETED} if name in self.leaving else {}),
         }
         return raw("Pod", name, metadata=metadata, spec=spec, status=status)
@@ -275,7 +406,7 @@ class AscendDevices(RuleBasedStateMachine):
     def confirm(self, data: st.DataObject, *, states_chips: bool) -> None:
         """The device plugin gives a pod its chips, and the pod starts."""
         name = data.draw(st.sampled_from(sorted(self.on)))
-        if states_chips and self.product.resource != CORE:
+        if states_chips and self.product.has_whole_chips:
             self.notes[name][REAL] = self.notes[name][self.product.resource]
         self.running.add(name)
         self.harness.see(ObjectSeen(self._object(name)))
@@ -307,23 +438,15 @@ class AscendDevices(RuleBasedStateMachine):
         """The server's pods together have no chip twice, nor more of a chip than it has."""
         assert self.harness.state.cluster.device_holders.errors == {}
         for node in NODES:
-            written = [self.notes[name] for name, on in self.on.items() if on == node]
-            if self.product.resource == CORE:
-                check_parts([one[CORE] for one in written], self.product.chips)
-                continue
-            names = [
-                chip
-                for one in written
-                for chip in one.get(REAL, one[self.product.resource]).split(",")
-            ]
-            assert len(names) == len(set(names)), (node, names)
+            names = [name for name, on in self.on.items() if on == node]
+            self.product.check([(self.notes[name], self.asked[name][0]) for name in names])
 
     @invariant()
     def pods_have_what_they_asked_for(self) -> None:
         """So many chips, and linked ones where the product says so."""
         for pods in self._placed().values():
             for pod in pods:
-                if self.product.resource == CORE:
+                if not self.product.has_whole_chips:
                     continue
                 numbers = [int(one.rpartition("-")[2]) for one in pod.devices]
                 assert len(numbers) == pod.pod_class.amounts[self.product.resource], pod.key
@@ -336,7 +459,9 @@ class AscendDevices(RuleBasedStateMachine):
     def free_used_and_broken_chips_are_all(self) -> None:
         """Each chip of a node is free, broken, used, or kept for a pod that waits for others to end. What pods had is free
         when they are gone."""
-        if self.product.resource == CORE:
+        if isinstance(self.product, SharedGpus):
+            self._check_free_gpus()
+        if not self.product.has_whole_chips:
             return
         everything = set(range(self.product.chips))
         for name, pods in self._placed().items():
@@ -348,16 +473,35 @@ class AscendDevices(RuleBasedStateMachine):
             free = set(ids(self._available(node).chips.free))
             assert free == everything - used - self.broken[name], (name, free, used)
 
+    def _check_free_gpus(self) -> None:
+        """What is free of each GPU and what pods have of it are all of it."""
+        for name, pods in self._placed().items():
+            node = self._node(name)
+            if node is None or node.nominated_pods:
+                continue
+            left = dict.fromkeys(range(self.product.chips), WHOLE)
+            for pod in pods:
+                for device in pod.devices:
+                    left[int(device.rpartition("-")[2])] -= min(
+                        WHOLE, self.asked[pod.facts.name][0]
+                    )
+            uses = uses_of(node, self.harness.state.cluster.pods, self.product.family)
+            assert node.facts is not None
+            available = FAMILIES[self.product.family].available(node.facts, uses)
+            assert {one.number: one.milli for one in available} == left  # type: ignore[attr-defined]  # free GPUs
+
     @invariant()
     def a_node_passes_if_and_only_if_it_has_a_pick_and_points(self) -> None:
         """For each valid request, as the chips are now. What is picked is free."""
+        if isinstance(self.product, StaticNpus):
+            return  # The device plugin picks them.
         cluster = self.harness.state.cluster
         classes = {pod.pod_class.index: pod.pod_class for pod in cluster.pods.values()}
         for name in NODES:
             node = self._node(name)
             for one in list(classes.values())[:4] if node is not None else ():
                 assert node is not None
-                family = FAMILIES["ascend-vnpu" if self.product.resource == CORE else "ascend"]
+                family = FAMILIES[self.product.family]
                 uses = uses_of(node, cluster.pods, family.name)
                 available = family.available(node.facts, uses)  # type: ignore[arg-type]  # it has facts
                 count = one.amounts.get(self.product.resource, 0)
@@ -366,7 +510,7 @@ class AscendDevices(RuleBasedStateMachine):
                 fit = family.fit(asking.device_request(one, None, job))
                 assert fit is not None
                 points, picked = fit.points(available), fit.pick(available)
-                obstacle = fit.obstacle(available)
+                obstacle = fit.obstacle(available) if points < 0 else ""
                 assert (points >= 0) == bool(picked) == (not obstacle), (points, picked, obstacle)
                 if isinstance(available, ChipState) and picked:
                     numbers = {int(chip.rpartition("-")[2]) for chip in picked}
@@ -415,7 +559,7 @@ def play(product: Product, histories: int, steps: int) -> None:
     """Run the machine on nodes of a product; pods are bound there."""
     reached: Counter[str] = Counter()
 
-    class OfProduct(AscendDevices):
+    class OfProduct(DevicesOfNodes):
         def __init__(self) -> None:
             super().__init__(product, reached)
 
