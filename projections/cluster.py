@@ -54,6 +54,7 @@ from projections.queue_tree import QueueTree
 from projections.queues import DEFAULT, Queue
 from projections.quota_charging import Cards
 from projections.quota_ledgers import QuotaLedgers
+from projections.rejected_pods import RejectedPods
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
@@ -146,6 +147,7 @@ class Cluster:
             self.device_holders,
             LeafSwitches(),
             SuperPods(),
+            RejectedPods(),
         )
         self.indexes = Indexes(own)
         """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,

@@ -225,6 +225,9 @@ class DeviceFamily(ABC):
     """The value by which that annotation confirms; empty if any does."""
     unconfirming_label: ClassVar[str] = ""
     """Label of pods on which the family writes that annotation itself, before the device plugin does: it confirms nothing."""
+    rejections: ClassVar[tuple[str, ...]] = ()
+    """Texts by which the device plugin says, in the message of a pod that its kubelet did not admit, that the devices could
+    not be given after all. Such a pod is deleted, so that its controller creates it again."""
     container_resources: ClassVar[tuple[str, ...]] = ()
     """Resources of which each container of a pod gets devices of its own. If other containers than the first request
     some, the request of each is an option, with the number of the container (`RESOURCE@1`)."""
@@ -385,6 +388,12 @@ def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> b
         for one in FAMILIES.values()
         if one.confirmation in annotations and one.unconfirming_label not in labels
     )
+
+
+def device_rejection(message: str) -> str:
+    """Return the text of a family by which the message of a pod says that devices could not be given; "" if there is none."""
+    texts = (text for family in FAMILIES.values() for text in family.rejections)
+    return next((one for one in texts if one in message), "")
 
 
 def pod_assignments(annotations: Mapping[str, str]) -> Labels:

@@ -163,6 +163,7 @@ class PodStatus(Struct):
 
     phase: str | None = None
     reason: str | None = None
+    message: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815
     startTime: str | None = None  # noqa: N815
     conditions: list[PodCondition] | None = None

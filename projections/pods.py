@@ -15,7 +15,12 @@ from events.limits import (
     storable,
     whole_number,
 )
-from projections.device_family import is_confirmed, pod_assignments, pod_options
+from projections.device_family import (
+    device_rejection,
+    is_confirmed,
+    pod_assignments,
+    pod_options,
+)
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
     CARD_NAME,
@@ -65,6 +70,8 @@ DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
 WITHDRAWN: Final = "muster.sh/withdrawn-decision"
 """Annotation of a pod whose binding was refused after an answer was lost: the position of that decision."""
+NOT_ADMITTED: Final = "UnexpectedAdmissionError"
+"""Reason of a pod that its kubelet did not admit, because a device plugin did not give it its devices."""
 POSITION_DIGITS_MAX: Final = 18
 """Maximum number of digits of a position: it is stored in 64 bits."""
 DEVICE_OPTION_BYTES_MAX: Final = 1024
@@ -132,6 +139,9 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     the API server store and send the whole object again."""
     assignments: Labels = ()
     """Annotations that say which devices it has, as keys and values."""
+    device_rejection: str = ""
+    """The text by which a device plugin says that it could not give the pod its devices, and it is to be created again;
+    "" otherwise (`DeviceFamily.rejections`)."""
 
 
 class PodMetadataFacts(Struct, frozen=True, gc=False):
@@ -290,6 +300,7 @@ def combine_facts(
         is_confirmed=meta.is_confirmed or bool(meta.assignments and status.startTime),
         is_cut=bool(asked.problem),
         assignments=meta.assignments,
+        device_rejection=_device_rejection(status),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 
 
@@ -309,6 +320,12 @@ def _is_evictable(meta: Metadata) -> bool:
         return False
     value = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
     return value is None or value in _TRUE
+
+
+def _device_rejection(status: PodStatus) -> str:
+    if status.phase != "Failed" or status.reason != NOT_ADMITTED:
+        return ""
+    return device_rejection(status.message or "")
 
 
 def _scheduled_message(status: PodStatus) -> str:

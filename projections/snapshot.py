@@ -34,7 +34,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 17
+VERSION: Final = 18
 """Increase it with every change of State or of what is read from objects."""
 
 

@@ -15,6 +15,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import RECLAIMING
 from projections.quota_charging import cards_of_charge
+from projections.rejected_pods import RejectedPods
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
@@ -49,6 +50,7 @@ def is_cycle_due(
     events = state.cluster.wakeup_events
     if (
         events.groups
+        or state.cluster.indexes.of(RejectedPods).due(state.cluster)
         or state.cluster.queues_with_unreported_errors
         or state.cluster.config_errors.unreported
     ):

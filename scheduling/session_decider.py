@@ -23,6 +23,7 @@ from scheduling.explain.nodes import excluded_pods
 from scheduling.explain.placement import explain_placement
 from scheduling.explain.waiting import explain_waiting
 from scheduling.explanation import EveryNode, Explanation, PlacedPod, Subject
+from scheduling.rejected_pods import recreate_rejected
 from scheduling.requeue import is_cycle_due
 from scheduling.session import Session
 
@@ -56,6 +57,7 @@ class SessionDecider:
     def decide(self) -> Iterator[Decision]:
         """Yield the decisions of a cycle."""
         self.session.open_cycle()
+        yield from recreate_rejected(self.session.cluster)
         for action in self.session.cluster.policy.actions:
             yield from self._carried_out(action)
 

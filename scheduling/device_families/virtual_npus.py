@@ -111,6 +111,7 @@ class VirtualNpus(DeviceFamily):
     writes_annotations = True
     confirmation = REAL
     unconfirming_label = OPERATOR
+    rejections = ("NPUSegmentFailed", "NoNPUResource")
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node that can be cut, and the virtual NPUs that were cut beforehand."""

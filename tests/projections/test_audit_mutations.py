@@ -17,6 +17,7 @@ from tests.scenarios.play import HERE, play, scenario_of
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 from tests.scheduling.gpu_shares.test_gpu_shares import node as shared_node
 from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
+from tests.scheduling.test_rejected_pods import pod as rejected_pod
 from tests.scheduling.topology.builders import hyper_node
 
 ATTRIBUTES: Final = {
@@ -69,6 +70,7 @@ def full() -> State:
         ObjectSeen(hyper_node("s1", 1, "n1", children=("s2",))),
         ObjectSeen(hyper_node("s2", 2, "n2", children=("s1",))),
         ObjectSeen(hyper_node("s3", 3, children=("s1",))),
+        ObjectSeen(rejected_pod("rejected")),
     )
     return harness.state
 
@@ -92,6 +94,7 @@ SELDOM: Final = {
     ("holders of devices", "errors"),
     ("holders of devices", "pods"),
     ("queue", "below"),
+    ("rejected pods", "uids"),
     ("status updates", "phases"),
 }
 """Attributes without a value in the State at the end of scenarios."""
