@@ -116,12 +116,12 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
         for one in there.devices:
             pods = ", ".join(sorted(holders[one.name])) if one.name in holders else ""
             is_missing = not (there.are_all_known or one.is_listed or pods)
-            faults = (
-                there.problem,
-                "recovering" if one.is_recovering else "",
-                "not reported as available" if is_missing and one.is_healthy else "",
-                *one.faults,
-            )
+            faults = [there.problem] if there.problem else []
+            if one.is_recovering:
+                faults.append("recovering")
+            if is_missing and one.is_healthy:
+                faults.append("not reported as available")
+            faults += filter(None, one.faults)
             rows[one.name] = (
                 name,
                 one.name,
@@ -131,7 +131,7 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
                 ", ".join(one.groups),
                 int(one.is_healthy),
                 int(one.is_network_healthy),
-                "; ".join(filter(None, faults)),
+                "; ".join(faults),
                 pods,
             )
     return list(rows.values())

@@ -21,6 +21,7 @@ from projections.device_family import (
     Discovered,
     PlacedPod,
 )
+from projections.devices import Device
 from projections.leaf_switches import CLASS_LABEL, CLASSES, IS_HEALTHY, IS_SHARED
 from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
@@ -109,6 +110,47 @@ class ChipState(NamedTuple):
         return self.chips.free if maintains_free_list else self.listed
 
 
+class ChipMasks(NamedTuple):
+    """The chips of a node, and those in each condition, as masks."""
+
+    chips: dict[str, int]
+    """Name to the mask of the chip alone."""
+    prefix: str
+    healthy: int
+    """Neither faulty nor being reset."""
+    listed: int
+    network_unhealthy: int
+    unhealthy: int
+    """Number of faulty chips."""
+
+
+KEPT_MAX: Final = 20_000
+"""Maximum number of nodes whose masks are kept."""
+
+
+def chip_masks(devices: tuple[Device, ...]) -> ChipMasks:
+    """Return the masks of the chips of a node."""
+    healthy = listed = network_unhealthy = unhealthy = 0
+    for one in devices:
+        chip = 1 << one.number
+        if not one.is_healthy:
+            unhealthy += 1
+        elif not one.is_recovering:
+            healthy |= chip
+        if one.is_listed:
+            listed |= chip
+        if not one.is_network_healthy:
+            network_unhealthy |= chip
+    return ChipMasks(
+        chips={one.name: 1 << one.number for one in devices},
+        prefix=devices[0].name.rpartition("-")[0] if devices else "",
+        healthy=healthy,
+        listed=listed,
+        network_unhealthy=network_unhealthy,
+        unhealthy=unhealthy,
+    )
+
+
 class AscendChips(DeviceFamily):
     """Whole chips."""
 
@@ -120,6 +162,10 @@ class AscendChips(DeviceFamily):
     writes_annotations = True
     confirmation = REAL
     unconfirming_label = OPERATOR
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[tuple[Device, ...], ChipMasks]] = {}
+        """Identity of the devices of a node to them and their masks."""
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node with the label `accelerator`."""
@@ -141,28 +187,22 @@ class AscendChips(DeviceFamily):
     def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
         """Return the free chips: healthy, not being reset, and in use by no pod."""
         there = node.devices_of(self.name)[0]
-        numbers = {one.name: one.number for one in there.devices} if uses else {}
+        known = self._masks(there.devices)
         used = 0
-        for name in [name for use in uses for name in use.devices]:
-            number = numbers[name] if name in numbers else chip_number(name)
-            used |= 0 if number is None else 1 << number
-        healthy = listed = network_unhealthy = unhealthy = 0
-        for one in there.devices:
-            chip = 1 << one.number
-            if not one.is_healthy:
-                unhealthy += 1
-            elif not one.is_recovering:
-                healthy |= chip
-            if one.is_listed:
-                listed |= chip
-            if not one.is_network_healthy:
-                network_unhealthy |= chip
-        free = healthy & ~used & (-1 if there.are_all_known else listed)
+        for use in uses:
+            for name in use.devices:
+                chip = known.chips.get(name)
+                if chip is None:
+                    number = chip_number(name)
+                    chip = 0 if number is None else 1 << number
+                used |= chip
+        listed = known.listed
+        free = known.healthy & ~used & (-1 if there.are_all_known else listed)
         allocatable = node.allocatable.get(there.resource, 0)
         requested = sum(use.pod_class.amounts.get(there.resource, 0) for use in uses)
         return ChipState(
             resource=there.resource,
-            prefix=there.devices[0].name.rpartition("-")[0] if there.devices else "",
+            prefix=known.prefix,
             product=there.product,
             infer_card=node.labels.get(INFER_CARD, ""),
             is_in_super_pod=there.super_pod_id >= 0,
@@ -170,13 +210,22 @@ class AscendChips(DeviceFamily):
             chips=Chips(
                 free=free,
                 allocatable=allocatable,
-                network_unhealthy=network_unhealthy,
-                unhealthy=unhealthy,
+                network_unhealthy=known.network_unhealthy,
+                unhealthy=known.unhealthy,
                 knows_network=there.knows_network,
             ),
             listed=free & listed,
             idle=allocatable - requested,
         )
+
+    def _masks(self, devices: tuple[Device, ...]) -> "ChipMasks":
+        """Return what is known of the chips of a node; it is kept for the tuple, which its node has until it changes."""
+        kept = self._kept.get(id(devices))
+        if kept is None:
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            kept = self._kept[id(devices)] = devices, chip_masks(devices)
+        return kept[1]
 
     def admission_limit(
         self, plugins: PluginSet, resource: str

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -41,6 +42,9 @@ OF_ACCELERATOR: Final[Mapping[str, tuple[str, ...]]] = {
     "huawei-npu": (NPU,),
 }
 """Value of the label `accelerator` to the resources of whole chips that such a node has."""
+
+SHARED_MAX: Final = 4096
+"""Maximum number of sets of devices that nodes share."""
 
 _CHIP: Final = re.compile(r"([A-Za-z][A-Za-z0-9]{0,31})-([0-9]{1,4})")
 _BASE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -156,7 +160,15 @@ def inventory(resource: str, sources: DeviceSources, base: Base) -> Inventory:
         for number, name in chips
     )
     knows_network = listed is None or listed.network_unhealthy is not None
+    if not any(one.faults for one in devices):
+        devices = _shared(devices)
     return Inventory(resource, devices, problem, knows_network, bool(named))
+
+
+@lru_cache(maxsize=SHARED_MAX)
+def _shared(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """Return the same devices, shared by all nodes that have such devices in such a state."""
+    return devices
 
 
 def node_devices(resource: str, sources: DeviceSources, base: Base, family: str) -> NodeDevices:
