@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from events.errors import PolicyError
 from projections.action_arguments import ActionArguments, read_configurations
+from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
 from projections.pools import Pool, read_pools
@@ -22,6 +23,7 @@ EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 """Actions that evict pods: of the same queue, or of other queues."""
 GANG_EVICTING = EVICTING[2:]
 """Evicting actions that evaluate whole gangs."""
+_KEYS = ("actions", "tiers", "configurations", "metrics", "pools", "placement")
 _ACTIONS_ELSEWHERE = ("shuffle", "reschedule")
 _FLAGS = frozenset(
     {
@@ -72,6 +74,8 @@ class Policy(Struct, frozen=True):
     tiers: tuple[tuple[PluginConfig, ...], ...] = ()
     pools: tuple[Pool, ...] = (Pool(),)
     """Pools of nodes, in the order in which they are decided."""
+    placement: tuple[PlacementRule, ...] = ALL
+    """Placement strategies, in the order in which they are tried."""
 
     @property
     def evicting(self) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ class _Parser:
 
     def policy(self, document: JsonObject) -> tuple[Policy, tuple[PolicyWarning, ...]]:
         for key in document:
-            if key not in ("actions", "tiers", "configurations", "metrics", "pools"):
+            if key not in _KEYS:
                 self.warn(key, "muster does not know this key")
         of_plugins = tuple([one.configuration for one in PLUGINS.values() if one.configuration])
         configurations = document.get("configurations")
@@ -146,6 +150,7 @@ class _Parser:
             action_arguments=action_arguments,
             tiers=tuple(tiers),
             pools=read_pools(document.get("pools"), self.warn),
+            placement=read_placement(document.get("placement"), self.warn),
         )
         return policy, tuple(self.warned)
 

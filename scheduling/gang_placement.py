@@ -1,7 +1,9 @@
-"""Place a pod group by the first strategy that is for it."""
+"""Place a pod group by the first strategy of the policy that is for it."""
 
+from collections.abc import Mapping
 from typing import Final
 
+from projections.placement_rules import HYPER_NODES, LEAF_SWITCHES, NODE_BY_NODE, SUPER_PODS
 from projections.pod_groups import PodGroup
 from scheduling.gang_attempt import GangAttempt
 from scheduling.hyper_node_placement import HyperNodePlacement
@@ -12,29 +14,49 @@ from scheduling.session import Session
 from scheduling.super_pods.placement import SuperPodPlacement
 from scheduling.unschedulable import Unschedulable
 
-STRATEGIES: Final[tuple[PlacementStrategy, ...]] = (
-    SuperPodPlacement(),
-    LeafSwitchPlacement(),
-    HyperNodePlacement(),
-    NodeByNode(),
-)
-"""All strategies; the last one is for every group."""
+STRATEGIES: Final[Mapping[str, PlacementStrategy]] = {
+    SUPER_PODS: SuperPodPlacement(),
+    LEAF_SWITCHES: LeafSwitchPlacement(),
+    HYPER_NODES: HyperNodePlacement(),
+    NODE_BY_NODE: NodeByNode(),
+}
+"""Name to strategy."""
 
 
 def placement_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return why the group cannot be placed whatever is free, or None."""
-    return _strategy_for(session, group).problem(session, group)
+    strategy = _strategy_for(session, group)
+    return (
+        strategy_problem(session, group) if strategy is None else strategy.problem(session, group)
+    )
+
+
+def strategy_problem(session: Session, group: PodGroup) -> Unschedulable | None:
+    """Return a refusal if no strategy of the policy is for the group, or None."""
+    if _strategy_for(session, group) is not None:
+        return None
+    rules = [one for one in session.cluster.policy.placement if one.is_for(group.queue)]
+    named = ", ".join(dict.fromkeys(one.strategy for one in rules)) or "none"
+    text = f"the policy names no placement strategy that is for it; those of queue {group.queue}: {named}"
+    return Unschedulable("NoPlacementStrategy", "", text)
 
 
 def place_gang(session: Session, group: PodGroup) -> GangAttempt:
-    """Return the best attempt to place the group."""
-    return _strategy_for(session, group).place(session, group)
+    """Return the best attempt to place a group for which `placement_problem` has none."""
+    strategy = _strategy_for(session, group)
+    assert strategy is not None
+    return strategy.place(session, group)
 
 
 def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
     """Return the steps by which the nodes of the whole group are chosen; none if they are chosen one by one."""
-    return _strategy_for(session, group).walk(session, group)
+    strategy = _strategy_for(session, group)
+    return () if strategy is None else strategy.walk(session, group)
 
 
-def _strategy_for(session: Session, group: PodGroup) -> PlacementStrategy:
-    return next(one for one in STRATEGIES if one.is_for(session, group))
+def _strategy_for(session: Session, group: PodGroup) -> PlacementStrategy | None:
+    """Return the first strategy of the policy that is for the group."""
+    for rule in session.cluster.policy.placement:
+        if rule.is_for(group.queue) and STRATEGIES[rule.strategy].is_for(session, group):
+            return STRATEGIES[rule.strategy]
+    return None

@@ -131,7 +131,8 @@ def test_the_examples_look_for_traces_where_the_manual_puts_them(name: str) -> N
 
 
 def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped() -> None:
-    (text,) = blocks("docs/policy.md", "yaml")
+    text, placement = blocks("docs/policy.md", "yaml")
+    assert parse_policy(msgspec.json.encode(yaml.safe_load(placement)))[1] == ()
     policy, warned = parse_policy(msgspec.json.encode(yaml.safe_load(text)))
     assert warned == ()
     assert policy == parse_policy(msgspec.json.encode(POLICY))[0]

@@ -1,7 +1,7 @@
 """The actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`: search for victims for the head of an
 equivalence class."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from events.decision import Decision
 from events.decisions.search_deferred import SearchDeferred
@@ -12,18 +12,24 @@ from scheduling.device_request import invalid_device_request, never_evicts
 from scheduling.gang_attempt import missing_pods, precheck
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
+from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
 from scheduling.victims.search_digest import wanted
 
 
-def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
-    """Decide for every starving pod group for which the action could evict pods."""
+def preempt_or_reclaim(
+    session: Session,
+    action: str,
+    more_problems: Callable[[Session, PodGroup], Unschedulable | None],
+) -> Iterator[Decision]:
+    """Decide for every starving pod group for which the action could evict pods, unless it has one of `more_problems`."""
 
     def for_head(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
         group = equivalence_group.head
         problem = precheck(session, group) or missing_pods(group)
         problem = problem or invalid_device_request(session, group) or never_evicts(session, group)
+        problem = problem or more_problems(session, group)
         if problem is not None:
             yield from refuse_equivalence_group(equivalence_group, problem)
             return

@@ -9,6 +9,7 @@ import pytest
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
 from projections.action_arguments import GangEvictionArguments, PreemptArguments
+from projections.placement_rules import STRATEGIES, PlacementRule
 from projections.plugin import JobOrder, PluginSet, build_plugins
 from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
 from projections.pools import Pool
@@ -356,3 +357,46 @@ def test_a_resource_may_be_overcommitted_by_a_factor_of_its_own() -> None:
     assert [one.path for one in warned] == [
         "tiers[0].plugins[0].arguments.overcommit-factor.memory"
     ]
+
+
+def test_the_rules_of_placement_name_strategies_and_queues() -> None:
+    rules: list[Json] = [
+        {"strategy": "leaf-switches", "queues": ["train"]},
+        {"strategy": "node-by-node"},
+    ]
+    policy, warned = parse({"placement": rules})
+    assert policy.placement == (
+        PlacementRule("leaf-switches", ("train",)),
+        PlacementRule("node-by-node"),
+    )
+    assert [one.is_for("train") for one in policy.placement] == [True, True]
+    assert [one.is_for("other") for one in policy.placement] == [False, True]
+    assert not warned
+
+
+def test_without_rules_all_strategies_serve_all_queues() -> None:
+    empty: JsonObject = {"placement": []}
+    for document in ({}, empty):
+        policy, _ = parse(document)
+        assert [one.strategy for one in policy.placement] == list(STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({}, "placement[0].strategy: expected text, got null"),
+        ({"strategy": "tree"}, "placement[0].strategy: 'tree' is not one of super-pods, "),
+        ({"strategy": "hyper-nodes", "queues": []}, "placement[0].queues: no queue is named"),
+        ({"strategy": "hyper-nodes", "queues": [1]}, "placement[0].queues[0]: expected text"),
+        ("node-by-node", "placement[0]: expected an object"),
+    ],
+)
+def test_a_rule_of_placement_that_cannot_be_used_is_an_error(rule: Json, message: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        parse({"placement": [rule]})
+    assert message in str(raised.value)
+
+
+def test_an_unknown_key_of_a_rule_of_placement_is_named() -> None:
+    _, warned = parse({"placement": [{"strategy": "node-by-node", "namespaces": ["a"]}]})
+    assert [one.path for one in warned] == ["placement[0].namespaces"]

@@ -1,0 +1,61 @@
+"""Which placement strategies the policy lets serve which queues.
+
+A strategy is for a pod group by what the group asks of the network (labels and annotations of its job). The rules of a
+policy say which strategies there are, in which order they are tried, and for which queues:
+
+    placement:
+      - {strategy: super-pods}
+      - {strategy: leaf-switches, queues: [train]}
+      - {strategy: node-by-node}
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from events.errors import PolicyError
+from projections.plugin import Warn
+from projections.policy_values import items_at, object_at, text_at
+
+SUPER_PODS: Final = "super-pods"
+LEAF_SWITCHES: Final = "leaf-switches"
+HYPER_NODES: Final = "hyper-nodes"
+NODE_BY_NODE: Final = "node-by-node"
+STRATEGIES: Final = (SUPER_PODS, LEAF_SWITCHES, HYPER_NODES, NODE_BY_NODE)
+"""Names of the strategies of this release, in the order in which they are tried without rules."""
+
+
+class PlacementRule(Struct, frozen=True):
+    """A strategy, and the queues whose pod groups it places."""
+
+    strategy: str
+    queues: tuple[str, ...] = ()
+    """Empty: all."""
+
+    def is_for(self, queue: str) -> bool:
+        """Return whether the strategy serves pod groups of a queue."""
+        return not self.queues or queue in self.queues
+
+
+ALL: Final = tuple([PlacementRule(one) for one in STRATEGIES])
+
+
+def read_placement(value: object, warn: Warn) -> tuple[PlacementRule, ...]:
+    """Return the rules of a policy; without any, all strategies serve all queues. Raise PolicyError."""
+    rules: list[PlacementRule] = []
+    for index, entry in enumerate(items_at(value, "placement")):
+        path = f"placement[{index}]"
+        given = object_at(entry, path)
+        for key in given:
+            if key not in ("strategy", "queues"):
+                warn(f"{path}.{key}", "muster does not know this key")
+        strategy = text_at(given.get("strategy"), f"{path}.strategy")
+        if strategy not in STRATEGIES:
+            known = ", ".join(STRATEGIES)
+            raise PolicyError(f"{path}.strategy: {strategy!r} is not one of {known}")
+        queues = items_at(given.get("queues"), f"{path}.queues")
+        names = [text_at(one, f"{path}.queues[{at}]") for at, one in enumerate(queues)]
+        if "queues" in given and not names:
+            raise PolicyError(f"{path}.queues: no queue is named")
+        rules.append(PlacementRule(strategy, tuple(names)))
+    return tuple(rules) or ALL
