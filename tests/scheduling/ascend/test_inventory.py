@@ -28,7 +28,7 @@ def sources(report: DeviceReport | None = None, chips: int = 8, **labels: str) -
 
 def read(*names: str, report: DeviceReport | None = None, chips: int = 8) -> Inventory:
     """The inventory of a node whose annotation has these names."""
-    text = msgspec.json.encode(dict.fromkeys(names, {})).decode() if names else ""
+    text = msgspec.json.encode({one: {} for one in names}).decode() if names else ""
     return inventory(T, sources(report, chips), read_base(text))
 
 
