@@ -7,19 +7,23 @@ Gangs are listed pod by pod. Amounts are whole numbers: cpu in milli, memory in 
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
+from engine.switch_states import switch_states_text
 from events.cycle import CycleOpened
 from events.decision import Decision, DecisionItem
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
+from projections.pods import DECISION
 from projections.state import State
 from projections.views.now import queue_rows
 from scheduling.gang_attempt import missing_pods
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
+from simulator.manifest_fields import section
 from simulator.scenario import Scenario
 from simulator.workload_status import workload_statuses
 
@@ -88,7 +92,7 @@ def scenario_result(
         "at_seconds": simulated.now_ns / _SECOND,
         "log": {"position": head.position, "digest": head.digest},
         "decisions": entries,
-        "pods": _pods(state),
+        "pods": _pods(state, simulated),
         "pod_groups": _pod_groups(state),
         "queues": _queues(state),
         "switches": _switches(state),
@@ -101,18 +105,27 @@ def scenario_result(
     return ScenarioResult({**document, "expected": not found}, found)
 
 
-def _pods(state: State) -> JsonObject:
-    """All pods; a pod has its node from the decision on, before the server has answered."""
+def _pods(state: State, simulated: SimulatedCluster) -> JsonObject:
+    """All pods; a pod has its node from the decision on, before the server has answered. Annotations are those that the
+    server has."""
     pods: dict[str, JsonObject] = {}
     for pod in state.cluster.pods.values():
-        key = f"{pod.facts.namespace}/{pod.facts.name}"
-        pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": [*pod.devices]}
+        facts = pod.facts
+        there = simulated.find("Pod", facts.namespace, facts.name)
+        given = {} if there is None else section(there, "metadata", "annotations")
+        pods[f"{facts.namespace}/{facts.name}"] = {
+            "phase": facts.phase,
+            "node": pod.node or None,
+            "devices": [*pod.devices],
+            "annotations": {key: value for key, value in given.items() if key != DECISION},
+        }
     return dict(sorted(pods.items()))
 
 
 def _switches(state: State) -> JsonObject:
-    """Leaf switches: what each is for jobs, and the pod groups on it."""
+    """Leaf switches: what each is for jobs, the pod groups on it, and its entry in `tor-share-cm`."""
     found: JsonObject = {}
+    written: JsonObject = msgspec.json.decode(switch_states_text(state.cluster))
     for name, number in sorted(state.cluster.indexes.of(LeafSwitches).numbers.items()):
         switch = switch_map(state.cluster).switches[number]
         index = state.cluster.indexes.of(LeafSwitches)
@@ -122,6 +135,7 @@ def _switches(state: State) -> JsonObject:
             "healthy": not is_now.is_unhealthy,
             "jobs": [*sorted(index.pods.get(number, ()))],
             "crossing": [*is_now.crossing],
+            "tor_share_cm": written[name],
         }
     return found
 

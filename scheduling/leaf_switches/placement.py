@@ -119,7 +119,7 @@ class LeafSwitchPlacement(PlacementStrategy):
                 ROOM,
             )
         if attempt.is_ready:
-            annotations = _annotations(session, plan)
+            annotations = _annotations(session, group, plan)
             for pod, node in attempt.overlay.now:
                 if pod.facts.uid in chosen:
                     attempt.overlay.network[pod.facts.uid] = annotations[node.name]
@@ -215,16 +215,19 @@ def _classes_of(group: PodGroup) -> list[str]:
     return list(dict.fromkeys(one.get(CLASS_LABEL, "") for one in device_options(group)))
 
 
-def _annotations(session: Session, plan: Plan) -> dict[str, Labels]:
-    """Return the annotations of the pod on each node of a plan (generation 2.0)."""
+def _annotations(session: Session, group: PodGroup, plan: Plan) -> dict[str, Labels]:
+    """Return the annotations of the pod on each node of a plan (generation 2.0). A job crosses switches with all its pods,
+    also those that are placed already."""
     arguments = npu_arguments(session.cluster.plugins)
     assert arguments is not None
     if arguments.nslb_version != "2.0" or switch_map(session.cluster).is_single_layer:
         return {node: () for _, node in plan.servers}
     found: dict[str, Labels] = {}
+    used = session.cluster.indexes.of(LeafSwitches).switches_of.get(group.key, ())
+    crosses = plan.crosses or len(used) > 1
     for taken in plan.taken:
-        is_shared = taken.is_shared if plan.crosses else IDLE
-        is_unhealthy = taken.is_unhealthy and plan.crosses
+        is_shared = taken.is_shared if crosses else IDLE
+        is_unhealthy = taken.is_unhealthy and crosses
         pairs = [(IS_HEALTHY, str(int(is_unhealthy))), (IS_SHARED, str(is_shared))]
         if is_shared == SHARED:
             pairs.append((SHARED_ADDRESS, taken.switch.name))
