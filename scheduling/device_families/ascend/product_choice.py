@@ -110,7 +110,7 @@ def group_of(resource: str, labels: Mapping[str, str]) -> Group | None:
         return Card310.group
     if resource == ASCEND_310P:
         return DuoCard310P.group if labels.get(INFER_CARD) == DUO_CARD else None
-    maker = TYPES.get(labels.get(ACCELERATOR_TYPE, ""))
+    maker = TYPES.get(labels.get(ACCELERATOR_TYPE) or "module")
     if maker is None or resource != ASCEND_910:
         return None
     return maker(Demand(resource, {}), AscendOptions()).group

@@ -180,6 +180,15 @@ def test_a_pod_with_all_chips_of_its_node_gets_its_entry_of_the_rank_table() -> 
     )
 
 
+def test_a_node_that_states_no_place_in_a_super_pod_has_none_in_the_rank_table() -> None:
+    harness = started(
+        with_addresses(npu_node("n", 1, kind="card"), {"Ascend910-0": {"IP": "x" * 64}})
+    )
+    show(harness, npu_pod("p", 1, kind="card"))
+    found = msgspec.json.decode(written(harness)["p"][CONFIGURATION])
+    assert (found["super_pod_id"], found["server_index"]) == (-1, "")
+
+
 @pytest.mark.parametrize(
     ("node", "broken", "count", "labels", "notes", "is_written"),
     [

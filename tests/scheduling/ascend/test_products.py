@@ -295,6 +295,9 @@ def test_a3_nodes_of_super_pods_use_the_network_only_between_blocks() -> None:
     blocks = SuperPodA3(16, block=16)
     assert on(blocks, 16, range(16), distributed=True, network={3}, total=64)[0] == X
     assert on(blocks, 16, range(16), network={3}, total=16)[0] == 512
+    one = SuperPodA3(16, block=32)
+    assert on(one, 16, range(16), distributed=True, network={3}, total=32)[0] == 512
+    assert on(one, 16, range(16), distributed=True, network={3}, total=64)[0] == X
     assert score(SuperPodA3(8), 8, range(8)) == 512
 
 

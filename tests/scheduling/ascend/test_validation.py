@@ -33,6 +33,7 @@ from scheduling.device_families.ascend.product_choice import (
     ASCEND_910,
     NPU,
     Demand,
+    group_of,
     product_of,
 )
 from scheduling.device_families.ascend.super_pod_a3 import SuperPodA3
@@ -202,6 +203,32 @@ def test_an_invalid_job_gets_the_message_of_its_product(
     product: Product, given: JobChips, problem: tuple[str, str]
 ) -> None:
     assert product.problem(given) == Problem(*problem)
+
+
+def test_a_block_of_a_whole_super_pod_is_valid() -> None:
+    assert SuperPodA3(16, block=32, super_pod_size=2).problem(job(16, tasks=2)).code == ""
+
+
+@pytest.mark.parametrize(
+    ("resource", "labels", "group"),
+    [
+        ("huawei.com/Ascend910", {}, ("ring", 4)),
+        ("huawei.com/Ascend910", {"accelerator-type": "module-910b-16"}, ("ring", 8)),
+        ("huawei.com/Ascend910", {"accelerator-type": "module-910b-8"}, None),
+        ("huawei.com/Ascend910", {"accelerator-type": "module-a3-16"}, ("card", 2)),
+        ("huawei.com/Ascend910", {"accelerator-type": "of no product"}, None),
+        ("huawei.com/Ascend310", {}, ("card", 4)),
+        ("huawei.com/Ascend310", {"accelerator-type": "module-a3-16"}, ("card", 4)),
+        ("huawei.com/Ascend310P", {}, None),
+        ("huawei.com/Ascend310P", {"accelerator-type": "module-a3-16"}, None),
+        ("huawei.com/Ascend310P", {"infer-card-type": "card-300i-duo"}, ("card", 2)),
+        ("huawei.com/npu", {"accelerator-type": "module-a3-16"}, None),
+    ],
+)
+def test_what_the_chips_of_a_node_are_linked_in(
+    resource: str, labels: dict[str, str], group: tuple[str, int] | None
+) -> None:
+    assert group_of(resource, labels) == group
 
 
 def test_every_task_of_a_job_is_validated_not_the_first_or_the_average() -> None:
