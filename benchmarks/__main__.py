@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle devices idle session growth hostile loop network switches spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle devices idle session growth hostile loop network switches spread spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -30,6 +30,7 @@ from benchmarks import (
     session,
     sharing,
     spot,
+    spread,
     start,
     switches,
 )
@@ -53,6 +54,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "loop": loop.measure,
     "network": network.measure,
     "switches": switches.measure,
+    "spread": spread.measure,
     "memory": memory.measure,
     "start": start.measure,
     "fork": fork.measure,
