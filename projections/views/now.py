@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from projections.cluster import Cluster
-from projections.devices import device_of
+from projections.devices import Device, device_of
+from projections.identity_cache import IdentityCache
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
@@ -113,28 +115,35 @@ def device_rows(cluster: Cluster, name: str) -> list[Row]:
             holders.setdefault(device, []).append(cluster.pods[uid].key)
     rows: dict[str, Row] = {}
     for there in node.facts.devices.values():
-        for one in there.devices:
-            pods = ", ".join(sorted(holders[one.name])) if one.name in holders else ""
-            is_missing = not (there.are_all_known or one.is_listed or pods)
-            faults = [there.problem] if there.problem else []
-            if one.is_recovering:
-                faults.append("recovering")
-            if is_missing and one.is_healthy:
-                faults.append("not reported as available")
-            faults += filter(None, one.faults)
-            rows[one.name] = (
-                name,
-                one.name,
-                there.resource,
-                there.card,
-                there.product,
-                ", ".join(one.groups),
-                int(one.is_healthy),
-                int(one.is_network_healthy),
-                "; ".join(faults),
-                pods,
-            )
+        of_node = there.resource, there.card, there.product
+        for device, is_listed, own, faults in _DEVICE_PARTS.of(there.devices):
+            pods = ", ".join(sorted(holders[device])) if device in holders else ""
+            _, is_healthy, _ = own
+            is_missing = is_healthy and not (there.are_all_known or is_listed or pods)
+            if there.problem or is_missing:
+                missing = NOT_LISTED if is_missing else ""
+                faults = "; ".join(filter(None, (there.problem, missing, faults)))
+            rows[device] = (name, device, *of_node, *own, faults, pods)
     return list(rows.values())
+
+
+def _device_parts(
+    devices: tuple[Device, ...],
+) -> tuple[tuple[str, bool, tuple[str, int, int], str], ...]:
+    """Return, for each device, its name, whether it is listed, the columns that depend on it alone, and its faults."""
+    return tuple(
+        (
+            one.name,
+            one.is_listed,
+            (", ".join(one.groups), int(one.is_healthy), int(one.is_network_healthy)),
+            "; ".join(filter(None, ("recovering" if one.is_recovering else "", *one.faults))),
+        )
+        for one in devices
+    )
+
+
+_DEVICE_PARTS: Final = IdentityCache(_device_parts, 20_000)
+NOT_LISTED: Final = "not reported as available"
 
 
 def topology_rows(cluster: Cluster, name: str) -> list[Row]:

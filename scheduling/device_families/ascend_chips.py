@@ -22,6 +22,7 @@ from projections.device_family import (
     PlacedPod,
 )
 from projections.devices import Device
+from projections.identity_cache import IdentityCache
 from projections.leaf_switches import CLASS_LABEL, CLASSES, IS_HEALTHY, IS_SHARED
 from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
@@ -164,8 +165,7 @@ class AscendChips(DeviceFamily):
     unconfirming_label = OPERATOR
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[tuple[Device, ...], ChipMasks]] = {}
-        """Identity of the devices of a node to them and their masks."""
+        self._masks = IdentityCache(chip_masks, KEPT_MAX)
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the chips of a node with the label `accelerator`."""
@@ -187,7 +187,7 @@ class AscendChips(DeviceFamily):
     def available(self, node: NodeFacts, uses: Sequence[DeviceUse]) -> Hashable:
         """Return the free chips: healthy, not being reset, and in use by no pod."""
         there = node.devices_of(self.name)[0]
-        known = self._masks(there.devices)
+        known = self._masks.of(there.devices)
         used = 0
         for use in uses:
             for name in use.devices:
@@ -217,15 +217,6 @@ class AscendChips(DeviceFamily):
             listed=free & listed,
             idle=allocatable - requested,
         )
-
-    def _masks(self, devices: tuple[Device, ...]) -> "ChipMasks":
-        """Return what is known of the chips of a node; it is kept for the tuple, which its node has until it changes."""
-        kept = self._kept.get(id(devices))
-        if kept is None:
-            if len(self._kept) >= KEPT_MAX:
-                self._kept.clear()
-            kept = self._kept[id(devices)] = devices, chip_masks(devices)
-        return kept[1]
 
     def admission_limit(
         self, plugins: PluginSet, resource: str
