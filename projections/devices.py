@@ -47,6 +47,8 @@ class NodeDevices(Struct, frozen=True):
     """The place of the node in its SuperPoD; -1 for none."""
     rack_id: int = -1
     """The rack of the node in its SuperPoD; -1 for none."""
+    is_sub_healthy: bool = False
+    """Whether the node works with a fault that does not stop its jobs: others are better for new ones."""
 
     @property
     def names(self) -> tuple[str, ...]:

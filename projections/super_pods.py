@@ -19,11 +19,13 @@ class SuperPods(Index):
     """The SuperPoD of each node."""
 
     name = "SuperPoDs"
-    COMPARED: ClassVar[tuple[str, ...]] = ("of",)
+    COMPARED: ClassVar[tuple[str, ...]] = ("of", "sub_healthy")
 
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
         """Node to its SuperPoD; without nodes in none."""
+        self.sub_healthy: dict[str, None] = {}
+        """Nodes of SuperPoDs with faults that do not stop jobs."""
         self._slots: tuple[int, npt.NDArray[np.int64]] | None = None
         """Layout of the node table, and `slots` of it, while nothing has changed."""
 
@@ -33,6 +35,8 @@ class SuperPods(Index):
         for name, node in cluster.nodes.nodes.items():
             if node.facts is not None and (number := _super_pod_of(node.facts)) >= 0:
                 twin.of[name] = number
+                if _is_sub_healthy(node.facts):
+                    twin.sub_healthy[name] = None
         return twin
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
@@ -40,6 +44,9 @@ class SuperPods(Index):
         facts = delta.new or delta.old
         assert facts is not None
         number = -1 if delta.new is None else _super_pod_of(delta.new)
+        self.sub_healthy.pop(facts.name, None)
+        if number >= 0 and delta.new is not None and _is_sub_healthy(delta.new):
+            self.sub_healthy[facts.name] = None
         if self.of.get(facts.name, -1) == number:
             return
         self._slots = None
@@ -58,3 +65,7 @@ class SuperPods(Index):
 
 def _super_pod_of(facts: NodeFacts) -> int:
     return max((one.super_pod_id for one in facts.devices.values()), default=-1)
+
+
+def _is_sub_healthy(facts: NodeFacts) -> bool:
+    return any(one.is_sub_healthy for one in facts.devices.values())

@@ -18,6 +18,7 @@ from typing import Final
 from projections.leaf_switches import EXCLUSIVE, IDLE, SHARED
 from scheduling.leaf_switches.plan import (
     NO_ROOM,
+    NO_ROOM_FOR_REST,
     NO_ROOM_LARGE,
     NO_ROOM_NORMAL,
     FreeSwitch,
@@ -25,6 +26,7 @@ from scheduling.leaf_switches.plan import (
     SwitchJob,
     ascending,
     descending,
+    take_used,
 )
 
 _SMALL_ORDER: Final = (
@@ -54,6 +56,37 @@ def place(job: SwitchJob, switches: list[FreeSwitch]) -> Plan:
     if job.is_large:
         return plan.refuse(NO_ROOM_LARGE)
     return _above_limit(job, switches, idle, shared, plan)
+
+
+def place_rest(job: SwitchJob, used: list[FreeSwitch], others: list[FreeSwitch]) -> Plan:
+    """Return the plan of the remaining pods of a job that crosses the switches `used`: there first, then under idle switches
+    that it fills, under healthy shared ones within the limit, and under a part of an idle one."""
+    plan = Plan()
+    left = take_used(plan, used, job.count)
+    rest: list[FreeSwitch] = []
+    for one in ascending(_of(others, IDLE)) if left else ():
+        if left < one.free:
+            rest.append(one)
+            continue
+        plan.take(one, one.free, EXCLUSIVE)
+        left -= one.free
+    if not left:
+        return plan
+    limit = max(0, job.shared_limit - sum(one.state.is_shared == SHARED for one in used))
+    shared = ascending(_of(others, SHARED, is_unhealthy=False)) if limit else []
+    plan.walk.append(
+        f"{limit} more shared switches may be used, which have {_best_shared(shared, limit)} free"
+    )
+    if left <= _best_shared(shared, limit):
+        for one in _closest(shared, left, limit):
+            count = min(left, one.free)
+            plan.take(one, count, SHARED)
+            left -= count
+        return plan
+    if not rest:
+        return plan.refuse(NO_ROOM_FOR_REST)
+    plan.take(rest[0], left, SHARED if limit else EXCLUSIVE)
+    return plan
 
 
 def _of(
@@ -88,7 +121,7 @@ def _under_one(job: SwitchJob, switches: list[FreeSwitch], plan: Plan) -> bool:
 def _best_shared(shared: list[FreeSwitch], limit: int) -> int:
     """Return how many candidates as many shared switches as a job may use have at most; they are given in ascending
     order."""
-    return sum(one.free for one in shared[-limit:])
+    return sum(one.free for one in shared[-limit:]) if limit else 0
 
 
 def _within_limit(

@@ -154,7 +154,11 @@ def plan_of(session: Session, group: PodGroup, pods: list[Pod]) -> Plan:
     if not any(one.free for one in switches):
         return Plan()  # The nodes say why.
     if used := cluster.indexes.of(LeafSwitches).switches_of.get(group.key):
-        return beside_its_pods(job, [switches[number] for number in sorted(used)])
+        mine = [switches[number] for number in sorted(used)]
+        if rules is generation_2.place and len(mine) > 1:
+            others = [one for number, one in enumerate(switches) if number not in used]
+            return generation_2.place_rest(job, mine, others)
+        return beside_its_pods(job, mine)
     return rules(job, switches)
 
 

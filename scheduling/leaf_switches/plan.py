@@ -158,17 +158,23 @@ def single_layer(job: SwitchJob, switches: list[FreeSwitch]) -> Plan:
 
 
 def beside_its_pods(job: SwitchJob, used: list[FreeSwitch]) -> Plan:
-    """Place the remaining pods of a job, of which others are placed: under the switches that it uses, exclusive ones first."""
-    plan, left = Plan(), job.count
+    """Place the remaining pods of a job, of which others are placed: under the switches that it uses."""
+    plan = Plan()
+    if take_used(plan, used, job.count):
+        return plan.refuse(NO_ROOM_FOR_PADDING if job.is_padding else NO_ROOM_FOR_REST)
+    return plan
+
+
+def take_used(plan: Plan, used: list[FreeSwitch], count: int) -> int:
+    """Take candidates under the switches that a job uses, exclusive ones first; return how many are missing."""
+    left = count
     for one in sorted(used, key=lambda one: -one.state.is_shared):
         if left and one.free:
             plan.take(
                 one, min(left, one.free), one.state.is_shared, is_unhealthy=one.state.is_unhealthy
             )
             left -= min(left, one.free)
-    if left:
-        return plan.refuse(NO_ROOM_FOR_PADDING if job.is_padding else NO_ROOM_FOR_REST)
-    return plan
+    return left
 
 
 def is_large(job_class: str) -> bool:

@@ -104,7 +104,8 @@ _Chosen = tuple[dict[str, Node], dict[str, Labels], str]
 
 
 def _standalone(session: Session, group: PodGroup, pods: list[Pod]) -> _Chosen:
-    """Choose, of the nodes with the fewest free chips, the one with the highest score."""
+    """Choose, of the nodes with the fewest free chips, the one with the highest score; a sub-healthy one only if there is
+    no other."""
     cluster = session.cluster
     if not pods:
         return {}, {}, ""
@@ -115,6 +116,8 @@ def _standalone(session: Session, group: PodGroup, pods: list[Pod]) -> _Chosen:
     in_pods = np.flatnonzero(can).tolist()
     if not in_pods:
         return {}, {}, ""
+    healthy = [slot for slot in in_pods if order[slot].name not in super_pods.sub_healthy]
+    in_pods = healthy or in_pods
     least = min(order[slot].free.get(resource, 0) for slot in in_pods)
     scores = ranking_of(session, group, pod.pod_class).scores()
     fewest = [slot for slot in in_pods if order[slot].free.get(resource, 0) == least]
@@ -155,20 +158,25 @@ def block_job(group: PodGroup, pods: list[Pod], tasks: int, arguments: NpuArgume
 
 
 def free_super_pods(session: Session, group: PodGroup, pods: list[Pod]) -> list[FreeSuperPod]:
-    """Return the SuperPoDs with nodes that have room for any of these pods; their nodes by name."""
+    """Return the SuperPoDs with nodes that have room for any of these pods; their nodes by name, sub-healthy ones last."""
     if not pods:
         return []
     table = session.cluster.nodes
-    number_of = session.cluster.indexes.of(SuperPods).slots(table)
+    super_pods = session.cluster.indexes.of(SuperPods)
+    number_of, worse = super_pods.slots(table), super_pods.sub_healthy
     slots = np.flatnonzero(nodes_for_all(session, group, pods) & (number_of >= 0))
     # Slots are in the order of names.
     slots = slots[np.argsort(number_of[slots], kind="stable")]
     numbers, begins = np.unique(number_of[slots], return_index=True)
     parts = np.split(slots, begins[1:])
     return [
-        FreeSuperPod(number, [table.order[slot].name for slot in part])
+        FreeSuperPod(number, _healthy_first([table.order[slot].name for slot in part], worse))
         for number, part in zip(numbers.tolist(), parts, strict=False)
     ]
+
+
+def _healthy_first(names: list[str], worse: Mapping[str, None]) -> list[str]:
+    return sorted(names, key=lambda one: one in worse) if worse else names
 
 
 def _by_rank(session: Session, ordered: list[Pod], found: Selection) -> _Chosen:

@@ -14,6 +14,7 @@ from projections.state import State
 from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
+from tests.scheduling.ascend.builders import npu_node, sub_healthy_report
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 from tests.scheduling.gpu_shares.test_gpu_shares import node as shared_node
 from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
@@ -71,6 +72,8 @@ def full() -> State:
         ObjectSeen(hyper_node("s2", 2, "n2", children=("s1",))),
         ObjectSeen(hyper_node("s3", 3, children=("s1",))),
         ObjectSeen(rejected_pod("rejected")),
+        ObjectSeen(npu_node("n5", 16, annotations={"superPodID": "1"})),
+        ObjectSeen(sub_healthy_report("n5")),
     )
     return harness.state
 
@@ -96,6 +99,7 @@ SELDOM: Final = {
     ("queue", "below"),
     ("rejected pods", "uids"),
     ("status updates", "phases"),
+    ("SuperPoDs", "sub_healthy"),
 }
 """Attributes without a value in the State at the end of scenarios."""
 

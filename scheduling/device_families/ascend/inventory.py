@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from events.limits import NAME_BYTES_MAX, clipped, name_problem, quoted
 from projections.device_family import DeviceSources
-from projections.device_report import PRE_SEPARATE, UNHEALTHY, DeviceList, DeviceReport
+from projections.device_report import (
+    PRE_SEPARATE,
+    SUB_HEALTHY,
+    UNHEALTHY,
+    DeviceList,
+    DeviceReport,
+)
 from projections.devices import Device, NodeDevices
 from scheduling.device_families.ascend.chips import CHIPS_MAX
 from scheduling.device_families.ascend.product_choice import (
@@ -42,6 +48,9 @@ OF_ACCELERATOR: Final[Mapping[str, tuple[str, ...]]] = {
     "huawei-npu": (NPU,),
 }
 """Value of the label `accelerator` to the resources of whole chips that such a node has."""
+
+SUB_HEALTH_FAULT: Final = "SubHealthFault"
+"""What is to be done about a fault of a chip that goes on working."""
 
 SHARED_MAX: Final = 4096
 """Maximum number of sets of devices that nodes share."""
@@ -186,7 +195,14 @@ def node_devices(resource: str, sources: DeviceSources, base: Base, family: str)
         super_pod_id=super_pod_of(sources),
         server_index=_place(-1 if report is None else report.server_index, sources, SERVER_INDEX),
         rack_id=-1 if report is None else report.rack_id,
+        is_sub_healthy=report is not None and _is_sub_healthy(report),
     )
+
+
+def _is_sub_healthy(report: DeviceReport) -> bool:
+    """Return whether switches or chips of a node have faults that do not stop jobs."""
+    of_chips = any(one.handling == SUB_HEALTH_FAULT for one in report.faults)
+    return of_chips or report.switch.status == SUB_HEALTHY
 
 
 def super_pod_of(sources: DeviceSources) -> int:

@@ -126,6 +126,13 @@ def report(
     )
 
 
+def sub_healthy_report(name: str) -> bytes:
+    """The report of the device plugin of a node with a fault that does not stop jobs."""
+    faults = [{"npu_name": "Ascend910-0", "fault_handling": "SubHealthFault"}]
+    lists = {"Fault": msgspec.json.encode(faults).decode()}
+    return report(name, "Ascend910-0,Ascend910-1", lists=lists)
+
+
 def node_state(name: str, status: str) -> bytes:
     """The report of NodeD of a node."""
     cfg = {"NodeInfo": {"FaultDevList": [], "NodeStatus": status}, "CheckCode": ""}

@@ -22,6 +22,7 @@ from scheduling.leaf_switches.plan import (
 )
 from tests.scheduling.leaf_switches.builders import switches
 
+UNUSED = SwitchState()
 TWO_CROSS = SwitchState(SHARED, is_unhealthy=False, crossing=("x", "y"), large=())
 FIVE = {"s1": 4, "s2": 4, "s3": 3, "s4": 3, "s5": 1}
 A_TO_E = {"A": 4, "B": 4, "C": 3, "D": 3, "E": 1}
@@ -228,6 +229,52 @@ def test_the_rest_of_a_job_goes_under_its_own_switches() -> None:
     assert beside_its_pods(job(4, tasks=3), free).problem == NO_ROOM_FOR_PADDING
 
 
+CROSSED = SwitchState(SHARED, crossing=("mine", "x"))
+OWN = SwitchState(EXCLUSIVE, crossing=("mine",))
+
+
+@pytest.mark.parametrize(
+    ("count", "used", "others", "limit", "expected"),
+    [
+        # The worked example: the pod goes under the shared switch of its job, and the idle one is not touched.
+        (1, {"A": (0, OWN), "B": (1, CROSSED)}, {"C": (4, UNUSED)}, 2, [("B", 1, SHARED)]),
+        # Idle switches are filled whole, the smallest first, and are exclusive then.
+        (
+            6,
+            {"A": (1, OWN), "B": (0, CROSSED)},
+            {"C": (4, UNUSED), "D": (1, UNUSED)},
+            2,
+            [("A", 1, EXCLUSIVE), ("D", 1, EXCLUSIVE), ("C", 4, EXCLUSIVE)],
+        ),
+        # A shared one before a part of an idle one, which is shared, too, or exclusive at the limit.
+        (2, {"A": (0, OWN), "B": (0, CROSSED)}, {"C": (4, UNUSED), "D": (2, TWO_CROSS)}, 2, [("D", 2, SHARED)]),
+        (2, {"A": (0, OWN), "B": (0, CROSSED)}, {"C": (4, UNUSED), "D": (1, TWO_CROSS)}, 2, [("C", 2, SHARED)]),
+        (2, {"A": (0, OWN), "B": (0, CROSSED)}, {"C": (4, UNUSED), "D": (2, TWO_CROSS)}, 1, [("C", 2, EXCLUSIVE)]),
+        # Exclusive switches of others and shared ones beyond the limit are not used.
+        (1, {"A": (0, OWN), "B": (0, CROSSED)}, {"C": (4, TWO_CROSS)}, 1, NO_ROOM_FOR_REST),
+        (1, {"A": (0, OWN), "B": (0, OWN)}, {"C": (4, SwitchState(EXCLUSIVE))}, 2, NO_ROOM_FOR_REST),
+        (1, {"A": (0, OWN), "B": (0, OWN)}, {"C": (4, SwitchState(SHARED, is_unhealthy=True))}, 2, NO_ROOM_FOR_REST),
+    ],
+)  # fmt: skip
+def test_the_rest_of_a_crossing_job_goes_under_other_switches_where_its_own_are_full(
+    count: int,
+    used: dict[str, tuple[int, SwitchState]],
+    others: dict[str, tuple[int, SwitchState]],
+    limit: int,
+    expected: list[tuple[str, int, int]] | str,
+) -> None:
+    mine, rest = (
+        switches(
+            {name: one[0] for name, one in given_.items()},
+            {name: one[1] for name, one in given_.items()},
+        )
+        for given_ in (used, others)
+    )
+    plan = generation_2.place_rest(job(count, tasks=8, limit=limit), mine, rest)
+    found = [(one.switch.name, len(one.servers), one.is_shared) for one in plan.taken]
+    assert (plan.problem or found) == expected
+
+
 def test_one_layer_keeps_a_job_under_one_switch_whatever_its_class() -> None:
     assert taken(single_layer(job(3, large=False), switches(FIVE))) == {"s4": 3}
     assert single_layer(job(5), switches(FIVE)).problem == NO_ROOM
@@ -346,3 +393,34 @@ def test_generation_2_keeps_its_limits_and_places_a_job_if_and_only_if_they_allo
         if one.is_shared == EXCLUSIVE:
             assert one.switch.state.is_shared == IDLE
             assert len(one.servers) == one.switch.free, "all of its free servers"
+
+
+@given(NETWORKS, NETWORKS, st.integers(1, 20), st.sampled_from((1, 2)))
+def test_the_rest_of_a_job_is_placed_if_and_only_if_its_switches_and_the_limit_allow_it(
+    mine: list[tuple[set[int], int, bool, bool]],
+    given_: list[tuple[set[int], int, bool, bool]],
+    count: int,
+    limit: int,
+) -> None:
+    used, others = network(mine), network(given_)
+    plan = generation_2.place_rest(job(count, tasks=count + 8, limit=limit), used, others)
+    more = max(0, limit - sum(one.state.is_shared == SHARED for one in used))
+    idle = [one for one in others if one.state.is_shared == IDLE]
+    healthy = [
+        one for one in others if one.state.is_shared == SHARED and not one.state.is_unhealthy
+    ]
+    most = max(
+        sum(one.free for one in (*used, *idle, *shared))
+        for size in range(more + 1)
+        for shared in combinations(healthy, min(size, len(healthy)))
+    )
+    assert (plan.problem == "") == (count <= most), plan.walk
+    assert len(plan.servers) == (0 if plan.problem else count)
+    fresh = [one for one in plan.taken if not any(one.switch is known for known in used)]
+    assert all(one.switch in (*idle, *healthy) for one in fresh)
+    assert sum(one.switch in healthy for one in fresh) <= more
+    if fresh:
+        assert sum(one.free for one in used) < count, "its own switches come first"
+    for one in fresh:
+        if one.is_shared == EXCLUSIVE and more:
+            assert len(one.servers) == one.switch.free
