@@ -1,4 +1,5 @@
-"""Leaf switches over any history: jobs come and go, nodes are closed and opened, the map changes, the daemon restarts.
+"""Leaf switches over any history: jobs come and go, pods are replaced, nodes are closed and opened, the map changes, the
+daemon restarts.
 
 The rules are judged by what each switch was just before a job was placed, which this module counts itself from the
 decisions. State recounts its indexes after each step.
@@ -33,6 +34,7 @@ STEPS: Final = st.lists(
     st.one_of(
         st.tuples(st.just("job"), st.integers(1, 8), st.sampled_from((LARGE_MODEL, NORMAL))),
         st.tuples(st.just("end"), st.integers(0, 9), st.just("")),
+        st.tuples(st.just("replace"), st.integers(0, 9), st.just("")),
         st.tuples(st.just("toggle"), st.integers(0, len(NODES) - 1), st.just("")),
         st.tuples(st.just("map"), st.integers(0, 2), st.just("")),
         st.tuples(st.just("restart"), st.just(0), st.just("")),
@@ -51,8 +53,8 @@ class Network:
         self.harness = EngineHarness(policy=policy(init=init))
         self.version, self.limit = version, limit
         self.closed: set[str] = set()
-        self.jobs: dict[str, tuple[str, int]] = {}
-        """Live jobs to class and number of pods."""
+        self.jobs: dict[str, tuple[str, list[str]]] = {}
+        """Live jobs to class and names of pods."""
         self.placed: dict[str, dict[str, tuple[str, dict[str, str]]]] = {}
         """Job to UID of a placed pod to node and annotations."""
         self.crossed = 0
@@ -67,7 +69,7 @@ class Network:
             case "job":
                 name = f"j{self.count}"
                 self.count += 1
-                self.jobs[name] = (job_class, number)
+                self.jobs[name] = (job_class, [f"{name}-{index}" for index in range(number)])
                 self._see(*self.objects(name))
             case "end" if self.jobs:
                 name = sorted(self.jobs)[number % len(self.jobs)]
@@ -75,6 +77,15 @@ class Network:
                     self.harness.see(gone(last))
                 del self.jobs[name]
                 self.placed.pop(name, None)
+            case "replace" if self.placed:
+                name = sorted(self.placed)[number % len(self.placed)]
+                pods = self.jobs[name][1]
+                old = pods[number % len(pods)]
+                self.harness.see(gone(self._pod(name, old)))
+                self.placed[name].pop(f"uid-{old}", None)
+                pods[pods.index(old)] = new = f"{name}-{self.count}-new"
+                self.count += 1
+                self._see(self._pod(name, new))
             case "toggle":
                 self.closed ^= {NODES[number]}
                 self._see(self._node(NODES[number]))
@@ -114,23 +125,21 @@ class Network:
 
     def objects(self, job: str) -> list[bytes]:
         """The PodGroup and the pods of a job as the server has them."""
-        job_class, count = self.jobs[job]
-        found = [raw("PodGroup", job, spec={"minMember": count})]
-        for index in range(count):
-            name = f"{job}-{index}"
-            node, notes = self.placed.get(job, {}).get(f"uid-{name}", ("", {}))
-            found.append(
-                npu_pod(
-                    name,
-                    8,
-                    kind="module",
-                    group=job,
-                    on=node,
-                    labels={"tor-affinity": job_class},
-                    annotations={**notes, **(CONFIRMED if node else {})},
-                )
-            )
-        return found
+        pods = self.jobs[job][1]
+        group = raw("PodGroup", job, spec={"minMember": len(pods)})
+        return [group, *(self._pod(job, name) for name in pods)]
+
+    def _pod(self, job: str, name: str) -> bytes:
+        node, notes = self.placed.get(job, {}).get(f"uid-{name}", ("", {}))
+        return npu_pod(
+            name,
+            8,
+            kind="module",
+            group=job,
+            on=node,
+            labels={"tor-affinity": self.jobs[job][0]},
+            annotations={**notes, **(CONFIRMED if node else {})},
+        )
 
     def _see(self, *objects: bytes) -> None:
         self.harness.see(*map(ObjectSeen, objects))
@@ -154,10 +163,14 @@ class Network:
             job = event.pod_group.rpartition("/")[2]
             before = self._states()
             pods = {one.uid: (one.node, dict(one.network)) for one in event.placements}
-            assert len(pods) == self.jobs[job][1], "the whole job"
+            placed = self.placed.get(job, {})
+            assert len(pods) + len(placed) == len(self.jobs[job][1]), "all that is left of the job"
             assert not self.closed & {node for node, _ in pods.values()}
-            self._judge_one(job, before, pods)
-            self.placed[job] = pods
+            if placed:
+                self._judge_rest(job, before, pods)
+            else:
+                self._judge_one(job, before, pods)
+            self.placed[job] = {**placed, **pods}
             if len({self.switch_of(node) for node, _ in pods.values()}) > 1:
                 self.crossed += 1
             self._see(*self.objects(job))
@@ -177,7 +190,7 @@ class Network:
         before: list[tuple[int, bool, list[str]]],
         pods: dict[str, tuple[str, dict[str, str]]],
     ) -> None:
-        job_class, count = self.jobs[job]
+        job_class, count = self.jobs[job][0], len(pods)
         is_large = job_class == LARGE_MODEL
         used = {self.switch_of(node) for node, _ in pods.values()}
         if is_large and count < 4:
@@ -208,6 +221,30 @@ class Network:
                 assert not was_bad, "an unhealthy one no job within the limit"
         if not is_above:
             assert sum(shared == 1 for shared, _ in said.values()) <= self.limit
+
+    def _judge_rest(
+        self,
+        job: str,
+        before: list[tuple[int, bool, list[str]]],
+        pods: dict[str, tuple[str, dict[str, str]]],
+    ) -> None:
+        """Pods in place of others of a job go under its switches, and by the rules 2.0 under others within the limit."""
+        own = {self.switch_of(node) for node, _ in self.placed[job].values()}
+        if len(own) == 1 or self.version == "1.0":
+            assert {self.switch_of(node) for node, _ in pods.values()} <= own
+            return
+        more = self.limit - sum(before[number][0] == 1 for number in own)
+        for node, notes in pods.values():
+            number = self.switch_of(node)
+            was_shared, was_bad, _ = before[number]
+            said = int(notes["isSharedTor"]), notes["isHealthy"] == "1"
+            if number in own:
+                assert said == (was_shared, was_bad), "as its other pods there"
+                continue
+            assert not said[1]
+            assert was_shared == 0 or (was_shared == 1 and not was_bad and said[0] == 1)
+        used = {self.switch_of(node) for node, _ in pods.values()} - own
+        assert sum(before[number][0] == 1 for number in used) <= max(0, more)
 
     def _states(self) -> list[tuple[int, bool, list[str]]]:
         """What each switch is: shared, unhealthy, and the jobs that cross it."""
