@@ -46,6 +46,9 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             node=one.node,
             is_in_doubt=one.is_unknown,
             workload=_owner_of(state, one.uid),
+            grace_seconds=0 if one.is_forced else None,
+            is_forced=one.is_forced,
+            is_limited=not one.mode,
         )
     yield from phase_updates(state, on_error)
 

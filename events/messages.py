@@ -164,6 +164,10 @@ class EvictRequest(Struct, frozen=True):
     """Whether the same request may have been carried out already."""
     workload: str = ""
     """UID of the pod's owner: evictions of one owner's pods are counted together. Empty where there is none."""
+    is_forced: bool = False
+    """Whether the pod is deleted at once, without its grace period and disruption budgets."""
+    is_limited: bool = True
+    """Whether it counts among the evictions of a minute. Restarts of jobs after faults have a limit of their own."""
 
 
 class PodConditionRequest(Struct, frozen=True):

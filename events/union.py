@@ -14,6 +14,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
 from events.outcome import (
@@ -64,6 +65,8 @@ DECISIONS: Final[tuple[type[Decision], ...]] = (
     PipelineDecided,
     PipelineWithdrawn,
     EvictionDecided,
+    RescheduleDecided,
+    RestartEnded,
     PodGroupUnschedulable,
     ConfigInvalid,
     ActionFailed,

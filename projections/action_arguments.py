@@ -1,11 +1,14 @@
 """Arguments of the actions (`configurations`), with their defaults."""
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, structs
 
+from events.errors import PolicyError
+from projections.duration import SECOND, nanoseconds
 from projections.plugin import Warn
-from projections.policy_values import items_at, object_at, truth_at, whole_at
+from projections.policy_values import items_at, object_at, text_at, truth_at, whole_at
 
 WORK_BUDGET: Final = 800
 """Work of a cycle in thousands of units (`scheduling/work_budget.py`); a cycle that exceeds it ends early."""
@@ -42,6 +45,42 @@ class GangEvictionArguments(Struct, frozen=True):
     """Whether whole gangs may be evicted, and not only pods above their minimum (`allowWholeBundle`)."""
 
 
+class RescheduleArguments(Struct, frozen=True):
+    """Arguments of `reschedule`: what is done after faults, for jobs that do not say so themselves.
+
+    Times are in nanoseconds here and durations (`30s`) in the policy.
+    """
+
+    mode: str = "off"
+    """`off`, `grace` or `force`: whether pods are moved, and how they are deleted (`mode`)."""
+    moves_pods_only: bool = False
+    """Whether healthy pods stay (`scope: pod`), or the whole job is restarted (`scope: job`)."""
+    retry_times: int = 0
+    """Number of restarts of a job because pods failed (`retryTimes`)."""
+    conditions: tuple[str, ...] = ()
+    """Types of conditions that are faults of a node while they are True (`conditions`)."""
+    taints: tuple[str, ...] = ()
+    """Keys of taints that are faults of a node (`taints`)."""
+    tolerance_ns: int = 0
+    """Time for which a fault must last before pods are moved (`tolerance`)."""
+    settle_ns: int = 0
+    """Time for which a node that was faulty gets no pods after it has recovered (`settle`)."""
+    grace_ns: int | None = None
+    """Time until pods that do not end are deleted by force (`graceOverTime`); None for that of `volcano-npu`."""
+    attempt_ns: int = SECOND
+    """Least time between two attempts to place what was deleted (`attemptInterval`)."""
+    super_pod_attempts: int = 6
+    """Attempts until all pods of the same logical SuperPoD are deleted (`superPodAttempts`)."""
+    job_attempts: int = 12
+    """Attempts until all pods of the job are deleted (`jobAttempts`)."""
+    reservation_ns: int = 300 * SECOND
+    """Longest time for which the nodes of healthy pods are kept for the pods that replace them (`reservation`)."""
+    stranded_ns: int = 120 * SECOND
+    """Time after which what is left of a gang below its minimum is restarted (`strandedTimeout`); 0 for never."""
+    limit: int = 20
+    """Most restarts of one job in an hour (`restartsPerHour`)."""
+
+
 class ActionArguments(Struct, frozen=True):
     """Arguments of all actions."""
 
@@ -54,6 +93,7 @@ class ActionArguments(Struct, frozen=True):
     """Thousands of units of work for the classes of one pod group (`classBudget` of `cycle`)."""
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, if given."""
+    rescheduling: RescheduleArguments = RescheduleArguments()
 
     def of_gangs(self, action: str) -> GangEvictionArguments:
         """Return the arguments of a gang action."""
@@ -98,6 +138,10 @@ def _with(
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(argument, path)}
         changes = number or {_PREEMPTING[key]: truth_at(argument, path)}
         return structs.replace(found, preempting=structs.replace(found.preempting, **changes))
+    if action == RESCHEDULE and key in _RESCHEDULING:
+        name, reader = _RESCHEDULING[key]
+        after_faults = structs.replace(found.rescheduling, **{name: reader(argument, path)})
+        return structs.replace(found, rescheduling=after_faults)
     if action in _GANGS and key in _GANGING:
         before = found.of_gangs(action)
         if key == _DOMAINS:
@@ -108,6 +152,65 @@ def _with(
     return None
 
 
+def _mode(value: object, path: str) -> str:
+    return _one_of(value, path, ("off", "grace", "force"))
+
+
+def _is_pod(value: object, path: str) -> bool:
+    return _one_of(value, path, ("job", "pod")) == "pod"
+
+
+def _one_of(value: object, path: str, known: tuple[str, ...]) -> str:
+    # YAML reads `off` as false.
+    text = "off" if value is False and "off" in known else text_at(value, path)
+    if text not in known:
+        raise PolicyError(f"{path}: {text!r} is not one of {', '.join(known)}")
+    return text
+
+
+def _names(value: object, path: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple([one.strip() for one in value.split(",") if one.strip()])
+    return tuple([text_at(one, f"{path}[{at}]") for at, one in enumerate(items_at(value, path))])
+
+
+def _duration(value: object, path: str) -> int:
+    try:
+        found = nanoseconds(text_at(value, path))
+    except ValueError as error:
+        raise PolicyError(f"{path}: {error}") from error
+    if not 0 <= found <= DURATION_MAX:
+        raise PolicyError(f"{path}: expected a time from 0s to 24h")
+    return found
+
+
+def _interval(value: object, path: str) -> int:
+    return max(SECOND, _duration(value, path))
+
+
+def _count(value: object, path: str) -> int:
+    return max(1, whole_at(value, path))
+
+
+RESCHEDULE: Final = "reschedule"
+DURATION_MAX: Final = 24 * 3600 * SECOND
+_RESCHEDULING: Final[dict[str, tuple[str, Callable[[object, str], object]]]] = {
+    "mode": ("mode", _mode),
+    "scope": ("moves_pods_only", _is_pod),
+    "retryTimes": ("retry_times", lambda value, path: max(0, whole_at(value, path))),
+    "conditions": ("conditions", _names),
+    "taints": ("taints", _names),
+    "tolerance": ("tolerance_ns", _duration),
+    "settle": ("settle_ns", _duration),
+    "graceOverTime": ("grace_ns", _duration),
+    "attemptInterval": ("attempt_ns", _interval),
+    "superPodAttempts": ("super_pod_attempts", _count),
+    "jobAttempts": ("job_attempts", _count),
+    "reservation": ("reservation_ns", _duration),
+    "strandedTimeout": ("stranded_ns", _duration),
+    "restartsPerHour": ("limit", _count),
+}
+"""Argument of `reschedule` to its field and how it is read."""
 _GANGS: Final = ("gangpreempt", "gangreclaim")
 _DOMAINS: Final = "maxDomains"
 _GANGING: Final = (_DOMAINS, "allowWholeBundle")

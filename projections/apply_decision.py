@@ -16,17 +16,20 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
 from events.record import Record
-from projections import quota_charging
+from projections import quota_charging, restarts
 from projections.apply_outcome import Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_family import writing_families
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
 from projections.pods import Pod
+from projections.previous_nodes import record_replaced
 from projections.queue_objects import update_reported_errors
+from projections.rescheduling import drop_restart
 from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
 
@@ -68,6 +71,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     if group is not None:
+        record_replaced(cluster, group, [one.uid for one in event.placements])
         cluster.remove_nominations(group, is_bound=True)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
@@ -160,6 +164,7 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
     group = cluster.writable_group(event.pod_group)
     if group is None:
         return
+    record_replaced(cluster, group, [one.uid for one in event.placements])
     cluster.remove_nominations(group, is_bound=True)
     held: dict[str, Nomination] = {}
     for one in event.placements:
@@ -184,6 +189,29 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
         state.evictions[one.uid] = Commitment(
             decision=record.position, pod=one.pod, uid=one.uid, node=one.node
         )
+
+
+def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> None:
+    """Delete the pods, and keep where the pods of the job were until it is complete again."""
+    for one in event.evictions:
+        old = state.cluster.pods[one.uid]
+        if not old.evicted:
+            pod = old.copy()
+            pod.evicted = record.position
+            state.cluster.replace_pod(old, pod)
+        state.evictions[one.uid] = Commitment(
+            decision=record.position,
+            pod=one.pod,
+            uid=one.uid,
+            node=one.node,
+            mode=event.mode,
+        )
+    restarts.begin(state, record.position, event)
+
+
+def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None:
+    drop_restart(state.cluster, event.pod_group)
+    state.cluster.mark_faulty(event.pod_group)
 
 
 def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
@@ -223,6 +251,8 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     PipelineDecided: _pipelined,
     PipelineWithdrawn: _withdrawn,
     EvictionDecided: _evicted,
+    RescheduleDecided: _rescheduled,
+    RestartEnded: _restart_ended,
     ConfigInvalid: _config_invalid,
     WorkDeferred: _work_deferred,
     SearchDeferred: _search_deferred,

@@ -21,6 +21,7 @@ from events.outcome import (
 )
 from events.record import Record
 from events.union import Outcome
+from projections.fault_options import FORCE
 from projections.leaf_switches import LeafSwitches
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
 
@@ -53,6 +54,13 @@ class Commitment(Struct, frozen=True):
     """Time of the assignment of devices, in ns since the epoch; 0 if nothing is written on the pod before it is bound."""
     is_annotated: bool = False
     """Whether the annotations that name its devices are written."""
+    mode: str = ""
+    """Of a deletion after a fault: `grace`, or `force` for one without grace period and disruption budgets."""
+
+    @property
+    def is_forced(self) -> bool:
+        """Return whether the pod is deleted at once, without its grace period and disruption budgets."""
+        return self.mode == FORCE
 
 
 def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
@@ -63,7 +71,7 @@ def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
         case PodAnnotated() | PodAnnotationFailed() | PodAnnotationUnknown():
             _annotation_outcome(state, record, event)
         case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
-            _eviction_outcome(state, event)
+            _eviction_outcome(state, record, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
             _phase_outcome(state, record, event)
         case StatusUpdated() | StatusUpdateFailed():
@@ -106,10 +114,13 @@ def _annotation_outcome(
 
 
 def _eviction_outcome(
-    state: "State", event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
+    state: "State", record: Record, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
 ) -> None:
     """Apply the outcome of an eviction: done, rejected or unknown. An evicted pod is removed when its deletion is
     observed."""
+    one = state.evictions.get(event.uid)
+    if one is not None and one.is_forced and record.cause != one.decision:
+        return  # The outcome of an earlier eviction: the pod is still to be deleted by force.
     match event:
         case PodEvicted():
             state.evictions.pop(event.uid, None)

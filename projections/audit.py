@@ -307,6 +307,9 @@ def _audit_places(state: "State") -> None:
     for group in cluster.groups.values():
         for held in group.nominations.values():
             _add(nominated.setdefault(held.node, {}), held.request)
+    for name, requests in cluster.reschedulings.reservations_on().items():
+        for request in requests:
+            _add(nominated.setdefault(name, {}), request)
     nominated_pods: dict[str, dict[str, tuple[str, ...]]] = {}
     for group in cluster.groups.values():
         for uid, held in group.nominations.items():

@@ -21,6 +21,7 @@ from projections.deltas import (
 )
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
+from projections.faulty_pods import FaultyPods
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, spec_of
 from projections.index import Indexes
@@ -55,6 +56,7 @@ from projections.queues import DEFAULT, Queue
 from projections.quota_charging import Cards
 from projections.quota_ledgers import QuotaLedgers
 from projections.rejected_pods import RejectedPods
+from projections.rescheduling import Reschedulings, forget_group
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
@@ -121,6 +123,7 @@ class Cluster:
         """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
         """UID of a pod whose eviction failed to the time before which it is not evicted again."""
+        self.reschedulings = Reschedulings()
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
@@ -148,6 +151,7 @@ class Cluster:
             LeafSwitches(),
             SuperPods(),
             RejectedPods(),
+            FaultyPods(),
         )
         self.indexes = Indexes(own)
         """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,
@@ -160,6 +164,28 @@ class Cluster:
     def mark_node_freed(self, node: str) -> None:
         """Record that a node may now fit pods that it did not fit before."""
         self.wakeup_events.nodes_freed[node] = self.wakeup_events.nodes_freed_at = self.position
+
+    def mark_faulty(self, group: str) -> None:
+        """Record that the next cycle looks at the faults of a pod group."""
+        if self.policy.reschedules:
+            self.wakeup_events.faulty_groups[group] = None
+
+    def mark_recovered(self, node: str) -> None:
+        """Record that a node that was faulty as a whole no longer is: it may have to settle before it gets pods."""
+        if self.policy.reschedules and self.policy.action_arguments.rescheduling.settle_ns:
+            self.reschedulings.settling[node] = 0
+
+    def is_closed_node(self, name: str) -> bool:
+        """Return whether a node gets no pods: it is faulty as a whole, or has just recovered and settles."""
+        if not self.policy.reschedules:
+            return False
+        return name in self.indexes.of(FaultyPods).closed or name in self.reschedulings.settling
+
+    def reopen_node(self, name: str) -> None:
+        """Let a node that has settled get pods again."""
+        self.nodes.update_predicates(name)
+        self.mark_node_freed(name)
+        self.wakeup_events.nodes_updated[name] = None
 
     def wake_preemptors(self) -> None:
         """Record for all queues that pods may newly be evicted."""
@@ -434,6 +460,7 @@ class Cluster:
         for kept in (self.bind_backoff, self.bind_failures):
             kept.pop(group.key, None)
         self.internal_errors.clear(group.key)
+        forget_group(self, group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self.forget_queue(queue)

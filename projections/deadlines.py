@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from events.watch import BindRejectedByNode
-from projections import suspensions
+from projections import restart_times, suspensions
 from projections.cluster import Cluster
 from projections.quarantine import rejected
 from projections.reservation_timeouts import expire_reservations
@@ -23,6 +23,8 @@ def next_deadline(state: "State") -> int | None:
     ends += cluster.cluster_totals.deadlines.values()
     ends += cluster.internal_errors.ends()
     ends += state.assignments.ends()
+    ends += cluster.reschedulings.deadlines.values()
+    ends += cluster.reschedulings.settling.values()
     # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     for of_node in state.quarantined.values():
@@ -42,6 +44,7 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
         _end_eviction_backoff(cluster, uid)
     state.assignments.expire(at_ns)
+    restart_times.open_cycle(state, at_ns)
     for name in list(state.quarantined):
         for resource, quarantine in list(state.quarantined[name].items()):
             if quarantine.until_ns <= at_ns:

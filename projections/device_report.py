@@ -145,6 +145,17 @@ class DeviceReport(Struct, frozen=True, kw_only=True):
         return next((one for one in self.lists if one.resource == resource), None)
 
 
+class ReportedHealth(Struct, frozen=True):
+    """The faults in the report of a node, without its lists of devices."""
+
+    faults: tuple[DeviceFault, ...] = ()
+    node: NodeState = NodeState()
+    switch: NodeState = NodeState()
+
+
+HEALTHY_REPORT: Final = ReportedHealth()
+
+
 class Reports(Struct, frozen=True):
     """What one ConfigMap says, by node."""
 
@@ -242,6 +253,14 @@ def read_reports(content: bytes) -> Reports | tuple[str, str]:
     except _UnusableError as error:
         code, message = error.args
         return code, clipped(message)
+
+
+def reported_health(report: DeviceReport | None) -> ReportedHealth:
+    """Return the faults in a report; without any, a value that all healthy nodes share."""
+    if report is None:
+        return HEALTHY_REPORT
+    found = ReportedHealth(report.faults, report.node, report.switch)
+    return HEALTHY_REPORT if found == HEALTHY_REPORT else found
 
 
 def merged_report(

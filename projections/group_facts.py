@@ -10,6 +10,7 @@ from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.config_errors import Pairs
 from projections.device_family import group_options
 from projections.duration import nanoseconds
+from projections.fault_options import mode_problem, stated_options
 from projections.objects import (
     GroupCondition,
     PodGroupObject,
@@ -66,6 +67,8 @@ class GroupFacts(Struct, frozen=True):
     sub_group_rules: tuple[SubGroupRule, ...] = ()
     device_options: Labels = ()
     """Its annotations and labels that say what devices its pods need, as keys and values."""
+    fault_options: Labels = ()
+    """Its annotations and labels that say what is done after a fault, as keys and values."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -105,6 +108,9 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
         request, faults = {}, (("InvalidCardRequest", text),)
     waiting_ns, unclear = waiting_time((meta.annotations or {}).get(WAITING_TIME))
+    after_faults = stated_options(meta.annotations or {}, meta.labels or {})
+    if text := mode_problem(after_faults):
+        faults = (*faults, ("InvalidFaultScheduling", text))
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -126,6 +132,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         topology_constraint=closeness,
         sub_group_rules=rules,
         device_options=options,
+        fault_options=after_faults,
     )
 
 

@@ -42,6 +42,9 @@ class NodeUse(Index):
         for group in cluster.groups.values():
             for uid, held in group.nominations.items():
                 nodes.nominate(held.node, uid, held.request, 1, held.devices)
+        for name, requests in cluster.reschedulings.reservations_on().items():
+            for request in requests:
+                nodes.shift(nodes.ensure_node(name), "nominated", request, 1)
         for node in nodes.nodes.values():
             node.update_free()
 

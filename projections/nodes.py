@@ -18,7 +18,12 @@ from msgspec import Struct, structs
 from events.limits import RESOURCE_BYTES_MAX, name_problem
 from projections.deltas import PolicyChanged
 from projections.device_family import DeviceSources, discover_devices, node_annotations
-from projections.device_report import DeviceReport
+from projections.device_report import (
+    HEALTHY_REPORT,
+    DeviceReport,
+    ReportedHealth,
+    reported_health,
+)
 from projections.devices import NodeDevices
 from projections.hyper_tree import HyperTree
 from projections.index import Index
@@ -42,6 +47,14 @@ JOURNAL_MAX = 1 << 18
 
 Request = tuple[tuple[str, int], ...]
 """Resource name and amount."""
+
+
+class NodeCondition(Struct, frozen=True):
+    """A condition of a node that differs from that of a healthy one."""
+
+    type: str
+    status: str
+    reason: str = ""
 
 
 class NodeFacts(Struct, frozen=True):
@@ -72,6 +85,10 @@ class NodeFacts(Struct, frozen=True):
     card."""
     address: str = ""
     """Its InternalIP."""
+    conditions: tuple[NodeCondition, ...] = ()
+    """`Ready` if it is not True, and other conditions that are True."""
+    health: ReportedHealth = HEALTHY_REPORT
+    """Faults in the reports of its devices."""
 
     @property
     def charged_cards(self) -> dict[str, str]:
@@ -90,6 +107,7 @@ class NodeFacts(Struct, frozen=True):
             faults=(*(one for one in self.faults if one not in was.faults), *found.faults),
             devices=found.devices,
             converted=found.converted,
+            health=reported_health(after),
         )
 
     def _sources(self, report: DeviceReport | None) -> DeviceSources:
@@ -157,7 +175,19 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
         capacity=stated if capacity == stated else capacity,
         annotations=annotations,
         address=next((one for one in addresses if not name_problem(one)), ""),
+        conditions=_conditions(status),
+        health=reported_health(report),
     )
+
+
+def _conditions(status: NodeStatus) -> tuple[NodeCondition, ...]:
+    """Return the conditions of a node that differ from those of a healthy one."""
+    found: list[NodeCondition] = []
+    for one in status.conditions or ():
+        is_wrong = one.status != "True" if one.type == "Ready" else one.status == "True"
+        if is_wrong and not any(map(name_problem, (one.type, one.status, one.reason or ""))):
+            found.append(NodeCondition(one.type, one.status, one.reason or ""))
+    return tuple(found)
 
 
 def _card_totals(
@@ -503,6 +533,12 @@ class NodeTable(Index):
         node = self.nodes.get(name)
         if node is not None and node.facts is not None and not self._is_stale:
             self.changed_slots.append(node.slot)
+
+    def update_predicates(self, name: str) -> None:
+        """Make readers of the journal evaluate again which pods a node admits."""
+        node = self.nodes.get(name)
+        if node is not None and node.facts is not None and not self._is_stale:
+            self.updated_slots.append(node.slot)
 
     def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
         """Set or (None) end the quarantine of a resource of the node."""

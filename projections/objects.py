@@ -101,12 +101,22 @@ class NodeAddress(Struct):
     address: str = ""
 
 
+class NodeConditionObject(Struct):
+    """A condition of a node."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
 class NodeStatus(Struct):
     """`Node.status`"""
 
     addresses: Few[NodeAddress] | None = None
 
     images: Few[NodeImages] | None = None
+
+    conditions: Few[NodeConditionObject] | None = None
 
     allocatable: FewQuantities | None = None
     capacity: FewQuantities | None = None
@@ -167,6 +177,7 @@ class PodStatus(Struct):
     nominatedNodeName: str | None = None  # noqa: N815
     startTime: str | None = None  # noqa: N815
     conditions: list[PodCondition] | None = None
+    containerStatuses: Raw = NOTHING  # noqa: N815
 
 
 class PodObject(Struct):

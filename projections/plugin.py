@@ -68,6 +68,8 @@ class Plugin(ABC):
     pod_labels: ClassVar[tuple[str, ...]] = ()
     """Labels of pods that it reads: pods that differ in one of them are never decided alike."""
 
+    reschedules: ClassVar[bool] = False
+    """Whether pods are moved after faults where the policy names the plugin, also without the action `reschedule`."""
     ignores_cluster_reports: bool = False
     """Whether device reports of many nodes at once are passed over, so that only those of each node count."""
 

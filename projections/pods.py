@@ -15,12 +15,14 @@ from events.limits import (
     storable,
     whole_number,
 )
+from projections.container_faults import container_fault
 from projections.device_family import (
     device_rejection,
     is_confirmed,
     pod_assignments,
     pod_options,
 )
+from projections.fault_options import stated_options
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
     CARD_NAME,
@@ -142,6 +144,11 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     device_rejection: str = ""
     """The text by which a device plugin says that it could not give the pod its devices, and it is to be created again;
     "" otherwise (`DeviceFamily.rejections`)."""
+    fault_options: Labels = ()
+    """Its annotations that say what is done after a fault, as keys and values; its labels are in `labels`."""
+    container_fault: str = ""
+    """`DeviceUnhealthy: NAME` if its kubelet reports that a device of it is unhealthy, `ContainerFailed: CODE` if the last
+    run of a container failed; "" otherwise."""
 
 
 class PodMetadataFacts(Struct, frozen=True, gc=False):
@@ -169,6 +176,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     device_options: Labels = ()
     is_confirmed: bool = False
     assignments: Labels = ()
+    fault_options: Labels = ()
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -224,6 +232,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
                 for key, value in pod_assignments(annotations)
             ]
         ),
+        fault_options=stated_options(annotations, {}),
     )
 
 
@@ -301,6 +310,8 @@ def combine_facts(
         is_cut=bool(asked.problem),
         assignments=meta.assignments,
         device_rejection=_device_rejection(status),
+        fault_options=meta.fault_options,
+        container_fault=container_fault(status.containerStatuses),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from events.errors import PolicyError
-from projections.action_arguments import ActionArguments, read_configurations
+from projections.action_arguments import RESCHEDULE, ActionArguments, read_configurations
 from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
@@ -24,7 +24,7 @@ EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 GANG_EVICTING = EVICTING[2:]
 """Evicting actions that evaluate whole gangs."""
 _KEYS = ("actions", "tiers", "configurations", "metrics", "pools", "placement")
-_ACTIONS_ELSEWHERE = ("shuffle", "reschedule")
+_ACTIONS_ELSEWHERE = ("shuffle",)
 _FLAGS = frozenset(
     {
         "enableJobOrder",
@@ -76,6 +76,9 @@ class Policy(Struct, frozen=True):
     """Pools of nodes, in the order in which they are decided."""
     placement: tuple[PlacementRule, ...] = ALL
     """Placement strategies, in the order in which they are tried."""
+    reschedules: bool = False
+    """Whether pods are moved after faults: where the policy names the action `reschedule`, or the vendor's plugin for
+    Ascend NPUs, which does so without an action."""
 
     @property
     def evicting(self) -> tuple[str, ...]:
@@ -151,6 +154,8 @@ class _Parser:
             tiers=tuple(tiers),
             pools=read_pools(document.get("pools"), self.warn),
             placement=read_placement(document.get("placement"), self.warn),
+            reschedules=RESCHEDULE in actions
+            or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),
         )
         return policy, tuple(self.warned)
 
@@ -161,7 +166,7 @@ class _Parser:
         names = [name.strip() for name in text_at(value, "actions").split(",")]
         chosen: list[str] = []
         for name in filter(None, names):
-            if name in (*ACTIONS, *EVICTING):
+            if name in (*ACTIONS, *EVICTING, RESCHEDULE):
                 chosen.append(name)
             elif name in _ACTIONS_ELSEWHERE:
                 self.warn("actions", f"action {name} is not built in this release: skipped")

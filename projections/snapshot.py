@@ -30,11 +30,12 @@ from projections.policy import parse_policy
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
+from projections.rescheduling import Restart, Retries
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 18
+VERSION: Final = 19
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -139,6 +140,13 @@ class Image(Struct, frozen=True):
     next_class: int
     nodes: list[NodeImage]
     queues: list[QueueImage]
+    restarts: dict[str, Restart]
+    retries: dict[str, Retries]
+    restarted_ns: dict[str, tuple[int, ...]]
+    faulty_since_ns: dict[str, dict[str, int]]
+    stranded_since_ns: dict[str, int]
+    settling: dict[str, int]
+    fault_deadlines: dict[str, int]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
 
@@ -220,6 +228,13 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
             for key, one in cluster.inter_pod_affinity.classes.by_key.items()
         ],
         next_class=cluster.inter_pod_affinity.classes.next_index,
+        restarts=cluster.reschedulings.restarts,
+        retries=cluster.reschedulings.retries,
+        restarted_ns=cluster.reschedulings.restarted_ns,
+        faulty_since_ns=cluster.reschedulings.faulty_since_ns,
+        stranded_since_ns=cluster.reschedulings.stranded_since_ns,
+        settling=cluster.reschedulings.settling,
+        fault_deadlines=cluster.reschedulings.deadlines,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
@@ -279,6 +294,11 @@ def load(read: Callable[[int], bytes]) -> State:
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.cluster_totals.totals = image.owners, image.totals
+    book = cluster.reschedulings
+    book.restarts, book.retries = image.restarts, image.retries
+    book.restarted_ns, book.faulty_since_ns = image.restarted_ns, image.faulty_since_ns
+    book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
+    book.deadlines = image.fault_deadlines
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue

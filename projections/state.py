@@ -43,6 +43,7 @@ from projections.pod_devices import assign_devices
 from projections.pods import FAILED, SUCCEEDED, Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
+from projections.rescheduling import pod_gone
 from projections.revision_rollback import discard_unconfirmed
 from projections.wakeup_events import WakeupEvents
 
@@ -331,6 +332,8 @@ class State:
         old = self.cluster.pods.get(event.uid)
         for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)
+        if old is not None:
+            pod_gone(self.cluster, old.group_key, event.uid)
         self.assignments.ranks.pop(event.uid, None)
         if old is not None:
             self.assignments.remove(old.node, event.uid)

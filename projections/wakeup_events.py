@@ -41,6 +41,9 @@ class WakeupEvents(Struct):
     """Position of the last record that changed HyperNodes; 0 if none did."""
     everything: bool = False
     """Whether all groups must be evaluated again, for example because the policy changed."""
+    faulty_groups: Names = field(default_factory=dict)
+    """Keys of pod groups of which a pod became faulty or healthy, or of which the restart after a fault goes on; recorded
+    only if the policy moves pods after faults."""
 
     @property
     def is_empty(self) -> bool:
@@ -51,6 +54,7 @@ class WakeupEvents(Struct):
             or self.quota_released
             or self.victims_added
             or self.changed_pod_kinds
+            or self.faulty_groups
         )
         return not (happened or self.hyper_nodes_changed_at or self.everything)
 
@@ -64,3 +68,5 @@ class ChangedRows(Struct):
     pods: Names = field(default_factory=dict)
     topology: Names = field(default_factory=dict)
     switches: Names = field(default_factory=dict)
+    faults: Names = field(default_factory=dict)
+    """Nodes of which faults changed, or what was done about them."""

@@ -15,9 +15,11 @@ from events.requeue import CLASS_BUDGET, ROOM, quota_events
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
+from projections.previous_nodes import NONE, previous_nodes
 from projections.refusals import CARD_CODES, QUEUE_CODES
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
+from scheduling.node_ranking import NodeRanking
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.session import Session
@@ -51,6 +53,7 @@ class GangAttempt:
         self._requeue_on: dict[str, None] = {}
         """The events that could help further pods of the group that were refused."""
         self._failed: dict[Role, None] = {}
+        self._previous = NONE if where.is_planned else previous_nodes(session.cluster, group)
         session.groups_examined += 1
         with self.overlay:
             if group.sub_groups is None:
@@ -131,7 +134,9 @@ class GangAttempt:
         if nominated is not None and ranking.has_room(nominated):
             node: Node | None = nominated
         else:
-            node = self.where.best(ranking, pod.pod_class)
+            node = None
+            if nominated is None or not self._waits_for(pod, ranking, nominated):
+                node = self._best(ranking, pod)
         if node is not None:
             # Without counted roles or sub-groups, one more pod may complete the gang.
             group, count = self.group, len(self.overlay.now) + 1
@@ -159,6 +164,27 @@ class GangAttempt:
             rankings, pod, choice, self.job, needed, self.where.candidate_nodes
         )
         return False
+
+    def _waits_for(self, pod: Pod, ranking: NodeRanking, node: Node) -> bool:
+        """Return True if a pod that replaces another one waits until the node of that one is free: its resources are
+        reserved there for a while."""
+        is_its_own = self._previous.of.get(pod.facts.uid) == node.name
+        return is_its_own and ranking.will_have_room(node)
+
+    def _best(self, ranking: NodeRanking, pod: Pod) -> Node | None:
+        """Return the best node that has room now: after a fault, if possible, one that the group avoids not."""
+        avoided = self._previous.avoided
+        if not avoided:
+            return self.where.best(ranking, pod.pod_class)
+        nodes, own = self.session.cluster.nodes, self._previous.of.get(pod.facts.uid)
+        scores = self.where.scores(ranking, pod.pod_class).copy()
+        for name in avoided:
+            node = nodes.nodes.get(name)
+            if node is not None and node.facts is not None and name != own:
+                scores[node.slot] = -1
+        if len(scores) and scores[best := int(scores.argmax())] >= 0:
+            return nodes.order[best]
+        return self.where.best(ranking, pod.pod_class)
 
     def _record_refusal(self, pod: Pod, reason: Unschedulable) -> None:
         """Record that a pod was refused by quota: the first reason is reported; what could change any later one is
@@ -189,6 +215,7 @@ class GangAttempt:
         """
         held = self.group.nominations.get(pod.facts.uid)
         name = pod.facts.nominated_node if held is None else held.node
+        name = self._previous.of.get(pod.facts.uid, name)
         node = self.session.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None or not self.where.admits(node):
             return None

@@ -5,6 +5,7 @@ from typing import Final
 
 from projections.placement_rules import HYPER_NODES, LEAF_SWITCHES, NODE_BY_NODE, SUPER_PODS
 from projections.pod_groups import PodGroup
+from projections.previous_nodes import reservations_lifted
 from scheduling.gang_attempt import GangAttempt
 from scheduling.hyper_node_placement import HyperNodePlacement
 from scheduling.leaf_switches.placement import LeafSwitchPlacement
@@ -45,7 +46,8 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     """Return the best attempt to place a group for which `placement_problem` has none."""
     strategy = _strategy_for(session, group)
     assert strategy is not None
-    return strategy.place(session, group)
+    with reservations_lifted(session.cluster, group):
+        return strategy.place(session, group)
 
 
 def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from projections.nodes import NodeFacts, NodeTable
+from projections.cluster import Cluster
+from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from scheduling.plugin import ADMITTED, NodePredicate
@@ -14,17 +15,23 @@ from scheduling.plugin import ADMITTED, NodePredicate
 UNSCHEDULABLE: Final = 1
 TAINTED: Final = 2
 NOT_SELECTED: Final = 3
+FAULTY: Final = 4
 
 REASONS: Final = {
     UNSCHEDULABLE: "node(s) were unschedulable",
     TAINTED: "node(s) had untolerated taint(s)",
     NOT_SELECTED: "node(s) didn't match Pod's node affinity/selector",
+    FAULTY: "node(s) were unhealthy or had just recovered",
 }
 """Verdict to the message about nodes with it."""
 
 
-def verdict(plugins: Sequence[NodePredicate], pod_class: PodClass, node: NodeFacts) -> int:
+def verdict(
+    cluster: Cluster, plugins: Sequence[NodePredicate], pod_class: PodClass, node: NodeFacts
+) -> int:
     """Return whether the node admits pods of this class, or the first predicate that fails."""
+    if cluster.is_closed_node(node.name):
+        return FAULTY
     for one in plugins:
         if found := one.verdict(pod_class, node):
             return found
@@ -45,11 +52,12 @@ def refused_demand(plugins: PluginSet, pod_class: PodClass) -> str:
 class NodePredicates:
     """The verdicts on all nodes for pods with the same selector and tolerations."""
 
-    def __init__(self, plugins: PluginSet, pod_class: PodClass, table: NodeTable) -> None:
-        self._plugins = plugins.of(NodePredicate)
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self._cluster = cluster
+        self._plugins = cluster.plugins.of(NodePredicate)
         self._pod_class = pod_class
-        self._table = table
-        self._read = len(table.updated_slots)
+        self._table = cluster.nodes
+        self._read = len(self._table.updated_slots)
         self.verdicts = self._all()
 
     def refresh(self) -> None:
@@ -59,7 +67,7 @@ class NodePredicates:
             for slot in updated_slots[self._read :]:
                 facts = self._table.order[slot].facts
                 assert facts is not None
-                self.verdicts[slot] = verdict(self._plugins, self._pod_class, facts)
+                self.verdicts[slot] = verdict(self._cluster, self._plugins, self._pod_class, facts)
             self._read = len(updated_slots)
 
     def _all(self) -> npt.NDArray[np.int8]:
@@ -73,8 +81,10 @@ class NodePredicates:
             seen: object = facts.name
             if keys is not None:
                 labels = facts.labels
-                seen = (facts.unschedulable, facts.taints, tuple([labels.get(key) for key in keys]))
+                is_closed = self._cluster.is_closed_node(facts.name)
+                wanted = tuple([labels.get(key) for key in keys])
+                seen = (facts.unschedulable, facts.taints, wanted, is_closed)
             if seen not in known:
-                known[seen] = verdict(self._plugins, self._pod_class, facts)
+                known[seen] = verdict(self._cluster, self._plugins, self._pod_class, facts)
             verdicts[slot] = known[seen]
         return verdicts

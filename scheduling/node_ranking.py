@@ -291,7 +291,7 @@ class NodeRankings:
             key = (pod_class.selector, pod_class.tolerations)
             found = self._predicates_by_key.get(key)
             if found is None:
-                found = NodePredicates(self.cluster.plugins, pod_class, self.cluster.nodes)
+                found = NodePredicates(self.cluster, pod_class)
                 self._predicates_by_key[key] = found
             self._admission_of[pod_class.index] = found
         return found

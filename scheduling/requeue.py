@@ -50,6 +50,7 @@ def is_cycle_due(
     events = state.cluster.wakeup_events
     if (
         events.groups
+        or events.faulty_groups
         or state.cluster.indexes.of(RejectedPods).due(state.cluster)
         or state.cluster.queues_with_unreported_errors
         or state.cluster.config_errors.unreported

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from events.decision import Decision
+from projections.action_arguments import RESCHEDULE
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import PodGroup
 from projections.state import State
@@ -18,6 +19,7 @@ from scheduling.actions.gangpreempt import gangpreempt
 from scheduling.actions.gangreclaim import gangreclaim
 from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
+from scheduling.actions.reschedule import reschedule
 from scheduling.explain.every_node import judged_pods
 from scheduling.explain.nodes import excluded_pods
 from scheduling.explain.placement import explain_placement
@@ -37,6 +39,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "reclaim": reclaim,
     "gangpreempt": gangpreempt,
     "gangreclaim": gangreclaim,
+    RESCHEDULE: reschedule,
 }
 """Action name in the policy to the action."""
 
@@ -58,7 +61,10 @@ class SessionDecider:
         """Yield the decisions of a cycle."""
         self.session.open_cycle()
         yield from recreate_rejected(self.session.cluster)
-        for action in self.session.cluster.policy.actions:
+        policy = self.session.cluster.policy
+        if policy.reschedules and RESCHEDULE not in policy.actions:
+            yield from self._carried_out(RESCHEDULE)
+        for action in policy.actions:
             yield from self._carried_out(action)
 
     def deferred(self) -> Iterator[Decision]:

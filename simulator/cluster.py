@@ -64,7 +64,7 @@ class Call(Struct, frozen=True):
 
     at_ns: int
     verb: str
-    """`bind`, `evict` or `phase`"""
+    """`bind`, `evict`, `delete` or `phase`"""
     subject: str
     """`namespace/name`"""
     uid: str
@@ -249,10 +249,12 @@ class SimulatedCluster:
             self.advance(self.now_ns)
 
     def evict(self, request: EvictRequest) -> Reply:
-        """`POST pods/NAME/eviction` (rule K9)."""
+        """`POST pods/NAME/eviction` (rule K9), or `DELETE pods/NAME` without a grace period."""
         key: Key = ("Pod", request.namespace, request.name)
         pod = self._store.find(key)
         result = "done"
+        if request.is_forced:
+            return self._delete_now(request, key, pod)
         if pod is None or not has_uid(pod, request.uid):
             result = "NotFound"
         elif is_terminating(pod):
@@ -270,6 +272,21 @@ class SimulatedCluster:
         if result in (BLOCKED, SEVERAL_BUDGETS):
             return Rejected(result, "a disruption budget does not let it go")
         # A pod that is gone, or replaced by another, need not be evicted any more (K9.2).
+        return Accepted()
+
+    def _delete_now(self, request: EvictRequest, key: Key, pod: Manifest | None) -> Reply:
+        is_there = pod is not None and has_uid(pod, request.uid)
+        result = "done" if is_there else "NotFound"
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Call(
+                self.now_ns, "delete", subject, request.uid, request.node, request.decision, result
+            )
+        )
+        if is_there:
+            self._store.remove(key)
+            self._react()
+            self.advance(self.now_ns)
         return Accepted()
 
     def find(self, resource: str, namespace: str, name: str) -> Manifest | None:

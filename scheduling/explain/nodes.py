@@ -5,15 +5,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from projections.cluster import Cluster
 from projections.device_family import Cards, JobShape
+from projections.faulty_pods import FaultyPods
 from projections.nodes import Node, NodeFacts
-from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pods import Pod
 from projections.selector import untolerated
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import ExcludedPods, NodeShortfall
-from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.node_predicates import FAULTY, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import ADMITTED, NodePredicate
 
@@ -96,7 +97,7 @@ def shortfall_of(
         for name, amount in pod_class.request
         if amount > node.free.get(name, 0)
     }
-    obstacle = obstacle_of(rankings.cluster.plugins, pod_class, node.facts)
+    obstacle = obstacle_of(rankings.cluster, pod_class, node.facts)
     obstacle = obstacle or rankings.devices(pod_class, cards, job).obstacle(node)
     if not obstacle and (pod_topology := rankings.pod_topology(pod_class)) is not None:
         obstacle = pod_topology.obstacle(node.slot)
@@ -109,9 +110,17 @@ def shortfall_of(
     )
 
 
-def obstacle_of(plugins: PluginSet, pod_class: PodClass, node: NodeFacts) -> str:
+def _fault_text(cluster: Cluster, name: str) -> str:
+    """Return why a node that is faulty or settles gets no pods."""
+    faults = cluster.indexes.of(FaultyPods).faults_of(name)
+    return f"node is unhealthy: {faults[0].text}" if faults else "node has just recovered"
+
+
+def obstacle_of(cluster: Cluster, pod_class: PodClass, node: NodeFacts) -> str:
     """Return why the node excludes pods of this class regardless of free resources; empty if it does not."""
-    match verdict(plugins.of(NodePredicate), pod_class, node):
+    match verdict(cluster, cluster.plugins.of(NodePredicate), pod_class, node):
+        case code if code == FAULTY:
+            return _fault_text(cluster, node.name)
         case code if code == UNSCHEDULABLE:
             return "node is unschedulable"
         case code if code == TAINTED:

@@ -64,8 +64,6 @@ class NpuArguments(Struct, frozen=True):
 DEFAULTS: Final = NpuArguments()
 
 _NO_EFFECT: Final = {
-    "grace-over-time": "pods on faulty devices are not evicted in this release",
-    "prefer-previous-node": "it is not built in this release",
     "resource-level-config": "topology by levels is not built in this release",
     "forceEnqueue": "a vote to admit a pod group never overrules that of another plugin",
 }
@@ -78,6 +76,7 @@ class VolcanoNpu(GroupState):
     name = "volcano-npu"
     name_pattern = r"volcano-npu[_-][\w.+-]{1,100}"
     configuration = INIT_PARAMS
+    reschedules = True
     Arguments = NpuArguments
 
     def __init__(self, config: PluginConfig) -> None:

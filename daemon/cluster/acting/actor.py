@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from daemon.cluster.acting.binding import annotate, bind
-from daemon.cluster.acting.evicting import EvictionBudget, evict
+from daemon.cluster.acting.evicting import EvictionBudget, delete, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
 from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requester
@@ -76,7 +76,9 @@ class Actor:
                 return await write_switch_states(budget, request)
 
     async def _evict(self, budget: RequestBudget, request: EvictRequest) -> Reply:
-        if self._budget is None:
+        if request.is_forced:
+            return await delete(budget, request)
+        if self._budget is None or not request.is_limited:
             return await evict(budget, request)
         now_ns = int(self._pacing.elapsed_seconds() * 1_000_000_000)
         over = self._budget.take(request.uid, request.workload, now_ns)

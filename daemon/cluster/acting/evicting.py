@@ -14,7 +14,7 @@ from daemon.cluster.acting.binding import POD
 from daemon.cluster.acting.error_classification import is_gone, is_overload, may_be_done, refusal_of
 from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
-from daemon.cluster.client.calls import EVICT_POD, GET_POD
+from daemon.cluster.client.calls import DELETE_POD, EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
 from events.errors import ClusterError
 from events.messages import Accepted, EvictRequest, OutcomeUnknown, Rejected, Reply
@@ -52,6 +52,35 @@ async def evict(budget: RequestBudget, request: EvictRequest) -> Reply:
             return refused
         if not await budget.pause(failure):
             return refused or OutcomeUnknown(message=str(failure))
+
+
+async def delete(budget: RequestBudget, request: EvictRequest) -> Reply:
+    """Delete a pod at once, without its grace period and disruption budgets (K9.5): its node may be lost.
+
+    The UID makes the request safe to repeat.
+    """
+    document = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": request.uid},
+    }
+    body = msgspec.json.encode(document)
+    while True:
+        try:
+            await budget.request(DELETE_POD, body=body)
+        except ClusterError as error:
+            failure = error
+        else:
+            return Accepted()
+        if is_gone(failure):
+            return Accepted()
+        refused = refusal_of(failure)
+        if refused is not None:
+            # Another UID: the pod is gone, and another one has its name.
+            return Accepted() if refused.code == "Conflict" else refused
+        if not await budget.pause(failure):
+            return OutcomeUnknown(message=str(failure))
 
 
 def eviction_of(request: EvictRequest) -> bytes:

@@ -80,6 +80,7 @@ GET_POD: Final = Call("get", PODS)
 PATCH_POD: Final = Call("patch", PODS)
 BIND_POD: Final = Call("create", PODS, "binding")
 EVICT_POD: Final = Call("create", PODS, "eviction")
+DELETE_POD: Final = Call("delete", PODS)
 PATCH_POD_STATUS: Final = Call("patch", PODS, "status")
 GET_POD_GROUP: Final = Call("get", POD_GROUPS)
 PATCH_POD_GROUP: Final = Call("patch", POD_GROUPS)
@@ -98,7 +99,7 @@ REVIEW_ACCESS: Final = Call("create", ACCESS_REVIEWS)
 CALLS: Final = (
     *LIST.values(),
     *WATCH.values(),
-    *(GET_POD, PATCH_POD, BIND_POD, EVICT_POD, PATCH_POD_STATUS),
+    *(GET_POD, PATCH_POD, BIND_POD, EVICT_POD, DELETE_POD, PATCH_POD_STATUS),
     *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS),
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
     *(PATCH_SWITCH_STATES, CREATE_SWITCH_STATES),

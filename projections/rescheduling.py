@@ -1,0 +1,169 @@
+"""What was done after faults and is not over: jobs that are restarted, reserved nodes, counts of restarts.
+
+A restart begins with a decision that deletes pods and ends with another one. Until then it keeps where the pods of the job
+were, so that those that replace healthy pods return to their nodes, and those that replace faulty ones go elsewhere.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, structs
+
+from events.decisions.reschedule import RestartedPod
+from projections.duration import SECOND
+from projections.nodes import Request
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+RESTART_NS: Final = 300 * SECOND
+"""Time after which a restart is given up, in addition to the time for ending pods (the vendor's)."""
+
+HOUR_NS: Final = 3600 * SECOND
+
+
+class Reservation(Struct, frozen=True, array_like=True):
+    """What is kept of a node for the pod that replaces a healthy one."""
+
+    node: str
+    request: Request
+
+
+class Restart(Struct, frozen=True, kw_only=True):
+    """A job of which pods were deleted after a fault."""
+
+    owner: str
+    """UID of the workload that owns the job; another one is another job."""
+    position: int
+    """Position of the last decision to delete pods of it."""
+    begun_ns: int
+    """When the first pods were deleted."""
+    decided_ns: int
+    """When the last ones were."""
+    mode: str
+    scope: str
+    """`pod`, `super_pod` or `job`: which pods were deleted last."""
+    members: tuple[RestartedPod, ...]
+    """The pods that the job had, each with its node and whether it was faulty."""
+    leaving: dict[str, None]
+    """UIDs of deleted pods that are not gone yet."""
+    gone_ns: int = 0
+    """When the last of them was gone; 0 while some are not."""
+    replaced: dict[str, None] = {}
+    """UIDs of pods of `members` whose place another pod has taken."""
+    reservations: dict[str, Reservation]
+    """UID of a healthy pod that was deleted to what is kept of its node."""
+    reserved_until_ns: int
+    grace_ns: int
+    """Time until pods that have not ended are deleted by force."""
+    forced_ns: int = 0
+    """When that was last decided; 0 if it was not."""
+
+    @property
+    def timeout_ns(self) -> int:
+        """Return when the restart is given up."""
+        return self.begun_ns + RESTART_NS + self.grace_ns
+
+
+class Retries(Struct, frozen=True, array_like=True):
+    """How often a job may still be restarted because pods failed."""
+
+    owner: str
+    left: int
+
+
+class Reschedulings:
+    """All restarts, and what is kept of jobs beyond them. Facts: part of snapshots."""
+
+    def __init__(self) -> None:
+        self.restarts: dict[str, Restart] = {}
+        """Pod group key to its restart."""
+        self.retries: dict[str, Retries] = {}
+        """Pod group key to its retries, once one was used."""
+        self.restarted_ns: dict[str, tuple[int, ...]] = {}
+        """Pod group key to the times of its restarts within the last hour."""
+        self.faulty_since_ns: dict[str, dict[str, int]] = {}
+        """Pod group key to the UIDs of its faulty pods, each with the time of the first cycle that saw it so."""
+        self.stranded_since_ns: dict[str, int] = {}
+        """Key of a pod group that runs below its minimum to the time of the first cycle that saw it so."""
+        self.settling: dict[str, int] = {}
+        """Node that has recovered to the time until which it gets no pods; 0 until the next cycle sets it."""
+        self.deadlines: dict[str, int] = {}
+        """Pod group key to the time at which it is looked at again."""
+
+    def reservations_on(self) -> dict[str, list[Request]]:
+        """Return what is kept of each node, for the audit."""
+        found: dict[str, list[Request]] = {}
+        for restart in self.restarts.values():
+            for one in restart.reservations.values():
+                found.setdefault(one.node, []).append(one.request)
+        return found
+
+
+def put_restart(cluster: "Cluster", key: str, restart: Restart) -> None:
+    """Add or replace a restart, with its reservations."""
+    drop_reservations(cluster, key)
+    cluster.reschedulings.restarts[key] = restart
+    for one in restart.reservations.values():
+        _reserve(cluster, one, 1)
+
+
+def drop_restart(cluster: "Cluster", key: str) -> None:
+    """Remove a restart, and free what it reserved."""
+    drop_reservations(cluster, key)
+    cluster.reschedulings.restarts.pop(key, None)
+    cluster.reschedulings.deadlines.pop(key, None)
+    if key not in cluster.groups:
+        forget_group(cluster, key)
+
+
+def drop_reservations(cluster: "Cluster", key: str, uids: tuple[str, ...] | None = None) -> None:
+    """Free what a restart reserved; with `uids`, only for these pods."""
+    restart = cluster.reschedulings.restarts.get(key)
+    if restart is None or not restart.reservations:
+        return
+    left = dict(restart.reservations)
+    for uid in tuple(left) if uids is None else uids:
+        one = left.pop(uid, None)
+        if one is not None:
+            _reserve(cluster, one, -1)
+            cluster.mark_node_freed(one.node)
+    cluster.reschedulings.restarts[key] = structs.replace(restart, reservations=left)
+
+
+def _reserve(cluster: "Cluster", one: Reservation, sign: int) -> None:
+    node = cluster.nodes.ensure_node(one.node)
+    cluster.nodes.shift(node, "nominated", one.request, sign)
+    cluster.nodes.forget(node)
+    cluster.changed_rows.nodes[one.node] = None
+
+
+def pod_gone(cluster: "Cluster", key: str, uid: str) -> None:
+    """Record that a deleted pod of a restart is gone."""
+    restart = cluster.reschedulings.restarts.get(key)
+    if restart is None or uid not in restart.leaving:
+        return
+    left = {one: None for one in restart.leaving if one != uid}
+    cluster.reschedulings.restarts[key] = structs.replace(restart, leaving=left)
+    if not left:
+        cluster.mark_faulty(key)
+
+
+def forget_group(cluster: "Cluster", key: str) -> None:
+    """Forget what is kept of a pod group that is gone, unless its restart is not over."""
+    book = cluster.reschedulings
+    if key in book.restarts:
+        return
+    for kept in (
+        book.retries,
+        book.restarted_ns,
+        book.faulty_since_ns,
+        book.stranded_since_ns,
+        book.deadlines,
+    ):
+        kept.pop(key, None)
+
+
+def reserved_for(cluster: "Cluster", key: str) -> dict[str, Reservation]:
+    """Return what is kept for the pods of a group."""
+    restart = cluster.reschedulings.restarts.get(key)
+    return {} if restart is None else restart.reservations

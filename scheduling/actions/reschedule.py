@@ -1,0 +1,222 @@
+"""Reschedule: delete pods of jobs that a fault hit, so that their controllers create them again elsewhere.
+
+Only pod groups of which a fault, a pod or a time changed are looked at. Each is decided by at most one deletion a cycle.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from events.decision import Decision, Eviction
+from events.decisions.reschedule import (
+    JOB,
+    POD,
+    RESCHEDULE,
+    SUPER_POD,
+    RescheduleDecided,
+    RestartEnded,
+)
+from projections.fault_options import FORCE, GRACE, FaultOptions
+from projections.faulty_pods import FaultyPods
+from projections.group_fault_options import fault_options
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.rescheduling import Restart
+from projections.restart_times import GRACE_NS, escalation_times, is_stranded
+from projections.restarts import owner_of
+from scheduling.plugins.volcano_npu import npu_arguments
+from scheduling.rescheduling.job_faults import (
+    job_faults,
+    job_ranks,
+    living_pods,
+    members,
+    scope_of,
+)
+from scheduling.rescheduling.logical_super_pods import of_same_blocks
+from scheduling.session import Session
+
+SECOND: Final = 1_000_000_000
+
+
+def reschedule(session: Session) -> Iterator[Decision]:
+    """Decide for every pod group whose faults or restart may have changed."""
+    for key in sorted(session.state.cycle_events.faulty_groups):
+        yield from _end_restart(session, key)
+        group = session.cluster.groups.get(key)
+        if group is not None:
+            yield from _restart(session, group)
+
+
+def _end_restart(session: Session, key: str) -> Iterator[Decision]:
+    """Yield the end of a restart that is over."""
+    cluster, now = session.cluster, session.state.now_ns
+    restart, group = cluster.reschedulings.restarts.get(key), cluster.groups.get(key)
+    if restart is None:
+        return
+    code, text = "", ""
+    if group is not None and group.pods and owner_of(group) != restart.owner:
+        code, text = "Replaced", "another workload has its name"
+    elif group is not None and _is_complete(group, restart):
+        seconds = (now - restart.begun_ns) // SECOND
+        code, text = "Restarted", f"{group.allocated_count} pods have nodes again after {seconds} s"
+    elif now >= restart.timeout_ns:
+        seconds = (now - restart.begun_ns) // SECOND
+        code, text = (
+            "TimedOut",
+            f"it is not complete after {seconds} s, and is a job like any other",
+        )
+    if code:
+        queue = "" if group is None else group.queue
+        yield RestartEnded(pod_group=key, queue=queue, code=code, message=text)
+
+
+def _is_complete(group: PodGroup, restart: Restart) -> bool:
+    """Return whether as many pods have nodes as before, none of them a deleted one."""
+    enough = max(group.min_available, len(restart.members))
+    return not restart.leaving and group.is_ready and group.allocated_count >= enough
+
+
+def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
+    state, cluster = session.state, session.cluster
+    options = fault_options(group, cluster.policy.action_arguments.rescheduling)
+    if not options.is_on or options.is_external:
+        return
+    found = job_faults(cluster, group, options, state.now_ns)
+    if found.faults and not _has_too_many_restarts(session, group):
+        faulty = [cluster.pods[uid] for uid in sorted(found.faults)]
+        living = living_pods(group)
+        ranks = job_ranks(state, living)
+        scope = scope_of(options, faulty, ranks)
+        chosen = faulty if scope == POD else living
+        texts = list(dict.fromkeys(one.text for one in found.faults.values()))
+        shown = "; ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+        kinds = list(dict.fromkeys(one.kind for one in found.faults.values()))
+        yield RescheduleDecided(
+            pod_group=group.key,
+            queue=group.queue,
+            evictions=_evictions(chosen),
+            action=RESCHEDULE,
+            code=kinds[0],
+            message=shown,
+            mode=found.mode,
+            scope=scope,
+            members=members(state, group, dict(found.faults)),
+            grace_ns=_grace_ns(session) if found.mode == GRACE else 0,
+        )
+        return
+    yield from _go_on(session, group, options)
+
+
+def _has_too_many_restarts(session: Session, group: PodGroup) -> bool:
+    """Return whether the job was restarted as often within an hour as the policy allows."""
+    cluster = session.cluster
+    times = cluster.reschedulings.restarted_ns.get(group.key, ())
+    return len(times) >= cluster.policy.action_arguments.rescheduling.limit
+
+
+def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator[Decision]:
+    """Yield what is due of a restart: deletion by force, more pods because it is not complete, the rest of a gang."""
+    state, cluster = session.state, session.cluster
+    book, arguments = cluster.reschedulings, cluster.policy.action_arguments.rescheduling
+    now = state.now_ns
+    restart = book.restarts.get(group.key)
+    if restart is not None:
+        overdue = _overdue(session, restart)
+        if overdue:
+            yield _more(
+                session, group, overdue, restart.scope, FORCE, "GraceOver", _grace_text(restart)
+            )
+            return
+        pods, scope = _escalation(session, group, options, restart)
+        if pods:
+            seconds = (now - restart.gone_ns) // SECOND
+            text = f"the job is not complete {seconds} s after the deleted pods were gone"
+            yield _more(session, group, pods, scope, options.mode, "Escalated", text)
+            return
+    since = book.stranded_since_ns.get(group.key)
+    if (
+        since is not None
+        and arguments.stranded_ns
+        and now >= since + arguments.stranded_ns
+        and is_stranded(group)
+        and not options.never_escalates
+        and not (restart is not None and restart.leaving)
+        and not _has_too_many_restarts(session, group)
+    ):
+        have, least = group.ready_count, group.min_available
+        text = f"{have} of the {least} pods that it needs for {(now - since) // SECOND} s"
+        yield _more(session, group, living_pods(group), JOB, options.mode, "Stranded", text)
+
+
+def _overdue(session: Session, restart: Restart) -> list[Pod]:
+    """Return the deleted pods that should have ended, and are still there."""
+    if restart.mode not in (GRACE, FORCE) or not restart.leaving:
+        return []
+    if session.state.now_ns < max(restart.decided_ns, restart.forced_ns) + max(
+        restart.grace_ns, SECOND
+    ):
+        return []
+    pods = (session.cluster.pods.get(uid) for uid in sorted(restart.leaving))
+    # A pod that a disruption budget protects is not terminating: it is evicted again instead.
+    return [pod for pod in pods if pod is not None and pod.facts.is_releasing]
+
+
+def _grace_text(restart: Restart) -> str:
+    return f"pods have not ended {restart.grace_ns // SECOND} s after they were evicted"
+
+
+def _escalation(
+    session: Session, group: PodGroup, options: FaultOptions, restart: Restart
+) -> tuple[list[Pod], str]:
+    """Return the pods that are deleted next because the job is not complete again in time, and their scope."""
+    if restart.scope == JOB or not restart.gone_ns or options.never_escalates:
+        return [], ""
+    if options.recovers_processes:
+        return [], ""
+    now, arguments = session.state.now_ns, session.cluster.policy.action_arguments.rescheduling
+    of_block, of_job = escalation_times(restart.gone_ns, arguments)
+    living = living_pods(group)
+    if now >= of_job:
+        return living, JOB
+    if now >= of_block and restart.scope == POD:
+        return of_same_blocks(session, group, living, restart), SUPER_POD
+    return [], ""
+
+
+def _more(
+    session: Session,
+    group: PodGroup,
+    pods: Iterable[Pod],
+    scope: str,
+    mode: str,
+    code: str,
+    text: str,
+) -> RescheduleDecided:
+    index = session.cluster.indexes.of(FaultyPods)
+    own = index.by_group.get(group.key, {})
+    faults = {uid: index.pods[uid] for uid in own}
+    return RescheduleDecided(
+        pod_group=group.key,
+        queue=group.queue,
+        evictions=_evictions(pods),
+        action=RESCHEDULE,
+        code=code,
+        message=text,
+        mode=mode,
+        scope=scope,
+        members=members(session.state, group, faults),
+        grace_ns=_grace_ns(session),
+        is_escalation=True,
+    )
+
+
+def _evictions(pods: Iterable[Pod]) -> tuple[Eviction, ...]:
+    return tuple([Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods])
+
+
+def _grace_ns(session: Session) -> int:
+    """Return the time until pods that do not end are deleted by force: of the policy, or of `volcano-npu`."""
+    stated = session.cluster.policy.action_arguments.rescheduling.grace_ns
+    if stated is not None:
+        return stated
+    npu = npu_arguments(session.cluster.plugins)
+    return GRACE_NS if npu is None else npu.grace_seconds * SECOND

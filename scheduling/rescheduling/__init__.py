@@ -1,0 +1,1 @@
+"""What is done after faults: which pods are deleted, and where those that replace them go."""

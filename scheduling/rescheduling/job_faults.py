@@ -1,0 +1,158 @@
+"""Which pods of a job are to be deleted after a fault: the faulty ones, those of their logical SuperPoD, or all.
+
+    never escalates (`recover_policy_path: pod`, inference)      the faulty pods, whatever happens
+    the pod of rank 0, or a master, is faulty                    all pods
+    pods only (`pod-rescheduling: on`, or `scope: pod`)          the faulty pods; while the job is not complete again, after
+                                                                 6 attempts those of their logical SuperPoD, after 12 all
+    processes recover (`process-recover-enable: on`)             the faulty pods
+    otherwise                                                    all pods
+
+The rules are those of the vendor's scheduler (`docs/faults.md`).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from events.decisions.reschedule import JOB, POD, RestartedPod
+from projections.cluster import Cluster
+from projections.fault_options import FORCE, FORCE_EXIT, GRACE, HOT_SWITCH, IGNORE, FaultOptions
+from projections.faulty_pods import POD_FAILED, SOFTWARE, FaultyPods, PodFault
+from projections.node_faults import SUB_HEALTH
+from projections.pod_groups import PodGroup
+from projections.pod_ranks import stated_rank
+from projections.pods import RELEASING, SUCCEEDED, Pod
+from projections.restarts import retries_left
+from projections.state import State
+
+REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
+_MASTERS: Final = ("master", "launcher", "chief")
+_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+class JobFaults(Struct, frozen=True):
+    """The pods of a job that are faulty, and how they are deleted."""
+
+    faults: dict[str, PodFault]
+    """UID of a faulty pod to its fault. Empty if nothing is to be done."""
+    mode: str
+
+
+def job_faults(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns: int) -> JobFaults:
+    """Return the faulty pods of a group for which something is to be done now."""
+    index, book = cluster.indexes.of(FaultyPods), cluster.reschedulings
+    arguments = cluster.policy.action_arguments.rescheduling
+    since = book.faulty_since_ns.get(group.key, {})
+    faults: dict[str, PodFault] = {}
+    for uid in sorted(index.by_group.get(group.key, {})):
+        fault, pod = index.pods[uid], cluster.pods[uid]
+        if pod.evicted or uid in cluster.eviction_backoff:
+            continue
+        if since.get(uid, now_ns) + arguments.tolerance_ns > now_ns:
+            continue
+        if fault.kind == POD_FAILED and not retries_left(cluster, group):
+            continue
+        if fault.kind == SOFTWARE and options.recovers_processes:
+            continue
+        faults[uid] = fault
+    hard = {uid: one for uid, one in faults.items() if one.kind != SUB_HEALTH}
+    if hard:
+        return JobFaults(hard, options.mode)
+    return JobFaults(*_sub_healthy(faults, options))
+
+
+def _sub_healthy(
+    faults: dict[str, PodFault], options: FaultOptions
+) -> tuple[dict[str, PodFault], str]:
+    """Return what is done if all faults of a job are of less health."""
+    strategy = options.sub_healthy_strategy
+    if strategy in (IGNORE, HOT_SWITCH):
+        # With hotSwitch the recovery controller moves the pod, and deletes it by its own request.
+        return {}, options.mode
+    return faults, FORCE if strategy == FORCE_EXIT else GRACE
+
+
+def job_ranks(state: State, pods: Iterable[Pod]) -> dict[str, int]:
+    """Return the ranks of pods that have one, by UID: as decided, as their annotation states, or by their number."""
+    decided = state.assignments.ranks
+    found: dict[str, int] = {}
+    for pod in pods:
+        rank = decided.get(pod.facts.uid, stated_rank(pod))
+        if rank < 0:
+            rank = _number(pod)
+        if rank >= 0:
+            found[pod.facts.uid] = rank
+    return found
+
+
+def _number(pod: Pod) -> int:
+    owner = pod.facts.owner
+    if owner is None:
+        return -1
+    index = _label(pod, _COMPLETION_INDEX)
+    if index.isascii() and index.isdigit() and len(index) < 10:
+        return int(index)
+    is_numbered = owner.kind == "StatefulSet" or (owner.kind == "Job" and bool(pod.facts.role))
+    return pod.facts.index if is_numbered else -1
+
+
+def is_master(pod: Pod, rank: int) -> bool:
+    """Return whether a job cannot go on without a pod, so that its fault restarts the whole job."""
+    replica = _label(pod, REPLICA_TYPE).lower()
+    if replica in _MASTERS:
+        return True
+    return bool(pod.pod_class.asked_devices) and rank == 0 and replica != "worker"
+
+
+def scope_of(options: FaultOptions, faulty: Iterable[Pod], ranks: dict[str, int]) -> str:
+    """Return which pods of a job are deleted first: `pod` or `job`."""
+    if options.never_escalates:
+        return POD
+    if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in faulty):
+        return JOB
+    return POD if options.moves_pods_only or options.recovers_processes else JOB
+
+
+def living_pods(group: PodGroup) -> list[Pod]:
+    """Return the pods of a group that have nodes and are neither done nor terminating, by name."""
+    found = [
+        pod
+        for pod in group.pods.values()
+        if pod.node and pod.status not in (SUCCEEDED, RELEASING) and not pod.facts.is_releasing
+    ]
+    return sorted(found, key=lambda pod: (pod.key, pod.facts.uid))
+
+
+def members(state: State, group: PodGroup, faults: dict[str, PodFault]) -> tuple[RestartedPod, ...]:
+    """Return the pods that the job has on nodes, and those that a restart which is not over deleted before."""
+    living = living_pods(group)
+    ranks = job_ranks(state, living)
+    restart = state.cluster.reschedulings.restarts.get(group.key)
+    found: list[RestartedPod] = []
+    if restart is not None:
+        there = {pod.facts.uid: None for pod in living}
+        found = [
+            one
+            for one in restart.members
+            if one.uid not in there and one.uid not in restart.replaced
+        ]
+    for pod in living:
+        fault = faults.get(pod.facts.uid)
+        found.append(
+            RestartedPod(
+                pod=pod.key,
+                uid=pod.facts.uid,
+                node=pod.node,
+                rank=ranks.get(pod.facts.uid, -1),
+                fault="" if fault is None else fault.kind,
+                detail="" if fault is None else fault.text,
+                device="" if fault is None else fault.device,
+                source="" if fault is None else fault.source,
+            )
+        )
+    return tuple(found)
+
+
+def _label(pod: Pod, name: str) -> str:
+    return next((value for key, value in pod.facts.labels if key == name), "")
