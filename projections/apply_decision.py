@@ -210,8 +210,11 @@ def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> No
 
 
 def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None:
-    drop_restart(state.cluster, event.pod_group)
-    state.cluster.mark_faulty(event.pod_group)
+    cluster = state.cluster
+    drop_restart(cluster, event.pod_group)
+    cluster.mark_faulty(event.pod_group)
+    if event.pod_group in cluster.groups:
+        cluster.update_group(cluster.groups[event.pod_group])
 
 
 def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:

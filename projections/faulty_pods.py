@@ -28,10 +28,12 @@ from projections.node_faults import (
     node_faults,
 )
 from projections.pods import BINDING, FAILED, NODE_OWNERS, RELEASING, SUCCEEDED
+from projections.rescheduling import is_stranded
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.deltas import NodeChanged, PodChanged, PodGroupChanged, PolicyChanged
+    from projections.pod_groups import PodGroup
     from projections.pods import Pod
 
 POD_FAILED: Final = "pod-failed"
@@ -58,7 +60,7 @@ class FaultyPods(Index):
     """The faults of nodes, and the pods that they hit."""
 
     name = "faulty pods"
-    COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "pods", "by_group", "closed")
+    COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "pods", "by_group", "closed", "stranded")
 
     def __init__(self) -> None:
         self.nodes: dict[str, tuple[NodeFault, ...]] = {}
@@ -67,6 +69,8 @@ class FaultyPods(Index):
         """UID of a pod to why it is faulty. Pods that are finished or terminating are not in it."""
         self.by_group: dict[str, dict[str, None]] = {}
         """Key of a pod group to the UIDs of its faulty pods."""
+        self.stranded: dict[str, None] = {}
+        """Keys of pod groups that run below their minimum; empty if the policy does not move pods after faults."""
         self.closed: dict[str, None] = {}
         """Names of nodes that are faulty as a whole: no pods are placed there."""
 
@@ -79,6 +83,8 @@ class FaultyPods(Index):
                 twin._set_node(name, node_faults(node.facts, rules))
         for pod in cluster.pods.values():
             twin._set_pod(pod, twin._fault_of(cluster, pod))
+        if cluster.policy.reschedules:
+            twin.stranded = {key: None for key, one in cluster.groups.items() if is_stranded(one)}
         return twin
 
     def faults_of(self, node: str) -> tuple[NodeFault, ...]:
@@ -110,6 +116,8 @@ class FaultyPods(Index):
     def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         """Update the failed pods of a group: its object may say that these are replaced."""
         group = delta.group
+        if cluster.policy.reschedules:
+            self._update_group(cluster, group, is_gone=delta.is_gone)
         if not group.counts.get(FAILED) and group.key not in self.by_group:
             return
         for pod in group.pods.values():
@@ -119,8 +127,22 @@ class FaultyPods(Index):
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
         """Look at everything again: the policy says which conditions and taints are faults."""
         self.rebuild(cluster)
-        for key in self.by_group:
+        for key in (*self.by_group, *self.stranded):
             cluster.mark_faulty(key)
+
+    def _update_group(self, cluster: Cluster, group: PodGroup, *, is_gone: bool) -> None:
+        """Let the next cycle look at a group whose restart is complete, or that newly runs below its minimum or no
+        longer does."""
+        restart = cluster.reschedulings.restarts.get(group.key)
+        if restart is not None and restart.is_complete(group):
+            cluster.mark_faulty(group.key)
+        is_below = not is_gone and is_stranded(group)
+        if is_below != (group.key in self.stranded):
+            if is_below:
+                self.stranded[group.key] = None
+            else:
+                del self.stranded[group.key]
+            cluster.mark_faulty(group.key)
 
     def _update_node(self, cluster: Cluster, name: str) -> None:
         node = cluster.nodes.nodes.get(name)

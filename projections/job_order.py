@@ -23,16 +23,17 @@ def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey,
     if group.is_foreign:
         return ()
     alone: tuple[object, ...] = ("alone", group.key)
+    is_alone = bool(group.problem) or group.key in cluster.reschedulings.restarts
     if group.phase == WAITING and "enqueue" in cluster.policy.actions:
         if group.facts is None and not group.pending:
             return ()
-        return (("enqueue", alone if group.problem else _admission(cluster, group)),)
+        return (("enqueue", alone if is_alone else _admission(cluster, group)),)
     if group.phase == WAITING and group.facts is not None and not group.pending:
         return (("allocate", alone if group.problem else ("admit",)),)
     keys: list[EquivalenceKey] = []
     step: tuple[object, ...] | None = None
     if group.pending_classes:
-        step = _next_step(group)
+        step = None if is_alone else _next_step(group)
         if step is not None:
             step = (*_of_plugins(cluster, group, enqueues=False), *step)
         keys.append(("allocate", step or alone))

@@ -14,6 +14,7 @@ from projections.nodes import Request
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+    from projections.pod_groups import PodGroup
 
 RESTART_NS: Final = 300 * SECOND
 """Time after which a restart is given up, in addition to the time for ending pods (the vendor's)."""
@@ -62,6 +63,11 @@ class Restart(Struct, frozen=True, kw_only=True):
     def timeout_ns(self) -> int:
         """Return when the restart is given up."""
         return self.begun_ns + RESTART_NS + self.grace_ns
+
+    def is_complete(self, group: "PodGroup") -> bool:
+        """Return whether as many pods have nodes as before, none of them a deleted one."""
+        enough = max(group.min_available, len(self.members))
+        return not self.leaving and group.is_ready and group.allocated_count >= enough
 
 
 class Retries(Struct, frozen=True, array_like=True):
@@ -161,6 +167,12 @@ def forget_group(cluster: "Cluster", key: str) -> None:
         book.deadlines,
     ):
         kept.pop(key, None)
+
+
+def is_stranded(group: "PodGroup") -> bool:
+    """Return whether a gang that was complete runs below its minimum."""
+    has_run = group.phase in ("Running", "Unknown")
+    return has_run and bool(group.allocated_count) and not group.is_ready
 
 
 def reserved_for(cluster: "Cluster", key: str) -> dict[str, Reservation]:

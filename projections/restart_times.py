@@ -10,11 +10,10 @@ from msgspec import structs
 from projections.action_arguments import RescheduleArguments
 from projections.faulty_pods import FaultyPods
 from projections.group_fault_options import fault_options
-from projections.rescheduling import HOUR_NS, drop_reservations
+from projections.rescheduling import HOUR_NS, drop_reservations, is_stranded
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.pod_groups import PodGroup
     from projections.state import State
 
 GRACE_NS = 900_000_000_000
@@ -55,13 +54,6 @@ def _update_times(cluster: "Cluster", key: str, at_ns: int) -> None:
     times = book.restarted_ns.pop(key, ())
     if times := tuple([one for one in times if one > at_ns - HOUR_NS]):
         book.restarted_ns[key] = times
-
-
-def is_stranded(group: "PodGroup") -> bool:
-    """Return whether a gang that was complete runs below its minimum."""
-    return (
-        group.phase in ("Running", "Unknown") and bool(group.allocated_count) and not group.is_ready
-    )
 
 
 def update_deadline(cluster: "Cluster", key: str, now_ns: int) -> None:

@@ -52,6 +52,7 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
         if one.fault:
             cluster.changed_rows.faults[one.node] = None
     update_deadline(cluster, key, now)
+    cluster.update_group(group)
 
 
 def owner_of(group: "PodGroup") -> str:

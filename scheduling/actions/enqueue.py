@@ -60,5 +60,8 @@ def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:
     problem = precheck(session, group)
     if problem is not None:
         return problem
+    if group.key in session.cluster.reschedulings.restarts:
+        # A job that is restarted after a fault was admitted before.
+        return None
     short = why_not_admitted(session.cluster, session.reclaimable, group)
     return too_few_devices(session, group) if short is None else quota_unschedulable(short)

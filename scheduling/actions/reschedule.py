@@ -20,8 +20,8 @@ from projections.faulty_pods import FaultyPods
 from projections.group_fault_options import fault_options
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.rescheduling import Restart
-from projections.restart_times import GRACE_NS, escalation_times, is_stranded
+from projections.rescheduling import Restart, is_stranded
+from projections.restart_times import GRACE_NS, escalation_times
 from projections.restarts import owner_of
 from scheduling.plugins.volcano_npu import npu_arguments
 from scheduling.rescheduling.job_faults import (
@@ -55,7 +55,7 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
     code, text = "", ""
     if group is not None and group.pods and owner_of(group) != restart.owner:
         code, text = "Replaced", "another workload has its name"
-    elif group is not None and _is_complete(group, restart):
+    elif group is not None and restart.is_complete(group):
         seconds = (now - restart.begun_ns) // SECOND
         code, text = "Restarted", f"{group.allocated_count} pods have nodes again after {seconds} s"
     elif now >= restart.timeout_ns:
@@ -67,12 +67,6 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
     if code:
         queue = "" if group is None else group.queue
         yield RestartEnded(pod_group=key, queue=queue, code=code, message=text)
-
-
-def _is_complete(group: PodGroup, restart: Restart) -> bool:
-    """Return whether as many pods have nodes as before, none of them a deleted one."""
-    enough = max(group.min_available, len(restart.members))
-    return not restart.leaving and group.is_ready and group.allocated_count >= enough
 
 
 def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:

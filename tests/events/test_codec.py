@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.decision import Eviction, Placement
+from events.decisions.reschedule import RestartedPod
 from events.decisions.search_deferred import FreedNode, SearchCursor
 from events.decisions.work_deferred import DeferredAction
 from events.errors import NewerRecordError, UnreadableRecordError
@@ -55,6 +56,12 @@ FIELDS[tuple[DeferredAction, ...]] = st.lists(
 ).map(tuple)
 
 
+FIELDS[tuple[RestartedPod, ...]] = st.lists(
+    st.builds(
+        RestartedPod, pod=TEXTS, uid=TEXTS, node=TEXTS, rank=NUMBERS, fault=TEXTS, detail=TEXTS
+    ),
+    max_size=3,
+).map(tuple)
 FIELDS[tuple[FreedNode, ...]] = st.lists(
     st.builds(FreedNode, node=TEXTS, pods=NUMBERS), max_size=3
 ).map(tuple)

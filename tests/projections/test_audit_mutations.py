@@ -34,7 +34,8 @@ FILES: Final = sorted(HERE.rglob("*.yaml"))
 def full() -> State:
     """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
     capacity = {"name": "capacity", "enableHierarchy": True}
-    harness = EngineHarness(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
+    actions = "reschedule, allocate"
+    harness = EngineHarness(policy={"actions": actions, "tiers": [{"plugins": [capacity]}]})
     harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))
     harness.show_all(
         "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
@@ -74,11 +75,15 @@ def full() -> State:
         ObjectSeen(rejected_pod("rejected")),
         ObjectSeen(npu_node("n5", 16, annotations={"superPodID": "1"})),
         ObjectSeen(sub_healthy_report("n5")),
+        ObjectSeen(pod("on-n6", on="n6", phase="Running")),
+        ObjectSeen(raw("PodGroup", "m", spec={"minMember": 2}, status={"phase": "Running"})),
+        ObjectSeen(pod("m-0", on="n1", phase="Running", metadata=IN_GROUP_M)),
     )
     return harness.state
 
 
 DEFAULT: Final = {"namespace": "default"}
+IN_GROUP_M: Final = {"annotations": {"scheduling.k8s.io/group-name": "m"}}
 
 
 def test_a_wrong_value_in_seldom_attributes_is_found() -> None:
@@ -92,6 +97,7 @@ SELDOM: Final = {
     *(("HyperNodes", one) for one in ("circular", "multi_parent")),
     *(("foreign pod groups", one) for one in ("groups", "pod_counts", "queues")),
     ("budgets", "all"),
+    *(("faulty pods", one) for one in ("pods", "by_group", "closed", "stranded")),
     ("cards", "units"),
     ("configuration errors", "unreported"),
     ("holders of devices", "errors"),

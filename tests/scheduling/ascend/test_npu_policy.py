@@ -111,7 +111,7 @@ def test_the_other_keys_of_init_params_have_their_defaults_and_fallbacks() -> No
 
 
 def test_what_is_replaced_or_has_no_effect_is_a_warning_with_its_path() -> None:
-    given = {"super-pod-size": "-4", "grace-over-time": "2", "new-key": "x"}
+    given = {"super-pod-size": "-4", "forceEnqueue": "true", "new-key": "x"}
     _, warned = parsed(policy(init=given))
     assert warned == [
         (
@@ -119,8 +119,8 @@ def test_what_is_replaced_or_has_no_effect_is_a_warning_with_its_path() -> None:
             "expected a whole number from 1 to 999999999: it counts as 48",
         ),
         (
-            "configurations[0].arguments.grace-over-time",
-            "changes nothing here: pods on faulty devices are not evicted in this release",
+            "configurations[0].arguments.forceEnqueue",
+            "changes nothing here: a vote to admit a pod group never overrules that of another plugin",
         ),
         (
             "configurations[0].arguments.new-key",
