@@ -111,7 +111,7 @@ async def test_every_verb_of_the_table_is_a_method_of_http(tmp_path: Path) -> No
     methods = {(call.verb, asked.method) for call, asked in zip(CALLS, script.asked, strict=True)}
     assert methods == {
         *(("list", "GET"), ("get", "GET"), ("watch", "GET")),
-        *(("create", "POST"), ("update", "PUT"), ("patch", "PATCH")),
+        *(("create", "POST"), ("update", "PUT"), ("patch", "PATCH"), ("delete", "DELETE")),
     }
 
 
