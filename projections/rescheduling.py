@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 RESTART_NS: Final = 300 * SECOND
 """Time after which a restart is given up, in addition to the time for ending pods (the vendor's)."""
 
+WAIT_NS: Final = 10 * SECOND
+"""Time for which a job that is placed as a whole waits for the nodes of its healthy pods (the vendor's)."""
+
 HOUR_NS: Final = 3600 * SECOND
 
 
@@ -68,6 +71,11 @@ class Restart(Struct, frozen=True, kw_only=True):
         """Return whether as many pods have nodes as before, none of them a deleted one."""
         enough = max(group.min_available, len(self.members))
         return not self.leaving and group.is_ready and group.allocated_count >= enough
+
+
+def nodes_free_by(restart: Restart) -> int:
+    """Return until when a job that is placed as a whole waits for the nodes of its healthy pods."""
+    return (restart.gone_ns or restart.decided_ns) + WAIT_NS
 
 
 class Retries(Struct, frozen=True, array_like=True):

@@ -10,7 +10,7 @@ from msgspec import structs
 from projections.action_arguments import RescheduleArguments
 from projections.faulty_pods import FaultyPods
 from projections.group_fault_options import fault_options
-from projections.rescheduling import HOUR_NS, drop_reservations, is_stranded
+from projections.rescheduling import HOUR_NS, drop_reservations, is_stranded, nodes_free_by
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -27,6 +27,9 @@ def open_cycle(state: "State", at_ns: int) -> None:
     for key in [key for key, due in book.deadlines.items() if due <= at_ns]:
         del book.deadlines[key]
         looked_at[key] = None
+        if key in book.restarts and key in cluster.groups:
+            # It may have waited for this time.
+            cluster.wakeup_events.groups[key] = None
     for key in looked_at:
         _update_times(cluster, key, at_ns)
     for key in looked_at:
@@ -76,6 +79,7 @@ def _deadlines(cluster: "Cluster", key: str) -> list[int]:
         if restart.leaving:
             due.append(max(restart.decided_ns, restart.forced_ns) + restart.grace_ns)
         if restart.gone_ns:
+            due.append(nodes_free_by(restart))
             due += escalation_times(restart.gone_ns, arguments)
     if (times := book.restarted_ns.get(key)) and len(times) >= arguments.limit:
         due.append(times[-arguments.limit] + HOUR_NS)

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from events.decisions.reschedule import RestartedPod
 from events.limits import whole_number
 from events.requeue import ROOM
 from projections.leaf_switches import CLASS_LABEL
@@ -17,6 +18,7 @@ from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pod_terms import Labels
 from projections.pods import Pod
+from projections.rescheduling import nodes_free_by
 from projections.super_pods import SuperPods
 from scheduling.device_families.ascend.pod_annotations import (
     SUPER_POD_ID,
@@ -36,11 +38,16 @@ from scheduling.planned_nodes import (
 )
 from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 from scheduling.session import Session
+from scheduling.super_pods.restart import (
+    NOT_FROM_ORIGIN,
+    in_order,
+    previous_ranks,
+    return_blocks,
+)
 from scheduling.super_pods.selection import Block, BlockJob, FreeSuperPod, Selection, select
 from scheduling.unschedulable import Unschedulable
 
 SOFT: Final = "soft"
-NOT_FROM_ORIGIN: Final = "selectNodeFromOriginVSuperPod failed, unschedulable"
 NOT_ENOUGH_NODES: Final = "not enough node, npuTaskNum: {}, nodes: {}"
 """Messages of the vendor's scheduler."""
 
@@ -128,7 +135,8 @@ def _standalone(session: Session, group: PodGroup, pods: list[Pod]) -> _Chosen:
 
 def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int) -> _Chosen:
     """Choose a node for each pod: blocks by rank."""
-    arguments = npu_arguments(session.cluster.plugins)
+    cluster = session.cluster
+    arguments = npu_arguments(cluster.plugins)
     assert arguments is not None
     job = block_job(group, pods, tasks, arguments)
     free = free_super_pods(session, group, pods)
@@ -136,9 +144,18 @@ def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int)
     if nodes < len(pods):
         return {}, {}, NOT_ENOUGH_NODES.format(len(pods), nodes)
     placed = [one for one in group.pods.values() if one.occupies and one.pod_class.asked_devices]
+    restart = cluster.reschedulings.restarts.get(group.key)
+    old = previous_ranks(restart)
     if placed:
-        return _beside(session, job, pods, placed, free)
-    found = select(job, free)
+        return _beside(session, job, pods, placed, free, old)
+    if restart is None or not old:
+        return _by_rank(session, by_rank(session, pods), select(job, free))
+    waits = session.state.now_ns < nodes_free_by(restart)
+    super_pods = cluster.indexes.of(SuperPods).of
+    returned = return_blocks(cluster, job, old, super_pods, free, waits=waits)
+    if returned.problem:
+        return {}, {}, returned.problem
+    found = _the_rest(job, free, returned.blocks, returned.missing)
     return _by_rank(session, by_rank(session, pods), found)
 
 
@@ -197,6 +214,7 @@ def _beside(
     pods: list[Pod],
     placed: list[Pod],
     free: list[FreeSuperPod],
+    old: Mapping[int, RestartedPod],
 ) -> _Chosen:
     """Place the remaining pods of a job: those of a block that has placed pods in the SuperPoD of these, others in blocks of
     their own."""
@@ -220,18 +238,41 @@ def _beside(
         if left and (home is None or home.free < len(left)):
             return {}, {}, NOT_FROM_ORIGIN
         if left and home is not None:
-            taken, home.nodes = home.nodes[: len(left)], home.nodes[len(left) :]
-            blocks.append(Block(number, home.number, tuple(taken)))
+            taken = _fill(home, [old.get(ranks[pod.facts.uid]) for pod in left], old)
+            blocks.append(Block(number, home.number, taken))
+    found = _the_rest(job, free, blocks, missing)
+    if found.problem:
+        return {}, {}, found.problem
+    return _by_rank(session, [pod for pod in ordered if pod.facts.uid in waiting], found)
+
+
+def _fill(
+    home: FreeSuperPod, before: list[RestartedPod | None], old: Mapping[int, RestartedPod]
+) -> tuple[str, ...]:
+    """Take nodes of a SuperPoD for pods of a block that replace others: a healthy one gets its own node."""
+    own = [
+        one.node if one is not None and not one.fault and one.node in home.nodes else ""
+        for one in before
+    ]
+    rest = in_order(home.nodes, old, own) if old else list(home.nodes)
+    taken = tuple([name or rest.pop(0) for name in own])
+    home.nodes = [name for name in home.nodes if name not in taken]
+    return taken
+
+
+def _the_rest(
+    job: BlockJob, free: list[FreeSuperPod], blocks: list[Block], missing: list[int]
+) -> Selection:
+    """Return the selection of a whole job of which some blocks have nodes: the missing ones are placed like new ones."""
     found = Selection()
     if missing:
         rest = BlockJob(len(missing), job.block_nodes, job.reserve, job.is_soft, job.order)
         for one in free:
             one.size = one.free
         found = select(rest, free, missing)
-        if found.problem:
-            return {}, {}, found.problem
-    found.blocks = sorted([*blocks, *found.blocks], key=lambda one: one.number)
-    return _by_rank(session, [pod for pod in ordered if pod.facts.uid in waiting], found)
+    if not found.problem:
+        found.blocks = sorted([*blocks, *found.blocks], key=lambda one: one.number)
+    return found
 
 
 def _ranks(session: Session, pods: list[Pod]) -> Mapping[str, int]:
