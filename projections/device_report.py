@@ -76,6 +76,9 @@ INVALID_DEVICES: Final = "InvalidDeviceList"
 CHECK_CODE_DIFFERS: Final = "CheckCodeDiffers"
 """Code of the error of a ConfigMap whose `CheckCode` is that of other content."""
 
+REPORT_DELETED: Final = "the report of its devices was deleted"
+"""Problem of a node of which the report is gone: its devices are not given until there is another one."""
+
 Errors = tuple[tuple[str, str], ...]
 
 _SUFFIXES: Final = ("-Unhealthy", "-NetworkUnhealthy", "-Recovering", "-Fault")
@@ -165,6 +168,9 @@ class Reports(Struct, frozen=True):
     switches: dict[str, NodeState] = {}
     errors: Errors = ()
     """Code and message."""
+    is_gone: bool = False
+    """Whether the ConfigMap was deleted. A source that vanishes repairs nothing: what it said of faults stands, and no
+    devices are given by it, until another report of the node takes its place."""
 
 
 class _ConfigMap(Struct):
@@ -263,6 +269,21 @@ def reported_health(report: DeviceReport | None) -> ReportedHealth:
     return HEALTHY_REPORT if found == HEALTHY_REPORT else found
 
 
+def after_deletion(reports: Reports) -> Reports | None:
+    """Return what stands of the reports of a ConfigMap that was deleted; None if nothing does."""
+    if not (reports.devices or reports.nodes or reports.switches):
+        return None
+    devices = {
+        node: structs.replace(
+            report,
+            lists=tuple([structs.replace(one, available=()) for one in report.lists]),
+            problem=REPORT_DELETED,
+        )
+        for node, report in reports.devices.items()
+    }
+    return structs.replace(reports, devices=devices, errors=(), is_gone=True)
+
+
 def merged_report(
     devices: DeviceReport | None, node: NodeState | None, switch: NodeState | None
 ) -> DeviceReport | None:
@@ -282,9 +303,11 @@ def report_of(
     aggregated report counts before that of the node itself, or not at all (`own_only`)."""
     aggregated = {} if own_only else facts.get(CLUSTER_INFO.kind, {})
     by_cluster = [one for one in aggregated.values() if isinstance(one, Reports)]
+    by_cluster.sort(key=lambda one: one.is_gone)
     own = _reports(facts, DEVICE_INFO, f"{DEVICE_PREFIX}{node}")
     of_node = _reports(facts, NODE_INFO, f"{NODE_PREFIX}{node}")
-    devices = [one.devices[node] for one in (*by_cluster, own) if node in one.devices]
+    sources = sorted((*by_cluster, own), key=lambda one: one.is_gone)
+    devices = [one.devices[node] for one in sources if node in one.devices]
     nodes = [one.nodes[node] for one in (*by_cluster, of_node) if node in one.nodes]
     switches = [one.switches[node] for one in by_cluster if node in one.switches]
     return merged_report(

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
+from events.normalize_config_map import DEVICE_INFO, DEVICE_PREFIX
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged
 from projections.device_holders import HELD_TWICE
-from projections.device_report import DeviceReport, report_of
+from projections.device_report import DeviceReport, Reports, report_of
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import NodeFacts
@@ -56,6 +57,16 @@ def drop_node(cluster: Cluster, name: str) -> None:
     cluster.nodes.drop(name)
     cluster.config_errors.put(f"Node//{name}", ())
     _changed(cluster, name, NodeChanged(before, None))
+    _forget_report(cluster, name)
+
+
+def _forget_report(cluster: Cluster, node: str) -> None:
+    """Forget the report of a node that is gone, if the ConfigMap with it was deleted before."""
+    of_kind = cluster.object_facts.get(DEVICE_INFO.kind, {})
+    name = f"{DEVICE_INFO.namespace}/{DEVICE_PREFIX}{node}"
+    found = of_kind.get(name)
+    if isinstance(found, Reports) and found.is_gone:
+        del of_kind[name]
 
 
 def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:

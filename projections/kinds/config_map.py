@@ -18,7 +18,13 @@ from events.normalize_config_map import (
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.deltas import SwitchMapChanged
-from projections.device_report import INVALID_REPORT, DeviceList, Reports, read_reports
+from projections.device_report import (
+    INVALID_REPORT,
+    DeviceList,
+    Reports,
+    after_deletion,
+    read_reports,
+)
 from projections.node_updates import change_reports
 from projections.objects import Metadata
 from projections.observed_kind import ObservedKind, Reading
@@ -46,7 +52,18 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
 
 def _drop(cluster: Cluster, subject: str, _uid: str) -> None:
     kind, _, name = subject.partition("/")
-    _replace(cluster, kind, name, None)
+    old = cluster.object_facts.get(kind, {}).get(name)
+    _replace(cluster, kind, name, _what_stands(cluster, kind, old))
+
+
+def _what_stands(cluster: Cluster, kind: str, old: object) -> Reports | None:
+    """Return what stands of a ConfigMap that was deleted: a report that vanishes repairs nothing, except that of NodeD,
+    which writes none while a node is healthy."""
+    if kind == NODE_INFO.kind or not isinstance(old, Reports):
+        return None
+    nodes = cluster.nodes.nodes
+    is_of_known = any(name in nodes and nodes[name].is_present for name in old.devices)
+    return after_deletion(old) if is_of_known or not old.devices else None
 
 
 def _replace(cluster: Cluster, kind: str, name: str, found: Reports | None) -> None:

@@ -133,6 +133,11 @@ def sub_healthy_report(name: str) -> bytes:
     return report(name, "Ascend910-0,Ascend910-1", lists=lists)
 
 
+def unhealthy_report(name: str, chip: str) -> bytes:
+    """The report of the device plugin of a node with one unhealthy chip."""
+    return report(name, "Ascend910-0,Ascend910-1", lists={"Unhealthy": chip})
+
+
 def node_state(name: str, status: str) -> bytes:
     """The report of NodeD of a node."""
     cfg = {"NodeInfo": {"FaultDevList": [], "NodeStatus": status}, "CheckCode": ""}
