@@ -27,7 +27,7 @@ from projections.device_family import writing_families
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
 from projections.pods import Pod
-from projections.previous_nodes import record_replaced
+from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
 from projections.rescheduling import drop_restart
 from projections.reservation_timeouts import start_reservation_timeout
@@ -70,13 +70,14 @@ def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
 def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
+    before = {} if group is None else ranks_before(cluster, group)
     if group is not None:
         record_replaced(cluster, group, [one.uid for one in event.placements])
         cluster.remove_nominations(group, is_bound=True)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     ranks = state.assignments.ranks
-    ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements]))
+    ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements], before))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"

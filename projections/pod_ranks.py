@@ -5,7 +5,7 @@ others the smallest rank that no other pod of the group has: one that replaces a
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from events.limits import whole_number
 from projections.device_family import writing_families
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
 
 
+NONE: Final[Mapping[str, int]] = {}
+
+
 def group_and_pod_options(group: PodGroup | None, pod: Pod) -> dict[str, str]:
     """Return the annotations and labels of a pod and of its PodGroup that say what devices the pod needs."""
     stated = () if group is None or group.facts is None else group.facts.device_options
@@ -23,10 +26,14 @@ def group_and_pod_options(group: PodGroup | None, pod: Pod) -> dict[str, str]:
 
 
 def pod_ranks(
-    cluster: "Cluster", decided: Mapping[str, int], uids: Iterable[str]
+    cluster: "Cluster",
+    decided: Mapping[str, int],
+    uids: Iterable[str],
+    before: Mapping[str, int] = NONE,
 ) -> dict[str, int]:
     """Return the ranks of pods of one group that are placed together, by UID; pods that need none are left out. `decided` are
-    the ranks that other pods have, whether or not they are written on them."""
+    the ranks that other pods have, whether or not they are written on them; `before` are those of the pods that these
+    replace after a fault."""
     asking = [pod for pod in (cluster.pods[uid] for uid in uids) if _needs_rank(cluster, pod)]
     if not asking:
         return {}
@@ -43,6 +50,8 @@ def pod_ranks(
         rank = own.get(pod.facts.uid, -1)
         if rank < 0 and _numbered(pod) and pod.facts.index not in used:
             rank = pod.facts.index
+        if rank < 0 and before.get(pod.facts.uid, -1) not in (-1, *used):
+            rank = before[pod.facts.uid]
         while rank < 0:
             rank = smallest if smallest not in used else -1
             smallest += 1

@@ -41,12 +41,11 @@ def previous_nodes(cluster: "Cluster", group: PodGroup) -> PreviousNodes:
     restart = cluster.reschedulings.restarts.get(group.key)
     if restart is None:
         return NONE
-    gone = [
-        one
-        for one in restart.members
-        if one.uid not in group.pods and one.uid not in restart.replaced
-    ]
-    replaced = match_members(gone, group.pending)
+    gone = {one.uid: one for one in restart.members if one.uid not in group.pods}
+    # Pods with nominated nodes have taken the place of another one already.
+    replaced = {uid: gone.pop(old) for old, uid in restart.replaced.items() if old in gone}
+    waiting = [pod for pod in group.pending if pod.facts.uid not in replaced]
+    replaced |= match_members(gone.values(), waiting)
     faulty = {one.node: None for one in restart.members if one.fault}
     kept = {one.node: None for one in restart.reservations.values()}
     return PreviousNodes(
@@ -54,6 +53,12 @@ def previous_nodes(cluster: "Cluster", group: PodGroup) -> PreviousNodes:
         avoided={**faulty, **kept},
         replaced=replaced,
     )
+
+
+def ranks_before(cluster: "Cluster", group: PodGroup) -> dict[str, int]:
+    """Return the ranks of the pods that pending pods of a group replace, by UID."""
+    replaced = previous_nodes(cluster, group).replaced
+    return {uid: one.rank for uid, one in replaced.items() if one.rank >= 0}
 
 
 def match_members(members: Iterable[RestartedPod], pods: Iterable[Pod]) -> dict[str, RestartedPod]:
@@ -82,12 +87,12 @@ def record_replaced(cluster: "Cluster", group: PodGroup, uids: Iterable[str]) ->
     if restart is None:
         return
     replaced = previous_nodes(cluster, group).replaced
-    done = [replaced[uid].uid for uid in uids if uid in replaced]
+    done = {replaced[uid].uid: uid for uid in uids if uid in replaced}
     if not done:
         return
     drop_reservations(cluster, group.key, tuple(done))
     restart = cluster.reschedulings.restarts[group.key]
-    known = {**restart.replaced, **dict.fromkeys(done)}
+    known = {**restart.replaced, **done}
     cluster.reschedulings.restarts[group.key] = structs.replace(restart, replaced=known)
 
 

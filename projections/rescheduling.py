@@ -52,8 +52,8 @@ class Restart(Struct, frozen=True, kw_only=True):
     """UIDs of deleted pods that are not gone yet."""
     gone_ns: int = 0
     """When the last of them was gone; 0 while some are not."""
-    replaced: dict[str, None] = {}
-    """UIDs of pods of `members` whose place another pod has taken."""
+    replaced: dict[str, str] = {}
+    """UID of a pod of `members` to that of the pod that has taken its place."""
     reservations: dict[str, Reservation]
     """UID of a healthy pod that was deleted to what is kept of its node."""
     reserved_until_ns: int

@@ -11,6 +11,7 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pods import Pod
+from projections.previous_nodes import ranks_before
 from scheduling.node_ranking import NodeRanking
 from scheduling.session import Session
 from scheduling.topology.node_scope import AnyNode
@@ -61,9 +62,10 @@ def device_options(group: PodGroup) -> list[dict[str, str]]:
 
 def by_rank(session: Session, pods: list[Pod]) -> list[Pod]:
     """Return pods in the order of the ranks that they will have; those without a rank come last, in their order."""
-    ranks = pod_ranks(
-        session.cluster, session.state.assignments.ranks, [one.facts.uid for one in pods]
-    )
+    cluster, decided = session.cluster, session.state.assignments.ranks
+    group = cluster.groups.get(pods[0].group_key) if pods else None
+    before = {} if group is None else ranks_before(cluster, group)
+    ranks = pod_ranks(cluster, decided, [one.facts.uid for one in pods], before)
 
     def key(pod: Pod) -> tuple[bool, int]:
         rank = ranks.get(pod.facts.uid, stated_rank(pod))

@@ -18,6 +18,7 @@ from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pod_terms import Labels
 from projections.pods import Pod
+from projections.previous_nodes import ranks_before
 from projections.rescheduling import nodes_free_by
 from projections.super_pods import SuperPods
 from scheduling.device_families.ascend.pod_annotations import (
@@ -280,8 +281,13 @@ def _ranks(session: Session, pods: list[Pod]) -> Mapping[str, int]:
     waiting = [pod.facts.uid for pod in pods if not pod.node]
     return {
         **{pod.facts.uid: decided.get(pod.facts.uid, stated_rank(pod)) for pod in pods},
-        **pod_ranks(session.cluster, decided, waiting),
+        **pod_ranks(session.cluster, decided, waiting, _before(session, pods)),
     }
+
+
+def _before(session: Session, pods: list[Pod]) -> Mapping[str, int]:
+    group = session.cluster.groups.get(pods[0].group_key) if pods else None
+    return {} if group is None else ranks_before(session.cluster, group)
 
 
 def _annotations(number: int, super_pod: int) -> Labels:

@@ -8,7 +8,7 @@ from projections.state import State
 from tests.scheduling.ascend.builders import npu_node, unhealthy_report
 from tests.scheduling.builders import EngineHarness
 
-POLICY = {
+POLICY: dict[str, object] = {
     "actions": "enqueue, allocate",
     "tiers": [{"plugins": [{"name": "predicates"}, {"name": "volcano-npu"}]}],
 }
