@@ -47,8 +47,14 @@ class NodeDevices(Struct, frozen=True):
     """The place of the node in its SuperPoD; -1 for none."""
     rack_id: int = -1
     """The rack of the node in its SuperPoD; -1 for none."""
-    is_sub_healthy: bool = False
-    """Whether the node works with a fault that does not stop its jobs: others are better for new ones."""
+    has_sub_healthy_devices: bool = False
+    has_sub_healthy_switches: bool = False
+    """Whether devices of the node, or the switches that it is connected to, work with faults that do not stop jobs."""
+
+    @property
+    def is_sub_healthy(self) -> bool:
+        """Return whether the node works with a fault that does not stop its jobs: others are better for new ones."""
+        return self.has_sub_healthy_devices or self.has_sub_healthy_switches
 
     @property
     def names(self) -> tuple[str, ...]:

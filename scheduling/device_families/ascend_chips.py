@@ -21,7 +21,8 @@ from projections.device_family import (
     Discovered,
     PlacedPod,
 )
-from projections.devices import Device
+from projections.devices import Device, NodeDevices
+from projections.fault_options import IGNORE, STRATEGIES, SUB_HEALTHY_STRATEGY
 from projections.identity_cache import IdentityCache
 from projections.leaf_switches import CLASS_LABEL, CLASSES, IS_HEALTHY, IS_SHARED
 from projections.nodes import NodeFacts
@@ -100,6 +101,8 @@ class ChipState(NamedTuple):
     is_in_super_pod: bool
     problem: str
     """Why no chip can be given now."""
+    sub_health: str
+    """Which parts of the node work with less health; empty if none does."""
     chips: Chips
     listed: int
     """Mask of the free chips that the device plugin lists as available."""
@@ -157,7 +160,10 @@ class AscendChips(DeviceFamily):
 
     name = "ascend"
     node_annotations = (BASE_DEVICES, SUPER_POD, SERVER_INDEX)
-    pod_options = (*PRODUCT_OPTIONS, MIN_AVAILABLE, CLASS_LABEL, SUPER_POD_AFFINITY)
+    pod_options = (
+        *PRODUCT_OPTIONS,
+        *(MIN_AVAILABLE, CLASS_LABEL, SUPER_POD_AFFINITY, SUB_HEALTHY_STRATEGY),
+    )
     group_options = pod_options
     pod_assignments = (REAL, RANK, IS_SHARED, IS_HEALTHY, *WHOLE_CHIPS)
     writes_annotations = True
@@ -207,6 +213,7 @@ class AscendChips(DeviceFamily):
             infer_card=node.labels.get(INFER_CARD, ""),
             is_in_super_pod=there.super_pod_id >= 0,
             problem=there.problem,
+            sub_health=_sub_health(there),
             chips=Chips(
                 free=free,
                 allocatable=allocatable,
@@ -258,6 +265,7 @@ class AscendChips(DeviceFamily):
             weight=arguments.weight,
             maintains_free_list=arguments.maintains_free_list,
             is_any_type=POLICY in demand.options,
+            strategy=_strategy(demand.options.get(SUB_HEALTHY_STRATEGY, IGNORE)),
         )
 
     def job_problem(self, request: DeviceRequest) -> tuple[str, str]:
@@ -360,6 +368,8 @@ class ChipFit(DeviceFit):
     maintains_free_list: bool
     is_any_type: bool
     """Whether the job names its product by a policy, so that nodes of a type that is not known serve it too."""
+    strategy: str = IGNORE
+    """What the job does on nodes with less health; with any other value than `ignore` it uses none of them."""
 
     @property
     def reason(self) -> str:
@@ -375,7 +385,10 @@ class ChipFit(DeviceFit):
         if self._obstacle(state):
             return NONE_FIT
         chips = self._chips(state)
-        return thousandths(self.product.score(self.request, chips), chips, self.weight)
+        score = self.product.score(self.request, chips)
+        if state.sub_health and score > 0:
+            score -= 1
+        return thousandths(score, chips, self.weight)
 
     def pick(self, available: Hashable) -> tuple[str, ...]:
         """Return the names of the chips, ascending by number."""
@@ -408,6 +421,11 @@ class ChipFit(DeviceFit):
             return problem
         if state.problem:
             return state.problem
+        if state.sub_health and self.strategy != IGNORE:
+            return (
+                f"NodePredicate failed, {state.sub_health}, but sub-healthy strategy is "
+                f"{self.strategy}"
+            )
         free = self._chips(state).free.bit_count()
         if free > max(state.idle, 0):
             return f"{resource} not stable:device-info is {free} but k8s is {state.idle}"
@@ -430,6 +448,18 @@ class ChipFit(DeviceFit):
         if isinstance(self.product, SuperPodA3) and not state.is_in_super_pod:
             return "node is not super-pod node or superPodID is not set"
         return ""
+
+
+def _sub_health(there: NodeDevices) -> str:
+    if not there.is_sub_healthy:
+        return ""
+    of_cards = "true" if there.has_sub_healthy_devices else "false"
+    of_switches = "true" if there.has_sub_healthy_switches else "false"
+    return f"cardSubHealthy={of_cards} and switchSubHealthy={of_switches}"
+
+
+def _strategy(value: str) -> str:
+    return value if value in STRATEGIES else IGNORE
 
 
 def _known_type(product: str) -> str | None:

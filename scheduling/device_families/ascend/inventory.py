@@ -195,14 +195,10 @@ def node_devices(resource: str, sources: DeviceSources, base: Base, family: str)
         super_pod_id=super_pod_of(sources),
         server_index=_place(-1 if report is None else report.server_index, sources, SERVER_INDEX),
         rack_id=-1 if report is None else report.rack_id,
-        is_sub_healthy=report is not None and _is_sub_healthy(report),
+        has_sub_healthy_devices=report is not None
+        and any(one.handling == SUB_HEALTH_FAULT for one in report.faults),
+        has_sub_healthy_switches=report is not None and report.switch.status == SUB_HEALTHY,
     )
-
-
-def _is_sub_healthy(report: DeviceReport) -> bool:
-    """Return whether switches or chips of a node have faults that do not stop jobs."""
-    of_chips = any(one.handling == SUB_HEALTH_FAULT for one in report.faults)
-    return of_chips or report.switch.status == SUB_HEALTHY
 
 
 def super_pod_of(sources: DeviceSources) -> int:
