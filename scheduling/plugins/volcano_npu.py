@@ -64,6 +64,7 @@ class NpuArguments(Struct, frozen=True):
 DEFAULTS: Final = NpuArguments()
 
 _NO_EFFECT: Final = {
+    "prefer-previous-node": "pods that replace healthy ones return to their nodes in any case",
     "resource-level-config": "topology by levels is not built in this release",
     "forceEnqueue": "a vote to admit a pod group never overrules that of another plugin",
 }
