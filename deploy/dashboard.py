@@ -242,6 +242,44 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
+        "Faults",
+        (
+            Panel(
+                "Faults by effect",
+                (("max by (effect) (muster_node_faults)", "{{effect}}"),),
+                about="What reports, conditions and taints of nodes say.",
+                stacked=True,
+            ),
+            Panel(
+                "Faulty pods",
+                (("max by (fault) (muster_faulty_pods)", "{{fault}}"),),
+                about="Pods that a fault hit, whether or not anything is done about it.",
+                stacked=True,
+            ),
+            Panel(
+                "Pods deleted after faults",
+                (
+                    (
+                        "sum by (scope) (increase(muster_rescheduled_pods_total[$__rate_interval]))",
+                        "{{scope}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Time until a job is complete again",
+                quantiles("muster_restart_seconds"),
+                unit="s",
+            ),
+            Panel(
+                "Jobs not complete",
+                (
+                    ("max(muster_restarting_pod_groups)", "restarting"),
+                    ("max(muster_stranded_pod_groups)", "below their minimum"),
+                ),
+            ),
+        ),
+    ),
+    (
         "The API server",
         (
             Panel(

@@ -41,6 +41,15 @@ SEPARATE: Final = "RelationFaultSeparate"
 SOFTWARE: Final = "software"
 """Names of the faults of pods in the vendor's records, beside those of `node_faults.py`."""
 
+FAULTS_OF_PODS: Final = (
+    NODE_UNHEALTHY,
+    CARD_UNHEALTHY,
+    SUB_HEALTH,
+    POD_FAILED,
+    SEPARATE,
+    SOFTWARE,
+)
+
 _OF_LABEL: Final = {"Separate": SEPARATE, "SubHealth": SUB_HEALTH, "software": SOFTWARE}
 
 

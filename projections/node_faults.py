@@ -49,6 +49,7 @@ _RANK: Final = {
     CLOSED: 4,
     RECORDED: 5,
 }
+EFFECTS: Final = tuple(_RANK)
 """Effects, the worst first."""
 
 SUB_HEALTH_LEVEL: Final = "SubHealthFault"

@@ -16,7 +16,9 @@ from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from engine.report_ages import STALE_NS
 from projections.cluster import Cluster
+from projections.faulty_pods import FAULTS_OF_PODS, FaultyPods
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
+from projections.node_faults import EFFECTS
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
 from projections.state import State
@@ -85,6 +87,7 @@ def _of_state(state: State) -> Iterator[Family]:
     yield cards(cluster)
     yield from waiting(cluster)
     yield leaf_switches(cluster)
+    yield from faults(cluster)
     yield _one("muster_commitments", len(state.commitments))
     yield _one("muster_quarantined_nodes", len(state.quarantined))
     yield _objects(cluster)
@@ -153,6 +156,17 @@ def leaf_switches(cluster: Cluster) -> Family:
         counts["unhealthy" if state.is_unhealthy else STATES[state.is_shared]] += 1
     found = (((one,), counts[one]) for one in (*STATES, "unhealthy"))
     return _many("muster_leaf_switches", found)
+
+
+def faults(cluster: Cluster) -> Iterator[Family]:
+    """Faults of nodes, the pods that they hit, and the jobs that are restarted."""
+    index = cluster.indexes.of(FaultyPods)
+    effects = Tally(one.effect for found in index.nodes.values() for one in found)
+    kinds = Tally(one.kind for one in index.pods.values())
+    yield _many("muster_node_faults", (((one,), effects[one]) for one in EFFECTS))
+    yield _many("muster_faulty_pods", (((one,), kinds[one]) for one in FAULTS_OF_PODS))
+    yield _one("muster_restarting_pod_groups", len(cluster.reschedulings.restarts))
+    yield _one("muster_stranded_pod_groups", len(index.stranded))
 
 
 def waiting(cluster: Cluster) -> Iterator[Family]:

@@ -16,6 +16,14 @@ from daemon.metrics.table import METRICS
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
+from events.decisions.reschedule import (
+    JOB,
+    POD,
+    RESTART_RESULTS,
+    SUPER_POD,
+    RescheduleDecided,
+    RestartEnded,
+)
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Record
 from events.union import DECISIONS, Event, Outcome
@@ -37,7 +45,11 @@ ACTIVITIES: Final = (*ACTIONS, "apply", "report", "requests", "views", "listener
 
 _OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))
 _BINDINGS: Final = frozenset(one.kind for one in DECISIONS if issubclass(one, GangBindDecided))
-_DECODED: Final = _OUTCOMES | _BINDINGS | {KindCompared.kind, WatchClosed.kind}
+_DECODED: Final = (
+    _OUTCOMES
+    | _BINDINGS
+    | {KindCompared.kind, WatchClosed.kind, RescheduleDecided.kind, RestartEnded.kind}
+)
 _RESULTS: Final = {PodBound: "bound", BindFailed: "failed", BindOutcomeUnknown: "unknown"}
 _NS: Final = 1_000_000_000
 
@@ -53,6 +65,8 @@ class Instruments:
         self._append = self._histogram("muster_append_seconds")
         self._bind = self._histogram("muster_bind_seconds")
         self._wait = self._histogram("muster_wait_seconds")
+        self._restart = self._histogram("muster_restart_seconds")
+        self._rescheduled = self._counter("muster_rescheduled_pods_total")
         self._records = self._counter("muster_records_total")
         self._decisions = self._counter("muster_decisions_total")
         self._placements = self._counter("muster_placements_total")
@@ -69,6 +83,10 @@ class Instruments:
         self._full_lists = self._counter("muster_full_lists_total")
         self._differences = self._counter("muster_full_list_differences_total")
         self._placed: dict[str, None] = {}
+        for scope in (POD, SUPER_POD, JOB):
+            self._rescheduled.labels(scope)
+        for result in RESTART_RESULTS:
+            self._restart.labels(result)
         for activity in ACTIVITIES:
             self._internal.labels(activity)
         for kind in _WORDS.values():
@@ -128,6 +146,10 @@ class Instruments:
                 self._placements.labels(event.queue).inc(len(event.placements))
                 self._placed[event.queue] = None
                 self._waited(record, event)
+            case RescheduleDecided():
+                self._rescheduled.labels(event.scope).inc(len(event.evictions))
+            case RestartEnded():
+                self._restart.labels(event.code).observe(event.restart_ns / _NS)
             case KindCompared():
                 resource = resource_of(event.resource)
                 self._full_lists.labels(resource).inc()

@@ -76,6 +76,21 @@ _LOOP: Final = (
         _CALL,
     ),
     Metric(
+        "muster_restart_seconds",
+        "histogram",
+        "The restart of a job after a fault, from the first deletion of a pod until it ended.",
+        {"result": "`Restarted`, `TimedOut` or `Replaced`"},
+        _PATIENCE,
+    ),
+    Metric(
+        "muster_rescheduled_pods_total",
+        "counter",
+        "Pods deleted after faults.",
+        {
+            "scope": "`pod`: faulty pods only; `super_pod`: those of their logical SuperPoD too; `job`: all of the job"
+        },
+    ),
+    Metric(
         "muster_wait_seconds",
         "histogram",
         "How long a pod has been there when it is decided where it goes.",
@@ -93,6 +108,33 @@ _LOOP: Final = (
         {
             "state": "`idle`, `shared`, `exclusive`, or `unhealthy` (shared, above the limit of some job)"
         },
+    ),
+    Metric(
+        "muster_node_faults",
+        "gauge",
+        "Faults of nodes and of their devices, as reports, conditions and taints say.",
+        {
+            "effect": "what follows for pods: `NodeUnhealthy`, `CardUnhealthy`, `CardNetworkUnhealthy`, "
+            "`SubHealthFault`, `PreSeparate`, `Recorded`"
+        },
+    ),
+    Metric(
+        "muster_faulty_pods",
+        "gauge",
+        "Pods on nodes that a fault hit, whether or not anything is done about it.",
+        {
+            "fault": "`NodeUnhealthy`, `CardUnhealthy`, `SubHealthFault`, `pod-failed`, `RelationFaultSeparate`, `software`"
+        },
+    ),
+    Metric(
+        "muster_restarting_pod_groups",
+        "gauge",
+        "Jobs of which pods were deleted after a fault, and that are not complete again.",
+    ),
+    Metric(
+        "muster_stranded_pod_groups",
+        "gauge",
+        "Gangs that run below their minimum, where the policy moves pods after faults.",
     ),
     Metric(
         "muster_commitments",

@@ -14,6 +14,13 @@ RESCHEDULE: Final = "reschedule"
 POD: Final = "pod"
 SUPER_POD: Final = "super_pod"
 JOB: Final = "job"
+"""Scopes: which pods are deleted."""
+
+RESTARTED: Final = "Restarted"
+REPLACED: Final = "Replaced"
+TIMED_OUT: Final = "TimedOut"
+RESTART_RESULTS: Final = (RESTARTED, TIMED_OUT, REPLACED)
+"""How a restart ends: as many pods have nodes as before; too late; another workload has the name of the job."""
 
 
 class RestartedPod(Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -65,8 +72,10 @@ class RestartEnded(PodGroupDecision, frozen=True, kw_only=True):
     word = "restart_ended"
 
     code: str
-    """`Restarted`, `TimedOut` or `Replaced`."""
+    """One of `RESTART_RESULTS`."""
     message: str
+    restart_ns: int = 0
+    """Time since its first pod was deleted."""
 
     def items(self) -> Sequence[DecisionItem]:
         """Return one item, about the group."""

@@ -66,7 +66,8 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
         )
     if code:
         queue = "" if group is None else group.queue
-        yield RestartEnded(pod_group=key, queue=queue, code=code, message=text)
+        taken = now - restart.begun_ns
+        yield RestartEnded(pod_group=key, queue=queue, code=code, message=text, restart_ns=taken)
 
 
 def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:

@@ -306,3 +306,35 @@ def test_metrics_report_the_process_and_why_it_is_not_ready() -> None:
 )
 def test_what_comes_from_outside_is_mapped_onto_closed_lists(label: str, expected: str) -> None:
     assert label == expected
+
+
+async def test_faults_and_restarts_are_counted() -> None:
+    metrics = await played(
+        """
+cluster:
+  - kind: Node
+    metadata: {name: "n{i}"}
+    status: {allocatable: {cpu: "4"}, conditions: [{type: Ready, status: "True"}]}
+    count: 3
+policy:
+  actions: "reschedule, allocate"
+  configurations: [{name: reschedule, arguments: {mode: force}}]
+steps:
+  - at: 1s
+    apply:
+      - apiVersion: batch.volcano.sh/v1alpha1
+        kind: Job
+        metadata: {name: j}
+        spec:
+          minAvailable: 2
+          tasks: [{name: w, replicas: 2, template: {spec: {containers: [{resources: {requests: {cpu: "4"}}}]}}}]
+  - at: 10s
+    patch: [{kind: Node, name: n2, merge: {status: {conditions: [{type: Ready, status: Unknown}]}}}]
+"""
+    )
+    assert value(metrics, "muster_node_faults", effect="NodeUnhealthy") == 1
+    assert value(metrics, "muster_faulty_pods", fault="NodeUnhealthy") == 0
+    assert value(metrics, "muster_rescheduled_pods_total", scope="job") == 2
+    assert value(metrics, "muster_restart_seconds_count", result="Restarted") == 1
+    assert value(metrics, "muster_restarting_pod_groups") == 0
+    assert value(metrics, "muster_stranded_pod_groups") == 0
