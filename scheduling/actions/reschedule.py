@@ -10,8 +10,11 @@ from events.decision import Decision, Eviction
 from events.decisions.reschedule import (
     JOB,
     POD,
+    REPLACED,
     RESCHEDULE,
+    RESTARTED,
     SUPER_POD,
+    TIMED_OUT,
     RescheduleDecided,
     RestartEnded,
 )
@@ -54,14 +57,14 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
         return
     code, text = "", ""
     if group is not None and group.pods and owner_of(group) != restart.owner:
-        code, text = "Replaced", "another workload has its name"
+        code, text = REPLACED, "another workload has its name"
     elif group is not None and restart.is_complete(group):
         seconds = (now - restart.begun_ns) // SECOND
-        code, text = "Restarted", f"{group.allocated_count} pods have nodes again after {seconds} s"
+        code, text = RESTARTED, f"{group.allocated_count} pods have nodes again after {seconds} s"
     elif now >= restart.timeout_ns:
         seconds = (now - restart.begun_ns) // SECOND
         code, text = (
-            "TimedOut",
+            TIMED_OUT,
             f"it is not complete after {seconds} s, and is a job like any other",
         )
     if code:
