@@ -13,7 +13,7 @@ from typing import Final
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from tests.control_plane.api import GONE, STRATEGIC, Api, Object, Watch
-from tests.control_plane.manifests import CARD, GPU, node, running
+from tests.control_plane.manifests import CARD, GPU, condition, node, running
 
 FINISH: Final = "kubelet.test/finish"
 """On a pod: `Succeeded` or `Failed`."""
@@ -43,6 +43,8 @@ class Kubelet:
         self.verdict: Verdict = lambda _: ""
         self.allocate: Allocate = _nothing
         """Asks the device plugin for the cards of a pod that was admitted."""
+        self.stopped: set[str] = set()
+        """Nodes whose kubelet does nothing any more: pods there neither start nor end."""
         self.rejected: list[str] = []
         """Pods that were turned away: `namespace/name: reason`."""
 
@@ -55,6 +57,12 @@ class Kubelet:
         """A node leaves; its pods stay until someone collects them."""
         del self._cards[name]
         (await self._api.delete(NODES.object_path(name))).expect(200)
+
+    async def condition(self, name: str, status: str) -> None:
+        """Set the condition Ready of a node, as its kubelet or the node lifecycle controller does."""
+        reason = "KubeletReady" if status == "True" else "NodeStatusUnknown"
+        body = {"status": {"conditions": [condition("Ready", status, reason)]}}
+        (await self._api.patch(NODES.object_path(name, "", "status"), body, STRATEGIC)).expect(200)
 
     def forget(self) -> None:
         """The server is about to be set back: what it says when it returns is what there is."""
@@ -105,7 +113,8 @@ class Kubelet:
 
     def _deed(self, pod: Object) -> str:
         metadata, phase = pod["metadata"], pod["status"]["phase"]
-        if pod["spec"].get("nodeName") not in self._cards:
+        node = pod["spec"].get("nodeName")
+        if node not in self._cards or node in self.stopped:
             return ""
         if metadata.get("deletionTimestamp"):
             return "end"

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from typing import Final
 
-from events.normalize import JsonObject
+from events.normalize import Json, JsonObject
 from events.normalize_config_map import check_code, go_json
 from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.node import NODES
@@ -35,6 +35,7 @@ class DevicePlugins:
         """Node to chip to the pod that has it."""
         self._written = 0
         self._turn = asyncio.Lock()
+        self._broken: dict[str, set[str]] = defaultdict(set)
         self.swapped: list[str] = []
         """Pods for which the kubelet asked while another one was served."""
 
@@ -55,6 +56,13 @@ class DevicePlugins:
             node = pod["spec"]["nodeName"]
             on_node = {"fieldSelector": f"spec.nodeName={node}"}
             there = await self._api.items(PODS.path, **on_node)
+            uids = {one["metadata"]["uid"] for one in there}
+            # Chips of pods that are gone are free again.
+            self._given[node] = {
+                chip: holder
+                for chip, holder in self._given[node].items()
+                if holder["metadata"]["uid"] in uids
+            }
             waiting = [one for one in there if self._waits(one, cards_of(pod))]
             if not waiting:
                 return "UnexpectedAdmissionError"
@@ -76,6 +84,11 @@ class DevicePlugins:
             (await self._api.patch(path, patch, STRATEGIC)).expect(200)
             await self._report(node)
             return ""
+
+    async def break_chip(self, node: str, chip: str) -> None:
+        """A chip fails for good, and the plugin reports it."""
+        self._broken[node].add(chip)
+        await self._report(node)
 
     def _waits(self, pod: Object, chips: int) -> bool:
         annotations = pod["metadata"].get("annotations", {})
@@ -110,12 +123,24 @@ class DevicePlugins:
         await self._write("kube-system", name, {"mx-consumer-cim": "true"}, data)
 
     def _info(self, node: str) -> JsonObject:
-        free = ",".join(one for one in self._names() if one not in self._given[node])
+        broken = sorted(self._broken[node])
+        used = {*self._given[node], *broken}
+        free = ",".join(one for one in self._names() if one not in used)
+        faults: list[Json] = [
+            {
+                "fault_type": "CardUnhealthy",
+                "npu_name": chip,
+                "fault_handling": "SeparateNPU",
+                "fault_code": "80E18005",
+            }
+            for chip in broken
+        ]
         ends = ("Fault", "NetworkUnhealthy", "Recovering", "Unhealthy")
         lists: JsonObject = {
             CARD: free,
             **{f"{CARD}-{end}": "" for end in ends},
-            f"{CARD}-Fault": "[]",
+            f"{CARD}-Unhealthy": ",".join(broken),
+            f"{CARD}-Fault": json.dumps(faults, separators=(",", ":")),
         }
         return {"DeviceList": dict(sorted(lists.items())), "UpdateTime": UPDATED + self._written}
 

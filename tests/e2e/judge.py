@@ -13,6 +13,7 @@ from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, PodBound
+from events.union import Event
 from events.watch import WENT_BACK, WatchClosed
 from projections.state import State
 from tests.control_plane.api import Object
@@ -38,6 +39,15 @@ class Verdict(Struct, frozen=True):
     """How often each kind was listed."""
     kinds: dict[str, int]
     """Records by kind."""
+
+
+async def events_of(url: str) -> list[Event]:
+    """The events of a log."""
+    log = await open_log(url)
+    try:
+        return [event_of(entry.record) for entry in await entries_of(log)]
+    finally:
+        await log.close()
 
 
 async def is_settled(url: str, uid: str) -> bool:
