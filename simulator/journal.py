@@ -105,6 +105,13 @@ def _request(call: JournalEntry) -> Request:
             call.value,
             msgspec.json.decode(call.annotations, type=dict[str, str]),
         )
-    if call.verb == "evict":
-        return EvictRequest(call.decision, call.namespace, call.name, call.uid, call.value)
+    if call.verb in ("evict", "delete"):
+        return EvictRequest(
+            call.decision,
+            call.namespace,
+            call.name,
+            call.uid,
+            call.value,
+            is_forced=call.verb == "delete",
+        )
     return PodGroupPhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)
