@@ -14,6 +14,7 @@ from daemon.log.verify import verify
 from events.cluster import ObjectDeleted
 from events.codec import event_of
 from events.daemon import DaemonStarted
+from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
@@ -55,7 +56,7 @@ async def judge(url: str, world_path: Path, scenario: Scenario) -> Verdict:
     calls, origin_ns = journal(world_path)
     state = replayed(entries)
     decided = decided_in(entries)
-    _check_calls(calls, decided, _phases(entries))
+    _check_calls(calls, decided, evicted_in(entries), _phases(entries))
     check_outcomes(entries, decided)
     _check_world(state, scenario, calls, origin_ns, entries[-1].record.recorded_at_ns)
     results = [call.result for call in calls if call.verb == "bind"]
@@ -110,6 +111,17 @@ def decided_in(entries: list[Entry]) -> dict[Nomination, str]:
     return decided
 
 
+def evicted_in(entries: list[Entry]) -> dict[Nomination, str]:
+    """Decision and pod to the node that the pod is to leave."""
+    evicted: dict[Nomination, str] = {}
+    for entry in entries:
+        event = event_of(entry.record)
+        if isinstance(event, EvictionDecided):
+            for one in event.evictions:
+                evicted[entry.record.position, one.uid] = one.node
+    return evicted
+
+
 def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
     """What was there to be told of pod groups: since which record, whose, and which phase."""
     state = State()
@@ -123,7 +135,10 @@ def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
 
 
 def _check_calls(
-    calls: list[JournalEntry], decided: dict[Nomination, str], phases: set[tuple[int, str, str]]
+    calls: list[JournalEntry],
+    decided: dict[Nomination, str],
+    evicted: dict[Nomination, str],
+    phases: set[tuple[int, str, str]],
 ) -> None:
     """Nothing was done that the log does not hold, and nothing twice."""
     bound: dict[str, JournalEntry] = {}
@@ -132,9 +147,10 @@ def _check_calls(
             told = (call.decision, f"{call.namespace}/{call.name}", call.value)
             assert told in phases, f"{call} was carried out, and the log has no such phase"
             continue
-        node = decided.get((call.decision, call.uid))
+        of_kind = evicted if call.verb in ("evict", "delete") else decided
+        node = of_kind.get((call.decision, call.uid))
         assert node == call.value, f"{call} was carried out, but the log decided on {node}"
-        if call.result == "done":
+        if call.result == "done" and call.verb == "bind":
             assert call.uid not in bound, f"bound twice: {bound[call.uid]} and {call}"
             bound[call.uid] = call
 
