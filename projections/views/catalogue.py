@@ -115,6 +115,29 @@ SWITCH_STATE = View(
 in the map, `nodes` those of them that are nodes. `jobs` are the pod groups on it that are placed by leaf switches,
 `crossing` those of them that are on another switch, too."""
 
+FAULT = View(
+    name="fault",
+    version=1,
+    keys=5,
+    history=True,
+    columns=(
+        ("node", "text"),
+        ("source", "text"),
+        ("device", "text"),
+        ("level", "text"),
+        ("code", "text"),
+        ("effect", "text"),
+        ("pods", "integer"),
+        ("done", "text"),
+        ("since_position", "integer"),
+        ("since_ns", "integer"),
+    ),
+)
+"""Key: node, source, device, level and code of a fault that stands; `device` is empty for a fault of the node. `effect` is what follows
+for pods, `pods` the most pods that it hit at one time. `done` are the pod groups that were restarted for it, each with the positions of the
+decisions, or `recorded only`. It stands since the record at `since_position`, written at `since_ns`; a row of the history ends where one
+of its columns changes, or the fault is gone."""
+
 PLACEMENT = View(
     name="placement",
     version=1,
@@ -180,6 +203,7 @@ VIEWS = (
     POD_GROUP,
     TOPOLOGY_NODE,
     SWITCH_STATE,
+    FAULT,
     PLACEMENT,
     DECISION,
     OUTCOME,

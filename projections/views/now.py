@@ -8,6 +8,8 @@ import msgspec
 
 from projections.cluster import Cluster
 from projections.devices import Device, device_of
+from projections.fault_hits import pods_hit
+from projections.faulty_pods import FaultyPods
 from projections.identity_cache import IdentityCache
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
@@ -19,6 +21,9 @@ from projections.super_pods import SuperPods
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+
+FAULT_CHARS_MAX: Final = 128
+"""Maximum length of each text that is part of the key of a fault."""
 
 _ALWAYS = ("cpu", "memory")
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -192,6 +197,24 @@ def switch_rows(cluster: Cluster, name: str) -> list[Row]:
             ", ".join(sorted(index.pods.get(number, ()))),
         )
     ]
+
+
+def fault_rows(cluster: Cluster, name: str) -> list[Row]:
+    """Return the rows of the faults of a node, without what was done about them and since when they stand.
+
+    Texts are cut: they are part of the key, and PostgreSQL bounds its bytes.
+    """
+    rows: dict[Row, Row] = {}
+    for one in cluster.indexes.of(FaultyPods).faults_of(name):
+        key = (
+            name,
+            one.source[:FAULT_CHARS_MAX],
+            one.device[:FAULT_CHARS_MAX],
+            one.level[:FAULT_CHARS_MAX],
+            one.code[:FAULT_CHARS_MAX],
+        )
+        rows.setdefault(key, (*key, one.effect, len(pods_hit(cluster, name, one))))
+    return list(rows.values())
 
 
 def _label(node: Node, keys: tuple[str, ...]) -> str:

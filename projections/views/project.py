@@ -11,7 +11,9 @@ from zlib import crc32
 
 import msgspec
 
+from events.daemon import PolicyChanged
 from events.decision import Decision
+from events.decisions.reschedule import RescheduleDecided
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -30,7 +32,10 @@ from events.outcome import (
 from events.record import Record
 from events.union import DECISIONS, Event, Outcome
 from projections.cluster import Cluster
+from projections.fault_hits import is_hit
+from projections.faulty_pods import FaultyPods
 from projections.internal_error import OnError, ignore, report
+from projections.node_faults import NodeFault
 from projections.pods import Pod
 from projections.state import State
 from projections.views import now
@@ -41,7 +46,12 @@ MODULUS: Final = 1 << 64
 """Checksums of views are sums modulo this."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_NOTED: Final = frozenset((*DECISIONS, *get_args(Outcome)))
+_NOTED: Final = frozenset((*DECISIONS, *get_args(Outcome), PolicyChanged))
+RECORDED_ONLY: Final = "recorded only"
+"""What was done about a fault if nothing was."""
+DONE_CHARS_MAX: Final = 4000
+"""Length of the text on what was done about a fault beyond which no more is added."""
+
 _RELEASED: Final = PLACEMENT.column_names.index("released_position")
 
 
@@ -162,6 +172,8 @@ class Views:
         self.on_error = on_error
         self._current = {view.name: _Current(view) for view in VIEWS}
         self._changes: ViewChanges = {}
+        self._restarts: dict[str, list[tuple[int, RescheduleDecided]]] = {}
+        """Node to the decisions of this batch that restart jobs after faults of it, with their positions."""
 
     def resume(self, view: str, rows: Iterable[Row], checksum: int) -> None:
         """Load the stored rows of a view; those with a history end with their position."""
@@ -179,8 +191,18 @@ class Views:
         """Add the rows of a record that State has just applied."""
         if type(event) not in _NOTED:
             return
+        if isinstance(event, RescheduleDecided):
+            for node in dict.fromkeys(one.node for one in event.members if one.fault):
+                self._restarts.setdefault(node, []).append((record.position, event))
         if isinstance(event, Decision):
             self._append("decision", decision_rows(record, event))
+        elif isinstance(event, PolicyChanged):
+            # It says which conditions and taints are faults.
+            faults, current = self.state.cluster.indexes.of(FaultyPods), self._current["fault"]
+            nodes = (*faults.nodes, *(key[0] for key in current.rows))
+            self.state.cluster.changed_rows.faults.update(
+                (one, None) for one in nodes if isinstance(one, str)
+            )
         elif isinstance(event, Outcome):
             self._append("outcome", [outcome_row(record, event)])
 
@@ -197,6 +219,10 @@ class Views:
         ):
             for key in keys:
                 self._keep(view, key, self._rows_of(view, key, rows_of), position)
+        for name in self._nodes_with_faults():
+            rows = self._rows_of("fault", name, now.fault_rows)
+            self._keep("fault", name, self._fault_rows(rows, position, recorded_at_ns), position)
+        self._restarts = {}
         for uid in touched.pods:
             self._place(uid, position, recorded_at_ns)
         self.state.cluster.clear_changed_rows()
@@ -225,6 +251,50 @@ class Views:
         current = self._current[view]
         if rows or current.keys_of(first):
             current.keep(self._change(view), first, rows, position)
+
+    def _nodes_with_faults(self) -> Iterable[str]:
+        """Return the nodes of which faults may have changed, what was done about them, or how many pods they hit."""
+        cluster, touched = self.state.cluster, self.state.cluster.changed_rows
+        names = {**touched.faults, **dict.fromkeys(self._restarts)}
+        if faulty := cluster.indexes.of(FaultyPods).nodes:
+            for uid in touched.pods:
+                pod = cluster.pods.get(uid)
+                if pod is not None and pod.node in faulty:
+                    names[pod.node] = None
+        return names
+
+    def _fault_rows(self, rows: list[Row], position: int, at_ns: int) -> list[Row]:
+        """Return the rows of the faults of a node with what was done about them, and since when they stand."""
+        found: list[Row] = []
+        for row in rows:
+            key, effect, pods = row[:5], row[5], row[6]
+            old = self._current["fault"].rows.get(key)
+            most, done, *since = (0, RECORDED_ONLY, position, at_ns) if old is None else old[0][6:]
+            assert isinstance(done, str)
+            assert isinstance(pods, int)
+            assert isinstance(most, int)
+            done = self._done(row, done)
+            found.append((*key, effect, max(most, pods), done, *since))
+        return found
+
+    def _done(self, row: Row, before: str) -> str:
+        """Return what was done about a fault: what was before, and the decisions of this batch."""
+        node, source, device, level, code, effect = (str(one) for one in row[:6])
+        fault = NodeFault(source, device, level, code, effect)
+        parts = [] if before == RECORDED_ONLY else before.split("; ")
+        for position, event in self._restarts.get(node, ()):
+            if sum(map(len, parts)) > DONE_CHARS_MAX or not any(
+                one.node == node and is_hit(fault, one.fault, one.device, one.source)
+                for one in event.members
+            ):
+                continue
+            begun = f"{event.pod_group} restarted at "
+            index = next((at for at, one in enumerate(parts) if one.startswith(begun)), None)
+            if index is None:
+                parts.append(f"{begun}{position}")
+            else:
+                parts[index] += f", {position}"
+        return "; ".join(parts) or RECORDED_ONLY
 
     def _append(self, view: str, rows: list[Row]) -> None:
         """Append rows that never change: only the checksum is kept in memory."""
