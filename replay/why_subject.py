@@ -45,3 +45,8 @@ def candidates(text: str) -> list[tuple[str, str]]:
 
 def _spaced(key: str) -> list[tuple[str, str]]:
     return [("Pod", key), ("PodGroup", key)]
+
+
+def why_command(subject: str, position: int) -> str:
+    """Return the command that explains a subject (`PodGroup/default/a`, `Node/n1`) at a position; empty without one."""
+    return f"muster why {subject} --at {position}" if subject else ""
