@@ -544,13 +544,10 @@ class Incidents:
         if asked.node:
             return any(one.node == asked.node for one in incident.faults)
         if asked.place:
-            if not incident.faults or incident.name == f"{asked.place}@{asked.position}":
-                named = [tuple(incident.name.rsplit("@", 1))]
-            else:
-                named = []
-            named += [(one.place, str(one.position)) for one in incident.faults]
+            named = [(one.place, one.position) for one in incident.faults]
+            named = named or [(incident.name.rpartition("@")[0], incident.position)]
             return any(
-                place == asked.place and (not asked.position or int(position) == asked.position)
+                place == asked.place and asked.position in (0, position)
                 for place, position in named
             )
         if asked.pod_group:
@@ -569,7 +566,7 @@ class Incidents:
         """Return whether the records from this one on cannot change the answer."""
         asked = self.selection
         if asked.position:
-            return record.position > asked.position and not any(map(self._is_asked_for, self._open))
+            return bool(self._done) and not any(map(self._is_asked_for, self._open))
         if asked.moment is None:
             return False
         start = self._start_ns or 0
@@ -590,10 +587,10 @@ class Incidents:
         if not found:
             self._check_names()
         moment = None if asked.moment is None else asked.moment.position
-        for position, option in ((moment, "--at"), (asked.position, "--fault ...@")):
+        for position, option in ((moment, "--at "), (asked.position, "--fault ...@")):
             if position is not None and position > self.state.position:
                 raise UsageError(
-                    f"{option} {position} is after the end of the log, {self.state.position}"
+                    f"{option}{position} is after the end of the log, {self.state.position}"
                 )
         return found
 

@@ -209,6 +209,33 @@ async def test_pods_of_one_job_that_fail_together_are_one_incident() -> None:
     assert one.summary.restarted == ("default/g",)
 
 
+STRANDED = """\
+policy:
+  actions: "enqueue, reschedule, allocate, backfill"
+  configurations: [{name: reschedule, arguments: {mode: grace, strandedTimeout: 30s}}]
+  tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}]}]
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8}}}
+  - {kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}
+  - kind: Pod
+    metadata: {name: "g-{i}", annotations: {scheduling.k8s.io/group-name: g}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+    count: 2
+steps:
+  - {at: 5s, delete: [{kind: Pod, namespace: default, name: g-1}]}
+until: 60s
+"""
+
+
+async def test_a_gang_that_lost_pods_to_other_hands_is_an_incident_named_by_its_pod_group() -> None:
+    entries = await recorded(STRANDED)
+    (one,) = found(entries, Selection(pod_group="default/g"))
+    assert one.faults == ()
+    assert one.summary.name == f"default/g@{one.restarts[0].position}"
+    assert [each.code for each in one.restarts[0].decisions] == ["Stranded"]
+    assert found(entries, parse_fault(one.summary.name)) == [one]
+
+
 async def test_a_fault_is_found_by_its_name_by_its_node_and_by_its_moment() -> None:
     entries = await recorded(body(NODE_FAULT))
     names = [one.summary.name for one in found(entries)]
@@ -230,7 +257,7 @@ async def test_no_more_records_are_read_than_the_answer_needs() -> None:
     entries = await recorded(body(NODE_FAULT))
     for selection, last in (
         (Selection(moment=parse_log_time("12s")), 75),
-        (parse_fault("n2@1"), 1),
+        (parse_fault("n2@44"), 75),
     ):
         took = partial(_took, Incidents(selection))
         read = list(takewhile(took, entries))
