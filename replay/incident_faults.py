@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from events.amount_text import SHARES
 from projections.cluster import Cluster
 from projections.fault_hits import is_hit, pods_hit
-from projections.faulty_pods import FaultyPods
+from projections.faulty_pods import FaultyPods, PodFault
 from projections.node_faults import SUB_HEALTH, NodeFault
 from projections.pods import Pod
 from projections.state import State
@@ -108,6 +108,17 @@ class FaultTracker:
         self.of_pods: dict[str, TrackedFault] = {}
         """UID of a pod to its own fault."""
 
+    def begin(self) -> None:
+        """Add the faults that stand in a State that is not empty. When they were first seen is not known."""
+        cluster, position = self.state.cluster, self.state.position
+        index = cluster.indexes.of(FaultyPods)
+        for node, faults in index.nodes.items():
+            self.of_nodes[node] = {one: TrackedFault(node, one, position, 0) for one in faults}
+        for uid, one in index.pods.items():
+            if one.source in OWN_SOURCES:
+                pod = cluster.pods[uid]
+                self.of_pods[uid] = _own_fault(pod, one, position, 0)
+
     def update_nodes(
         self, names: Iterable[str], position: int, at_ns: int
     ) -> tuple[list[FaultChange], list[TrackedFault]]:
@@ -151,9 +162,7 @@ class FaultTracker:
             if found is None or pod is None:
                 continue
             if is_own and own is None:
-                fault = NodeFault(found.source, found.device, found.text, "", found.kind)
-                own = TrackedFault(pod.node, fault, position, at_ns, uid, pod.key)
-                self.of_pods[uid] = own
+                own = self.of_pods[uid] = _own_fault(pod, found, position, at_ns)
                 raised[id(own)] = FaultChange(own, is_new=True)
             for one in self.standing(pod.node, uid, found.kind, found.device, found.source):
                 hit = one.add_hit(self.state, uid, at_ns)
@@ -171,6 +180,12 @@ class FaultTracker:
             return [own]
         known = self.of_nodes.get(node, {})
         return [one for fault, one in known.items() if is_hit(fault, kind, device, source)]
+
+
+def _own_fault(pod: Pod, found: PodFault, position: int, at_ns: int) -> TrackedFault:
+    """Return the fault of a pod that is not one of its node."""
+    fault = NodeFault(found.source, found.device, found.text, "", found.kind)
+    return TrackedFault(pod.node, fault, position, at_ns, pod.facts.uid, pod.key)
 
 
 def _clear(one: TrackedFault, position: int, at_ns: int) -> TrackedFault:

@@ -102,13 +102,22 @@ class TrackedIncident:
 
 
 class Incidents:
-    """Takes the records of a log in order, from the first, and then answers which incidents were asked for."""
+    """Takes the records of a log in order, and then answers which incidents were asked for.
+
+    They are taken from the first one; or, with `state`, from the one behind a State in which no restart was open, whose last
+    record was written at `begun_ns`. The log began at `start_ns` then.
+    """
 
     def __init__(
-        self, selection: Selection | None = None, *, base: int = 0, left_out: LeftOut | None = None
+        self,
+        selection: Selection | None = None,
+        *,
+        left_out: LeftOut | None = None,
+        state: State | None = None,
+        start_ns: int | None = None,
+        begun_ns: int = 0,
     ) -> None:
-        self.state = State(left_out)
-        self.state.begin_at(base)
+        self.state = State(left_out) if state is None else state
         self.selection = selection or Selection()
         self.left_out = 0
         """Incidents that are over and were dropped, because there are too many."""
@@ -135,8 +144,12 @@ class Incidents:
         self._groups: dict[str, None] = {}
         """Whether what is asked for by name was ever there."""
         self._batch = 0
-        self._start_ns: int | None = None
+        self._start_ns = start_ns
         self._now_ns = 0
+        self._begun_ns = begun_ns
+        self._first_ns: int | None = None
+        """When the first incident that is asked for was first seen."""
+        self._tracker.begin()
 
     # Records
 
@@ -388,16 +401,17 @@ class Incidents:
     def _rescheduled(self, record: Record, event: RescheduleDecided, content: bytes | None) -> None:
         key, at_ns = event.pod_group, record.recorded_at_ns
         restart = self._active.get(key)
-        if restart is not None and restart.ended_ns is not None:
+        is_again = restart is not None and restart.ended_ns is not None
+        if restart is not None and is_again:
             self._end_restart(restart, record.position, AGAIN, "it is restarted again")
             restart = None
         named, since = self._faults_of(record, event, restart)
         if restart is None:
             begun = min([*since.values(), at_ns])
             hard = [since[fault] for fault in named if not fault.is_sub_health]
-            restart = TrackedRestart(
-                key, event.queue, record.position, at_ns, begun, min([*hard, at_ns])
-            )
+            # What was lost before counts for the restart before, if the job did not run since.
+            lost = at_ns if is_again else min([*hard, at_ns])
+            restart = TrackedRestart(key, event.queue, record.position, at_ns, begun, lost)
             self._active[key] = restart
             self._incidents_of[restart] = []
         self._attach(restart, named, record)
@@ -574,6 +588,11 @@ class Incidents:
             return False
         return not any(self._covers(one, asked.moment) for one in self._open)
 
+    @property
+    def is_independent(self) -> bool:
+        """Return whether what was asked for was found, and faults before the first record can have no part in it."""
+        return self._first_ns is not None and self._first_ns > self._begun_ns + WINDOW_NS
+
     def answer(self) -> list[IncidentReport]:
         """Return the incidents that are asked for, oldest first.
 
@@ -610,6 +629,8 @@ class Incidents:
 
     def _report(self, incident: TrackedIncident) -> IncidentReport:
         start = self._start_ns or 0
+        if self._first_ns is None or incident.at_ns < self._first_ns:
+            self._first_ns = incident.at_ns
         restarts = [one.answer(self._now_ns, start) for one in incident.restarts]
         not_moved = tuple(one for _, one in sorted(incident.not_moved.items()))
         if self.selection.is_everything:

@@ -154,7 +154,11 @@ def _shown(report: IncidentReport) -> list[Line]:
         lines += ["", *table(HIT_HEAD, hit_rows(report)), *_more(len(report.pods))]
     for one in report.restarts:
         lines += ["", *_restart(one)]
-    lines += ["", heading("timeline (to each command add --log LOG, or set MUSTER_LOG):"), *timeline_lines(report)]
+    lines += [
+        "",
+        heading("timeline (to each command add --log LOG, or set MUSTER_LOG):"),
+        *timeline_lines(report),
+    ]
     return lines
 
 

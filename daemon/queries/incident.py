@@ -1,16 +1,23 @@
 """Find the incidents of a log: fold it, and follow its faults and the restarts after them."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import check_complete
 from events.chain import check_link
-from projections.left_out import folded
+from events.errors import UsageError
+from events.record import Head
+from projections.left_out import ApplyError, folded
+from projections.snapshot import VERSION
 from replay.incident_answer import IncidentReport
 from replay.incident_selection import Selection
 from replay.incidents import Incidents
+
+Progress: TypeAlias = Callable[[int], None]
 
 
 class FoundIncidents(Struct, frozen=True):
@@ -26,32 +33,67 @@ class FoundIncidents(Struct, frozen=True):
 async def incidents(
     log: ReadableLog,
     selection: Selection,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> FoundIncidents:
     """Return the incidents that are asked for, oldest first. Raises UsageError where the log cannot answer.
 
-    The log is read once, up to where the answer is complete. `progress` is called with positions as they are read.
+    The log is read up to where the answer is complete: from its first record, or for a fault with a position from the
+    newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions as they are read.
     """
     check_complete(log)
+    if selection.position:
+        found = await _from_snapshot(log, selection, progress)
+        if found is not None:
+            return found
     return await folded(
-        lambda left_out: _find(log, Incidents(selection, left_out=left_out), progress)
+        lambda left_out: _find(log, Incidents(selection, left_out=left_out), log.base, progress)
     )
 
 
+async def _from_snapshot(
+    log: ReadableLog, selection: Selection, progress: Progress | None
+) -> FoundIncidents | None:
+    """Return the incident of a fault from the newest snapshot before it; None if that may not be the whole answer."""
+    snapshot = await log.latest_snapshot(VERSION, before=selection.position - 1)
+    if snapshot is None:
+        return None
+    state = restored(snapshot)
+    if state.cluster.reschedulings.restarts:
+        return None
+    incidents = Incidents(
+        selection,
+        state=state,
+        start_ns=await _recorded_at_ns(log, 1),
+        begun_ns=await _recorded_at_ns(log, snapshot.position),
+    )
+    head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+    try:
+        found = await _find(log, incidents, head, progress)
+    except (ApplyError, UsageError):
+        return None
+    return found if incidents.is_independent else None
+
+
+async def _recorded_at_ns(log: ReadableLog, position: int) -> int:
+    """Return when a record was written."""
+    async for entries in log.read(after=position - 1, until=position):
+        return entries[0].record.recorded_at_ns
+    raise UsageError(f"{log.place} has no position {position}")
+
+
 async def _find(
-    log: ReadableLog, found: Incidents, progress: Callable[[int], None] | None
+    log: ReadableLog, incidents: Incidents, head: Head, progress: Progress | None
 ) -> FoundIncidents:
-    head = log.base
-    async for entries in log.read():
+    async for entries in log.read(after=head.position):
         for entry in entries:
             head = check_link(head, entry.record)
-            if not found.take(entry.record, entry.content):
-                return _answer(found)
+            if not incidents.take(entry.record, entry.content):
+                return _answer(incidents)
         if progress is not None:
-            progress(entries[-1].record.position)
-    return _answer(found)
+            progress(head.position)
+    return _answer(incidents)
 
 
-def _answer(found: Incidents) -> FoundIncidents:
-    answer = tuple(found.answer())
-    return FoundIncidents(found.state.position, answer, found.left_out)
+def _answer(incidents: Incidents) -> FoundIncidents:
+    answer = tuple(incidents.answer())
+    return FoundIncidents(incidents.state.position, answer, incidents.left_out)
