@@ -135,8 +135,8 @@ FAULT = View(
 )
 """Key: node, source, device, level and code of a fault that stands; `device` is empty for a fault of the node. `effect` is what follows
 for pods, `pods` the most pods that it hit at one time. `done` are the pod groups that were restarted for it, each with the positions of the
-decisions, or `recorded only`. It stands since the record at `since_position`, written at `since_ns`; a row of the history ends where one
-of its columns changes, or the fault is gone."""
+decisions, or `recorded only`. It stands since the batch that ends at `since_position` and was written at `since_ns`; a row of the history
+ends where one of its columns changes, or the fault is gone."""
 
 PLACEMENT = View(
     name="placement",

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from events.limits import storable
 from projections.cluster import Cluster
 from projections.devices import Device, device_of
 from projections.fault_hits import pods_hit
@@ -206,13 +207,8 @@ def fault_rows(cluster: Cluster, name: str) -> list[Row]:
     """
     rows: dict[Row, Row] = {}
     for one in cluster.indexes.of(FaultyPods).faults_of(name):
-        key = (
-            name,
-            one.source[:FAULT_CHARS_MAX],
-            one.device[:FAULT_CHARS_MAX],
-            one.level[:FAULT_CHARS_MAX],
-            one.code[:FAULT_CHARS_MAX],
-        )
+        texts = (one.source, one.device, one.level, one.code)
+        key = (name, *(storable(text[:FAULT_CHARS_MAX]) for text in texts))
         rows.setdefault(key, (*key, one.effect, len(pods_hit(cluster, name, one))))
     return list(rows.values())
 
