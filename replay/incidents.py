@@ -26,7 +26,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
-from events.decisions.reschedule import JOB, POD, RescheduleDecided, RestartEnded
+from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.errors import UsageError
 from events.outcome import BindFailed, EvictionFailed, PodEvicted
 from events.record import Record
@@ -60,7 +60,6 @@ FAULTS_MAX: Final = 1_000
 """Faults of one incident; a further one begins another incident."""
 
 _ANSWERS: Final = (EnqueueDecided, PipelineDecided, PipelineWithdrawn, PodGroupUnschedulable)
-_SCOPES: Final = {POD: "faulty pods", JOB: "all pods"}
 
 
 class TrackedIncident:
@@ -142,7 +141,7 @@ class Incidents:
         self._done: deque[IncidentReport] = deque()
         self._nodes: dict[str, None] = {}
         self._groups: dict[str, None] = {}
-        """Whether what is asked for by name was ever there."""
+        """The node and the pod group that are asked for by name, once they were there."""
         self._batch = 0
         self._start_ns = start_ns
         self._now_ns = 0
@@ -167,7 +166,7 @@ class Incidents:
         event = event_of(record)
         cluster = self.state.cluster
         if isinstance(event, RescheduleDecided | RestartEnded):
-            self._note_names((), (event.pod_group,))
+            self._record_names((), (event.pod_group,))
         self.state.apply(record, event, content)
         if isinstance(event, Decision):
             # Before the pods that it deletes are no longer faulty.
@@ -182,7 +181,7 @@ class Incidents:
         if touched.pods:
             self._pods_changed(record, event, content, tuple(touched.pods))
         if touched.nodes or touched.groups:
-            self._note_names(touched.nodes, touched.groups)
+            self._record_names(touched.nodes, touched.groups)
         cluster.clear_changed_rows()
         if isinstance(event, ObjectObserved):
             if self._active:
@@ -197,7 +196,7 @@ class Incidents:
                 self._to_judge.update(((one, key), None) for one in self._unmoved.get(key, ()))
         return True
 
-    def _note_names(self, nodes: Iterable[str], groups: Iterable[str]) -> None:
+    def _record_names(self, nodes: Iterable[str], groups: Iterable[str]) -> None:
         """Remember that a node or pod group that is asked for by name was there."""
         asked = self.selection
         for name in nodes:

@@ -66,8 +66,8 @@ def incident(
 ) -> int:
     """List the incidents of a log, or show one as a timeline: faults, jobs hit, decisions, moves and cost.
 
-    An incident are faults of one cause and the restarts of jobs for them. Without an option all are listed;
-    at most one option may be given. The exit code is 1 if there is no such incident.
+    An incident is a set of faults of one cause, with the restarts of jobs for them. Without an option all are
+    listed; at most one option may be given. The exit code is 1 if there is no such incident.
 
     Examples:
 
