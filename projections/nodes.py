@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from events.limits import RESOURCE_BYTES_MAX, name_problem
+from events.limits import RESOURCE_BYTES_MAX, name_problem, storable
 from projections.deltas import PolicyChanged
 from projections.device_family import DeviceSources, discover_devices, node_annotations
 from projections.device_report import (
@@ -185,8 +185,9 @@ def _conditions(status: NodeStatus) -> tuple[NodeCondition, ...]:
     found: list[NodeCondition] = []
     for one in status.conditions or ():
         is_wrong = one.status != "True" if one.type == "Ready" else one.status == "True"
-        if is_wrong and not any(map(name_problem, (one.type, one.status, one.reason or ""))):
-            found.append(NodeCondition(one.type, one.status, one.reason or ""))
+        if is_wrong:
+            texts = (storable(text) for text in (one.type, one.status, one.reason or ""))
+            found.append(NodeCondition(*texts))
     return tuple(found)
 
 
