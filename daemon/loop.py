@@ -117,6 +117,8 @@ class Running(Struct, frozen=True):
     """Stop after so many cycle times, whether or not a cycle was due."""
     updates_status: bool = False
     """Whether conditions and allocated amounts are written to objects."""
+    first_cycle_ns: int | None = None
+    """When the first cycle is held at the earliest; None for at once."""
     has_deciding_thread: bool = False
     """Whether cycles and intake run in a thread of their own; only where time is real."""
 
@@ -234,7 +236,7 @@ class Loop:
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
         self._cluster.resume_from(self._present().state.progress)
-        self._next_cycle_ns = self._clock.now_ns()
+        self._next_cycle_ns = max(self._clock.now_ns(), self._running.first_cycle_ns or 0)
 
     async def _taken_over(self) -> Head:
         """The head at which our epoch begins. Until then another writer may move the head."""

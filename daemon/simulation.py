@@ -65,10 +65,7 @@ async def simulate(
     )
     clock = VirtualClock(cluster, scenario.until_ns)
     loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)
-    if progress is None:
-        await loop.run()
-    else:
-        await _run_watched(loop, progress)
+    await run_loop(loop, progress)
     engine = loop.engine
     assert engine is not None
     return SimulationRun(
@@ -81,7 +78,12 @@ async def simulate(
     )
 
 
-async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
+async def run_loop(loop: Loop, progress: Callable[[int], None] | None) -> None:
+    """Run a loop to its end. `progress` is called with the log's position every PROGRESS_SECONDS."""
+    if progress is None:
+        await loop.run()
+        return
+
     async def report() -> None:
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)

@@ -5,8 +5,9 @@ is due on the nodes, each followed by the reactions of the controllers. The resu
 scenario and the calls: the same calls give the same cluster.
 """
 
+from bisect import insort
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -39,6 +40,8 @@ from simulator.manifest_fields import (
 )
 from simulator.object_store import Key, Snapshot, Store, has_uid, key_of, resource_of
 from simulator.pod_group_controller import PodGroupController
+from simulator.pod_times import PodTimes
+from simulator.recorded_children import RecordedChildren
 from simulator.scenario import (
     Apply,
     Delete,
@@ -47,7 +50,6 @@ from simulator.scenario import (
     Fail,
     Patch,
     Scenario,
-    Step,
     kind_named,
 )
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
@@ -75,6 +77,14 @@ class Call(Struct, frozen=True):
     """`done`; `again` if it had been done before; else the code of the refusal."""
 
 
+class TimedStep(Protocol):
+    """A step, whatever it does."""
+
+    @property
+    def at_ns(self) -> int:
+        """Its time."""
+
+
 class SimulatedCluster:
     """A cluster that follows from its scenario and the calls made to it. Times are nanoseconds from its start."""
 
@@ -86,6 +96,8 @@ class SimulatedCluster:
         era_ns: int = 0,
         has_kubelets: bool = True,
         has_controllers: bool = True,
+        times: PodTimes | None = None,
+        recorded: RecordedChildren | None = None,
     ) -> None:
         self.has_kubelets = has_kubelets
         """If False, no kubelet runs: pods keep their status until a client changes it."""
@@ -95,14 +107,19 @@ class SimulatedCluster:
         self._timeline = Timeline()
         self._device_plugins = DevicePlugins(self._store, self._timeline)
         self._kubelets = Kubelets(
-            *(self._store, self._timeline, scenario.start_delay_ns), self._device_plugins.rejection
+            self._store,
+            self._timeline,
+            times or PodTimes(scenario.start_delay_ns),
+            self._device_plugins.rejection,
         )
-        self._controllers = Controllers(self._store, self._kubelets.delete, self._requeue_at)
+        self._controllers = Controllers(
+            self._store, self._kubelets.delete, self._requeue_at, recorded
+        )
         self._pod_group_controller = (
             PodGroupController(self._store) if scenario.has_podgroup_controller else None
         )
         self._source = scenario.source
-        self._steps = scenario.steps
+        self._steps: list[TimedStep] = list(scenario.steps)
         self._step = 0
         self.journal: list[Call] = []
         order = {kind: index for index, kind in enumerate(KINDS)}
@@ -125,6 +142,11 @@ class SimulatedCluster:
     def settled(self) -> bool:
         """Return True if nothing more happens without a call."""
         return self.next_event_ns is None
+
+    def add_step(self, step: TimedStep) -> None:
+        """Add a step that is not past, behind those of the same time."""
+        assert step.at_ns >= self.now_ns, "a step in the past"
+        insort(self._steps, step, lo=self._step, key=lambda one: one.at_ns)
 
     def advance(self, to_ns: int) -> None:
         """Let time pass up to that moment, with every event that is due, in order."""
@@ -331,7 +353,7 @@ class SimulatedCluster:
             f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
         )
 
-    def _run_step(self, step: Step) -> None:
+    def _run_step(self, step: TimedStep) -> None:
         """A step that names an object which does not exist (any more) does nothing: this is no error."""
         match step:
             case Apply():
@@ -352,6 +374,8 @@ class SimulatedCluster:
                 self._device_plugins.report(step)
             case Fail():
                 self._kubelets.fail(("Pod", step.namespace, step.name), step.exit_code)
+            case _:
+                raise AssertionError(f"{step} is a step of another cluster")
 
     def _apply(self, kind: Kind, manifest: Manifest) -> None:
         found = self._store.find(key_of(kind, manifest))

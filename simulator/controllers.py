@@ -25,6 +25,7 @@ from simulator.object_factory import ObjectFactory
 from simulator.object_store import Change, Key, Store, resource_of
 from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.queue_controller import QueueController
+from simulator.recorded_children import RecordedChildren
 from simulator.scenario import kind_named
 from simulator.stateful_set import reconcile_stateful_set
 from simulator.volcano_job import reconcile_volcano_job
@@ -41,7 +42,8 @@ _RECONCILERS: Final[dict[str, Callable[[ObjectFactory, Manifest, OwnedObjects], 
     VOLCANO: reconcile_volcano_job,
     AUTOSCALER: reconcile_autoscaler,
 }
-
+WORKLOADS: Final = tuple(one for one in _RECONCILERS if one != AUTOSCALER)
+"""Resources of the workloads whose pods the controllers create."""
 
 _ANSWERING: Final = (VOLCANO, "Job")
 """Workloads with rules for events of their pods."""
@@ -55,9 +57,10 @@ class Controllers:
         store: Store,
         delete_pod: Callable[[Key], None],
         wake: Callable[[str, int], None],
+        recorded: RecordedChildren | None = None,
     ) -> None:
         self._store = store
-        self._factory = ObjectFactory(store, delete_pod, wake)
+        self._factory = ObjectFactory(store, delete_pod, wake, recorded)
         self._queues = QueueController(store)
         self._owners: dict[str, Key] = {}
         self._children: dict[str, OwnedObjects] = {}
@@ -84,6 +87,11 @@ class Controllers:
             else:
                 self._owners[uid] = change.key
                 self._due[uid] = None
+
+    def restore_counts(self, uid: str, *, made: int, succeeded: int, failed: int) -> None:
+        """Set how many pods of a workload were created, and succeeded or failed, of which nothing is left."""
+        children = self._children.setdefault(uid, OwnedObjects())
+        children.made, children.succeeded, children.failed = made, succeeded, failed
 
     def look(self, uid: str) -> None:
         """Enqueue a workload at its requested time."""

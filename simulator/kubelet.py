@@ -22,13 +22,12 @@ from simulator.manifest_fields import (
     node_of,
     phase_of,
     request_of,
-    run_ns,
     section,
-    stop_ns,
     text_at,
     uid_of,
 )
 from simulator.object_store import Change, Key, Store
+from simulator.pod_times import PodTimes
 from simulator.scenario import kind_named
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
 
@@ -55,14 +54,14 @@ class Kubelets:
         self,
         store: Store,
         timeline: Timeline,
-        start_delay_ns: int,
+        times: PodTimes,
         rejected_by_plugin: Callable[[Manifest, str], tuple[str, str] | None],
     ) -> None:
         self._store = store
         self._rejected_by_plugin = rejected_by_plugin
         """Returns reason and message if the device plugin of a node rejects a pod."""
         self._timeline = timeline
-        self._start_delay_ns = start_delay_ns
+        self._times = times
         self._nodes: dict[str, _Node] = {}
         self._taken: dict[str, tuple[str, Amounts]] = {}
 
@@ -88,9 +87,14 @@ class Kubelets:
             self._remove_stopped(pod, due.key)
         elif due.verb is ActionKind.FINISH:
             if phase_of(pod) == "Running":
-                self._store.put(POD, _over(pod, "Succeeded", 0, "Completed"))
+                self._finish(pod)
         elif phase_of(pod) == "Pending" and not is_terminating(pod):
             self._start(pod, due.key)
+
+    def _finish(self, pod: Manifest) -> None:
+        exit_code = self._times.exit_code(pod)
+        phase, reason = ("Failed", "Error") if exit_code else ("Succeeded", "Completed")
+        self._store.put(POD, _over(pod, phase, exit_code, reason))
 
     def fail(self, key: Key, exit_code: int) -> None:
         """End the pod with an exit code, if it has a node and has not ended."""
@@ -107,7 +111,7 @@ class Kubelets:
         pod = self._store.find(key)
         if pod is None:
             return
-        stop = stop_ns(pod) or 0
+        stop = self._times.stop_ns(pod) or 0
         node = self._nodes.get(node_of(pod))
         is_gone = is_terminal(pod) or is_terminating(pod)
         if (
@@ -136,7 +140,7 @@ class Kubelets:
         if node is None or node.manifest is None:
             self._remove_stopped(pod, key)
             return
-        stop = min(stop_ns(pod) or 0, grace_ns)
+        stop = min(self._times.stop_ns(pod) or 0, grace_ns)
         self._timeline.push(
             self._store.now_ns + stop, ScheduledAction(ActionKind.REMOVE, key, uid_of(pod))
         )
@@ -201,16 +205,21 @@ class Kubelets:
         uid = uid_of(pod)
         self._taken[uid] = (node_of(pod), asked)
         add(node.used, asked)
-        now = self._store.now_ns
+        now, times = self._store.now_ns, self._times
         if is_terminating(pod):
-            if (stop := stop_ns(pod)) is not None:
-                self._timeline.push(now + stop, ScheduledAction(ActionKind.REMOVE, key, uid))
+            stop = times.remaining_stop_ns(pod, now) if existed_before else times.stop_ns(pod)
+            self._schedule(stop, ActionKind.REMOVE, key, uid)
         elif phase_of(pod) == "Pending":
-            self._timeline.push(
-                now + self._start_delay_ns, ScheduledAction(ActionKind.START, key, uid)
-            )
-        elif phase_of(pod) == "Running" and (run := run_ns(pod)) is not None:
-            self._timeline.push(now + run, ScheduledAction(ActionKind.FINISH, key, uid))
+            start = times.remaining_start_ns(pod, now) if existed_before else times.start_ns(pod)
+            self._schedule(start, ActionKind.START, key, uid)
+        elif phase_of(pod) == "Running":
+            run = times.remaining_run_ns(pod, now) if existed_before else times.run_ns(pod)
+            self._schedule(run, ActionKind.FINISH, key, uid)
+
+    def _schedule(self, later_ns: int | None, verb: ActionKind, key: Key, uid: str) -> None:
+        """Schedule an action on a pod; None for never."""
+        if later_ns is not None:
+            self._timeline.push(self._store.now_ns + later_ns, ScheduledAction(verb, key, uid))
 
     def _remove_stopped(self, pod: Manifest, key: Key) -> None:
         """The pod has stopped: remove it, unless it has finalizers."""
@@ -233,10 +242,7 @@ class Kubelets:
         self._store.put(
             POD, changed(pod, "status", phase="Running", startTime=at, conditions=conditions)
         )
-        if (run := run_ns(pod)) is not None:
-            self._timeline.push(
-                self._store.now_ns + run, ScheduledAction(ActionKind.FINISH, key, uid_of(pod))
-            )
+        self._schedule(self._times.run_ns(pod), ActionKind.FINISH, key, uid_of(pod))
 
 
 def _over(pod: Manifest, phase: str, exit_code: int, reason: str) -> Manifest:

@@ -6,9 +6,19 @@ from typing import Final
 from events.normalize import Json, JsonObject
 from simulator.job_events import TASK_SPEC
 from simulator.manifest import Kind, Manifest, kind_of
-from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at, uid_of
-from simulator.object_store import Key, Store, key_of
+from simulator.manifest_fields import (
+    changed,
+    controller_of,
+    list_at,
+    name_of,
+    namespace_of,
+    section,
+    text_at,
+    uid_of,
+)
+from simulator.object_store import Key, Store, key_of, resource_of
 from simulator.owned_objects import ChildState, OwnedObjects
+from simulator.recorded_children import RecordedChildren
 from simulator.scenario import kind_named
 
 _POD: Final = kind_named("Pod")
@@ -22,11 +32,14 @@ class ObjectFactory:
         store: Store,
         delete_pod: Callable[[Key], None],
         wake: Callable[[str, int], None],
+        recorded: RecordedChildren | None = None,
     ) -> None:
         self.store = store
         self.wake = wake
         """Reconcile the workload with this uid again at that time."""
         self._delete_pod = delete_pod
+        self._recorded = recorded
+        """Objects of a recorded past, which are created again before any new one."""
 
     def delete_owner(self, owner: Manifest) -> None:
         """Delete a workload with everything that it owns."""
@@ -43,6 +56,9 @@ class ObjectFactory:
     def delete_unwanted(self, key: Key, children: OwnedObjects) -> None:
         """Delete a surplus pod."""
         children.expect_deletion(key)
+        if self._recorded is not None:
+            owner = controller_of(self.store.find(key) or {})
+            self._recorded.count_deletion(owner)
         self._delete_pod(key)
 
     def make_pod(
@@ -55,11 +71,17 @@ class ObjectFactory:
         marks: "PodOverrides",
     ) -> None:
         """Create a pod from a template, unless its name is still in use."""
-        key: Key = ("Pod", namespace_of(owner), name)
-        if self.store.find(key) is not None:
+        if self.store.find(("Pod", namespace_of(owner), name)) is not None:
             return
+        again = self._recorded_one(owner, "Pod", name, marks.annotations)
+        name = name if again is None else name_of(again)
+        key: Key = ("Pod", namespace_of(owner), name)
         children.made += 1
         children.update(key, ChildState.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
+        if again is not None:
+            given = {**section(again, "metadata", "annotations"), **marks.annotations}
+            self.store.put(_POD, changed(again, "metadata", annotations=given) if given else again)
+            return
         metadata: JsonObject = {
             "name": name,
             "namespace": namespace_of(owner),
@@ -81,6 +103,14 @@ class ObjectFactory:
 
     def make(self, owner: Manifest, kind: Kind, name: str, body: JsonObject) -> Manifest:
         """Create an owned object of another kind; its metadata may bring labels and annotations."""
+        again = self._recorded_one(owner, resource_of(kind), name, {})
+        if again is not None:
+            given: JsonObject = dict(section(body, "spec"))
+            kept = {key: given[key] for key in ("replicas",) if key in given}
+            again = {**again, "spec": {**section(again, "spec"), **kept}}
+            if "status" in body:
+                again["status"] = body["status"]
+            return self.store.put(kind, again)
         metadata: JsonObject = {
             **section(body, "metadata"),
             "name": name,
@@ -94,6 +124,24 @@ class ObjectFactory:
             "metadata": metadata,
         }
         return self.store.put(kind, manifest)
+
+    def _recorded_one(
+        self, owner: Manifest, resource: str, name: str, marks: Mapping[str, str]
+    ) -> Manifest | None:
+        """Return the recorded object to create for a workload instead of a new one; None if there is none, or an object
+        with its name exists."""
+        if self._recorded is None:
+            return None
+        of = resource_of(kind_of(owner))
+        child = self._recorded.take(uid_of(owner), of, resource, name, marks)
+        if child is None:
+            return None
+        metadata = dict(section(child.manifest, "metadata"))
+        metadata.pop("creationTimestamp", None)
+        manifest = {key: value for key, value in child.manifest.items() if key != "status"}
+        again: Manifest = {**manifest, "metadata": metadata}
+        key: Key = (resource, namespace_of(owner), name_of(again))
+        return again if self.store.find(key) is None else None
 
 
 class PodOverrides:

@@ -134,12 +134,24 @@ class Store:
         """Return the object with this key, or None."""
         return self._objects[key[0]].get(key)
 
+    def begin_at(self, now_ns: int, revision: int, uid_prefix: str) -> None:
+        """Begin an empty store at a time and a revision; UIDs of new objects begin with the prefix."""
+        self.now_ns, self._revision = now_ns, revision
+        self._mint = uid_prefix + "{:06}"
+
+    def load(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """Store an object of another API server as it is, without defaults, and return it as stored."""
+        return self._stored(key_of(kind, manifest), manifest)
+
     def put(self, kind: Kind, manifest: Manifest) -> Manifest:
         """Store an object and return it as stored; a new one gets its uid and defaults."""
         key = key_of(kind, manifest)
-        before = self._objects[key[0]].get(key)
-        if before is None:
+        if key not in self._objects[key[0]]:
             manifest = self._created(kind, manifest)
+        return self._stored(key, manifest)
+
+    def _stored(self, key: Key, manifest: Manifest) -> Manifest:
+        before = self._objects[key[0]].get(key)
         self._revision += 1
         manifest = changed(manifest, "metadata", resourceVersion=str(self._revision))
         self._objects[key[0]][key] = manifest

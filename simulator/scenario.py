@@ -202,6 +202,19 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
     )
 
 
+def read_steps(
+    value: YamlValue, until_ns: int | None, objects: tuple[LocatedManifest, ...] | None
+) -> tuple[Step, ...]:
+    """Read the steps of something else than a scenario, in which they may name these objects; None for any."""
+    known = _KnownObjects(objects or (), is_all=objects is not None)
+    return tuple(_read_steps(value, until_ns, known, "the log"))
+
+
+def read_policy_value(value: YamlValue) -> dict[str, Json]:
+    """Read a policy that stands in another document."""
+    return _read_policy(value)
+
+
 def _time(fields: dict[str, YamlValue], name: str) -> int | None:
     return fields[name].time_ns(name) if name in fields else None
 
@@ -288,7 +301,12 @@ def _shown(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _read_steps(value: YamlValue | None, until: int | None, known: _KnownObjects) -> Iterator[Step]:
+def _read_steps(
+    value: YamlValue | None,
+    until: int | None,
+    known: _KnownObjects,
+    end: str = "the scenario (until)",
+) -> Iterator[Step]:
     before = 0
     for item in value.items("steps") if value is not None else ():
         fields = item.fields("a step", _STEP_KEYS)
@@ -298,7 +316,7 @@ def _read_steps(value: YamlValue | None, until: int | None, known: _KnownObjects
         if at < before:
             raise fields["at"].error("at: this step comes before the one above it")
         if until is not None and at > until:
-            raise fields["at"].error("at: this step comes after the end of the scenario (until)")
+            raise fields["at"].error(f"at: this step comes after the end of {end}")
         before = at
         for name, field in fields.items():
             if name != "at":

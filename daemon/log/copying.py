@@ -90,6 +90,20 @@ async def copy_whole(
     return verified
 
 
+async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
+    """Copy a log into an empty one up to a position at which a batch ends, and check it on the way."""
+    if target.head != GENESIS:
+        raise UsageError(f"{target.place} is not empty; a branch is written to a new log")
+    checker, packer = Checker(source.base), _Packed()
+    async for entries in _whole_batches(source, position):
+        for entry in entries:
+            checker.take(entry)
+        epoch = entries[0].record.epoch
+        if epoch != target.head.epoch:
+            await target.take_over("import", epoch=epoch)
+        await target.append_stored([entry.record for entry in entries], packer.rows(entries))
+
+
 async def _bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:
     """The heads before and after the batches asked for."""
     base, head = log.base, log.head
@@ -129,10 +143,12 @@ def _head_at(entry: Entry) -> Head:
     return Head(position=record.position, digest=record.digest, epoch=record.epoch)
 
 
-async def _whole_batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
+async def _whole_batches(
+    log: ReadableLog, until: int | None = None
+) -> AsyncIterator[list[Entry]]:
     """Entries in lists that end where a batch ends, each of one epoch."""
     gathered: list[Entry] = []
-    async for entries in log.read():
+    async for entries in log.read(until=until):
         for entry in entries:
             begins = entry.record.batch == entry.record.position
             full = len(gathered) >= RECORDS_AT_ONCE

@@ -1,0 +1,424 @@
+"""What a log says of a cluster before and after the position at which a branch begins.
+
+Changes after that position are told apart by what brought them about. Changes from outside become steps of the branch:
+objects that other clients create, change and delete. Changes that answer a decision are left out, because simulated
+kubelets and controllers bring them about once more; what they teach is kept: how long each pod takes to start, run
+and stop (`simulator/what_if_times.py`), and which objects the controllers created (`simulator/recorded_children.py`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from events.cluster import ObjectDeleted, ObjectObserved
+from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged
+from events.decisions.eviction import EvictionDecided
+from events.errors import UsageError
+from events.normalize import Json, JsonObject
+from events.normalize_config_map import CONFIG_MAP
+from events.outcome import PodBound, PodEvicted, PodGroupUpdated
+from events.record import Record
+from events.union import Event
+from simulator.controllers import WORKLOADS
+from simulator.manifest import KINDS, Kind, Manifest
+from simulator.manifest_fields import (
+    changed,
+    controller_of,
+    is_terminating,
+    list_at,
+    node_of,
+    phase_of,
+    section,
+    text_at,
+    whole_at,
+)
+from simulator.object_factory import is_finished
+from simulator.object_store import resource_of
+from simulator.recorded_children import RecordedChild, RecordedChildren
+from simulator.volcano_job_phases import FINISHED
+from simulator.what_if_steps import PolicyStep, RecordedStep, Verb
+
+ObjectName: TypeAlias = tuple[str, str, str]
+"""Resource, namespace and name."""
+
+_KINDS: Final[dict[str, Kind]] = {resource_of(kind): kind for kind in KINDS}
+_GROUP_OF_CONTROLLER: Final = "podgroup-"
+"""Beginning of the names of pod groups that Volcano's podgroup controller creates."""
+_NOT_PATCHED: Final = ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
+
+
+class RecordedPod(Struct):
+    """A pod over its recorded life. Times are those of the records; None for what is not recorded."""
+
+    seen_ns: int
+    owner: str = ""
+    """UID of its workload and its role in it."""
+    role: str = ""
+    bound_ns: int | None = None
+    running_ns: int | None = None
+    ended_ns: int | None = None
+    """When it ended by itself: not evicted, deleted, or ended by its node."""
+    exit_code: int = 0
+    is_evicted: bool = False
+    stopping_ns: int | None = None
+    removed_ns: int | None = None
+
+
+class RecordedHistory:
+    """Takes all records of a log in order. `begin_branch` is called behind the last one that stands.
+
+    Records of objects in `dropped` after that position are left out.
+    """
+
+    def __init__(self, dropped: frozenset[ObjectName] = frozenset()) -> None:
+        self.pods: dict[str, RecordedPod] = {}
+        self.children = RecordedChildren()
+        self.made: Counter[str] = Counter()
+        """Pods created before the branch, by the UID of their workload."""
+        self.steps: list[RecordedStep | PolicyStep] = []
+        self.scheduler_names: tuple[str, ...] = ()
+        self.has_podgroup_controller = False
+        self.start_ns: int | None = None
+        """When the log began."""
+        self.cycle_ns: int | None = None
+        """Time of the last cycle before the branch, or of the start of the daemon."""
+        self.is_cycle_held = False
+        """Whether `cycle_ns` is the time of a cycle."""
+        self.revision = 0
+        """The highest resource version of any object before the branch."""
+        self.end_ns = 0
+        """Time of the last record."""
+        self.dropped: dict[ObjectName, int] = dict.fromkeys(dropped, 0)
+        """How many records were left out, by object."""
+        self._now: dict[str, tuple[ObjectName, bytes]] = {}
+        """Name and last content of each object, by UID."""
+        self._there: dict[str, tuple[ObjectName, Manifest]] = {}
+        """The same where the branch begins."""
+        self._workloads: dict[str, str] = {}
+        self._nodes: dict[str, None] = {}
+        self._is_after = False
+        self._bound: dict[str, str] = {}
+        """Pods whose binding was accepted and not observed yet, to their nodes."""
+        self._evicted: dict[str, None] = {}
+        """Pods whose eviction was accepted and not observed yet."""
+        self._phases: dict[tuple[str, str], str] = {}
+        """Pod groups whose new phase was accepted and not observed yet."""
+        self._child_of: dict[str, RecordedChild] = {}
+
+    @property
+    def objects(self) -> list[tuple[Kind, Manifest]]:
+        """The objects where the branch begins, kind by kind, as the API server had them."""
+        found = [(_KINDS[name[0]], manifest) for name, manifest in self._there.values()]
+        order = {kind: at for at, kind in enumerate(KINDS)}
+        return sorted(found, key=lambda one: order[one[0]])
+
+    @property
+    def names(self) -> list[tuple[Kind, Manifest]]:
+        """All objects that a change may name: those where the branch begins, and those created from outside later."""
+        created = [
+            (step.kind, step.content)
+            for step in self.steps
+            if isinstance(step, RecordedStep) and step.verb in (Verb.CREATE, Verb.REPLACE)
+        ]
+        return [*self.objects, *created]
+
+    @property
+    def stopping(self) -> list[str]:
+        """UIDs of pods whose eviction was accepted where the branch begins, and not observed."""
+        return list(self._evicted)
+
+    def add(self, record: Record, event: Event, content: bytes | None) -> None:
+        """Take a record. Raises UsageError for an object that was redacted."""
+        at_ns = record.recorded_at_ns
+        if self.start_ns is None:
+            self.start_ns = at_ns
+        self.end_ns = max(self.end_ns, at_ns)
+        match event:
+            case ObjectObserved() | ObjectDeleted():
+                if content is None:
+                    raise UsageError(
+                        f"position {record.position}: the object of {record.subject} was redacted; "
+                        "a branch needs it"
+                    )
+                self._on_object(record, event, content)
+            case PodBound():
+                self._pod(event.uid, at_ns).bound_ns = at_ns
+                if not self._is_after:
+                    self._bound[event.uid] = event.node
+            case EvictionDecided():
+                for one in event.evictions:
+                    self._pod(one.uid, at_ns).is_evicted = True
+            case PodEvicted():
+                pod = self._pod(event.uid, at_ns)
+                pod.stopping_ns = at_ns if pod.stopping_ns is None else pod.stopping_ns
+                if not self._is_after:
+                    self._evicted[event.uid] = None
+            case PodGroupUpdated() if not self._is_after:
+                namespace, _, name = event.pod_group.partition("/")
+                self._phases[namespace, name] = event.phase
+            case DaemonStarted() if not self._is_after:
+                self.scheduler_names = event.scheduler_names
+                self.cycle_ns, self.is_cycle_held = at_ns, False
+            case CycleOpened() if not self._is_after:
+                self.cycle_ns, self.is_cycle_held = event.at_ns, True
+            case PolicyChanged() if self._is_after:
+                self.steps.append(PolicyStep(at_ns, event))
+            case _:
+                pass
+
+    def begin_branch(self) -> None:
+        """Keep the objects as they are; the records that follow become steps, or teach times."""
+        self._is_after = True
+        for uid, (name, content) in self._now.items():
+            if name[0] in _KINDS:
+                manifest = msgspec.json.decode(content)
+                if (phase := self._phases.get(name[1:])) and name[0] == "PodGroup":
+                    manifest = changed(manifest, "status", phase=phase)
+                elif node := self._bound.get(uid):
+                    manifest = changed(manifest, "spec", nodeName=node)
+                self._there[uid] = name, manifest
+        self._evicted = {uid: None for uid in self._evicted if uid in self._now}
+
+    def _pod(self, uid: str, at_ns: int) -> RecordedPod:
+        return self.pods.setdefault(uid, RecordedPod(at_ns))
+
+    def _on_object(
+        self, record: Record, event: ObjectObserved | ObjectDeleted, content: bytes
+    ) -> None:
+        kind, namespace, name = record.subject.split("/", 2)
+        resource = CONFIG_MAP if kind.startswith(f"{CONFIG_MAP}.") else kind
+        named: ObjectName = resource, namespace, name
+        manifest: Manifest = msgspec.json.decode(content)
+        had = self._now.get(event.uid)
+        before: Manifest | None = None if had is None else msgspec.json.decode(had[1])
+        is_deleted = isinstance(event, ObjectDeleted)
+        if is_deleted:
+            self._now.pop(event.uid, None)
+        else:
+            self._now[event.uid] = named, content
+        self._note_kind(named, event.uid, is_deleted=is_deleted)
+        if resource == "Pod":
+            self._learn(event.uid, before, None if is_deleted else manifest, record)
+        if not self._is_after:
+            self._note_before(named, event)
+            return
+        if named in self.dropped:
+            self.dropped[named] += 1
+        elif resource in _KINDS:
+            self._add_steps(_Change(record, named, event.uid, before, manifest, is_deleted))
+
+    def _note_before(self, named: ObjectName, event: ObjectObserved | ObjectDeleted) -> None:
+        if event.resource_version.isdecimal():
+            self.revision = max(self.revision, int(event.resource_version))
+        self._phases.pop(named[1:], None) if named[0] == "PodGroup" else None
+
+    def _note_kind(self, named: ObjectName, uid: str, *, is_deleted: bool) -> None:
+        resource, _, name = named
+        if resource in WORKLOADS and not is_deleted:
+            self._workloads[uid] = resource
+        elif resource == "Node" and not is_deleted:
+            self._nodes[name] = None
+        elif resource == "Node":
+            self._nodes.pop(name, None)
+        elif resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER):
+            self.has_podgroup_controller = True
+
+    # What a pod's life teaches
+
+    def _learn(
+        self, uid: str, before: Manifest | None, after: Manifest | None, record: Record
+    ) -> None:
+        at_ns = record.recorded_at_ns
+        pod = self._pod(uid, at_ns)
+        if after is None:
+            pod.removed_ns = at_ns
+            self._bound.pop(uid, None)
+            self._evicted.pop(uid, None) if not self._is_after else None
+            return
+        if before is None:
+            pod.owner = controller_of(after)
+            pod.role = text_at(section(after, "metadata", "annotations"), "volcano.sh/task-spec")
+            if pod.owner and not self._is_after:
+                self.made[pod.owner] += 1
+        if node_of(after):
+            pod.bound_ns = at_ns if pod.bound_ns is None else pod.bound_ns
+            self._see_binding(uid, after)
+        if is_terminating(after):
+            pod.stopping_ns = at_ns if pod.stopping_ns is None else pod.stopping_ns
+            self._evicted.pop(uid, None) if not self._is_after else None
+        phase = phase_of(after)
+        if phase == "Running" and pod.running_ns is None:
+            pod.running_ns = at_ns
+        is_new = before is None or phase_of(before) != phase
+        if phase in ("Succeeded", "Failed") and is_new and not pod.is_evicted:
+            self._learn_end(pod, after, at_ns)
+
+    def _learn_end(self, pod: RecordedPod, after: Manifest, at_ns: int) -> None:
+        """A status with a reason was written by the node, not by the end of the containers."""
+        if is_terminating(after) or section(after, "status").get("reason"):
+            return
+        pod.ended_ns = at_ns
+        pod.exit_code = _exit_code(after) if phase_of(after) == "Failed" else 0
+
+    def _see_binding(self, uid: str, after: Manifest) -> None:
+        """Use the first observation of a pod on its node for a pod whose binding was not observed yet where the branch
+        begins."""
+        if self._bound.pop(uid, None) is not None and self._is_after and uid in self._there:
+            pending = changed(after, "status", phase="Pending")
+            self._there[uid] = self._there[uid][0], pending
+
+    # What came from outside
+
+    def _add_steps(self, one: "_Change") -> None:
+        owner = controller_of(one.manifest)
+        owner = owner if owner in self._workloads else ""
+        if one.named[0] == "Pod":
+            self._add_pod_steps(one, owner)
+        elif one.named[0] in WORKLOADS or one.named[0] == "PodGroup":
+            self._add_workload_steps(one, owner)
+        elif one.is_deleted:
+            self._step(one, Verb.REMOVE)
+        elif one.before is None:
+            self._step(one, Verb.CREATE, one.manifest)
+        else:
+            self._patch(one, merge_patch(one.before, one.manifest))
+
+    def _add_pod_steps(self, one: "_Change", owner: str) -> None:
+        is_ours = text_at(section(one.manifest, "spec"), "schedulerName") in self.scheduler_names
+        pod = self.pods[one.uid]
+        if one.before is None and not one.is_deleted:
+            if owner:
+                self._add_child(one, owner)
+            else:
+                self._step(one, Verb.CREATE, one.manifest)
+        elif one.is_deleted or self._is_first_of_deletion(one):
+            is_of_node = bool(node_of(one.manifest)) and node_of(one.manifest) not in self._nodes
+            is_stopping = one.before is not None and is_terminating(one.before)
+            if not (pod.is_evicted or is_of_node or (is_stopping and is_ours)):
+                self._step(one, Verb.DELETE_POD, owner=owner)
+        elif not is_ours:
+            self._step(one, Verb.REPLACE, one.manifest)
+        elif one.record.cause is None and one.before is not None:
+            self._patch(one, _pod_patch(one.before, one.manifest))
+
+    def _is_first_of_deletion(self, one: "_Change") -> bool:
+        return (
+            one.before is not None
+            and is_terminating(one.manifest)
+            and not is_terminating(one.before)
+        )
+
+    def _add_workload_steps(self, one: "_Change", owner: str) -> None:
+        """Keep status only of pod groups, where another client wrote it: simulated controllers write the rest."""
+        resource, _, name = one.named
+        is_of_controller = resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER)
+        if is_of_controller or (owner and (one.before is not None or one.is_deleted)):
+            return
+        if one.is_deleted:
+            is_over = resource != "PodGroup" and is_workload_finished(one.manifest)
+            if not (is_over and "ttlSecondsAfterFinished" in section(one.manifest, "spec")):
+                self._step(one, Verb.REMOVE, is_finished=is_over)
+        elif one.before is not None:
+            patch = merge_patch(one.before, one.manifest)
+            if resource != "PodGroup" or one.record.cause is not None:
+                patch.pop("status", None)
+            self._patch(one, patch)
+        elif owner:
+            self._add_child(one, owner)
+        elif resource == "PodGroup":
+            self._step(one, Verb.CREATE, one.manifest)
+        else:
+            content = {key: value for key, value in one.manifest.items() if key != "status"}
+            self._step(one, Verb.CREATE, content)
+
+    def _add_child(self, one: "_Change", owner: str) -> None:
+        child = RecordedChild(one.named[0], one.manifest, one.record.recorded_at_ns)
+        self._child_of[one.uid] = child
+        self.children.add(owner, child)
+
+    def _patch(self, one: "_Change", patch: JsonObject) -> None:
+        if not patch:
+            return
+        child = self._child_of.get(one.uid)
+        if child is None:
+            self._step(one, Verb.PATCH, patch)
+        else:
+            child.changes.append((one.record.recorded_at_ns - child.at_ns, patch))
+
+    def _step(
+        self,
+        one: "_Change",
+        verb: Verb,
+        content: "JsonObject | None" = None,
+        *,
+        owner: str = "",
+        is_finished: bool = False,
+    ) -> None:
+        resource, namespace, name = one.named
+        at_ns = one.record.recorded_at_ns
+        self.steps.append(
+            RecordedStep(
+                at_ns,
+                verb,
+                _KINDS[resource],
+                namespace,
+                name,
+                one.uid,
+                content or {},
+                owner,
+                is_finished,
+            )
+        )
+
+
+class _Change(Struct, frozen=True):
+    """One recorded change of an object."""
+
+    record: Record
+    named: ObjectName
+    uid: str
+    before: Manifest | None
+    manifest: Manifest
+    is_deleted: bool
+
+
+def merge_patch(before: Mapping[str, Json], after: Mapping[str, Json]) -> JsonObject:
+    """Return the JSON merge patch (RFC 7386) from one object to another."""
+    patch: JsonObject = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        had = before.get(key)
+        if isinstance(value, dict) and isinstance(had, dict):
+            if inner := merge_patch(had, value):
+                patch[key] = inner
+        elif key not in before or had != value:
+            patch[key] = value
+    return patch
+
+
+def _pod_patch(before: Manifest, after: Manifest) -> JsonObject:
+    """Return how another client changed metadata and spec of a pod. Annotations of a pod on a node are written by its
+    device plugin, and follow from the placement."""
+    metadata = merge_patch(section(before, "metadata"), section(after, "metadata"))
+    for key in (*_NOT_PATCHED, *(("annotations",) if node_of(after) else ())):
+        metadata.pop(key, None)
+    spec = merge_patch(section(before, "spec"), section(after, "spec"))
+    parts: JsonObject = {"metadata": metadata, "spec": spec}
+    return {key: part for key, part in parts.items() if part}
+
+
+def _exit_code(pod: Manifest) -> int:
+    codes = [
+        whole_at(section(one, "state", "terminated"), "exitCode", 0)
+        for one in list_at(section(pod, "status"), "containerStatuses")
+    ]
+    return next((code for code in codes if code), 1)
+
+
+def is_workload_finished(workload: Manifest) -> bool:
+    """Return whether a Job or Volcano Job has ended."""
+    state = text_at(section(workload, "status", "state"), "phase")
+    return is_finished(workload) or state in FINISHED

@@ -1,0 +1,47 @@
+"""Steps of a branch of a recorded past: what happened from outside, and policies that came into force."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from events.daemon import PolicyChanged
+from events.normalize import JsonObject
+from simulator.manifest import Kind
+
+
+class Verb(Enum):
+    """What a recorded step does to an object."""
+
+    CREATE = "create"
+    """Create it, unless an object of this name exists."""
+    REPLACE = "replace"
+    """Create it, or replace its content."""
+    PATCH = "patch"
+    """Change it by a JSON merge patch, if it exists."""
+    DELETE_POD = "delete pod"
+    """Let its kubelet stop it, unless it is stopping."""
+    REMOVE = "remove"
+
+
+class RecordedStep(Struct, frozen=True):
+    """One change of an object by another client than muster, as recorded."""
+
+    at_ns: int
+    verb: Verb
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    content: JsonObject = {}
+    """The object, or the merge patch."""
+    owner: str = ""
+    """UID of the workload of a pod that is deleted, if its controller may have deleted it."""
+    is_finished: bool = False
+    """Whether a removed workload was finished: then it is removed only if it is finished here too."""
+
+
+class PolicyStep(Struct, frozen=True):
+    """A policy comes into force."""
+
+    at_ns: int
+    policy: PolicyChanged
