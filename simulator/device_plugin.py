@@ -26,6 +26,8 @@ DOMAIN: Final = "huawei.com/"
 REAL: Final = f"{DOMAIN}AscendReal"
 PREDICATE_TIME: Final = "predicate-time"
 BASE_DEVICES: Final = "baseDeviceInfos"
+DOMAINS: Final = (DOMAIN, "hami.io/")
+"""Beginnings of the annotations that device plugins write."""
 HAMI_PHASE: Final = "hami.io/bind-phase"
 HAMI_TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
 ALLOCATING: Final = "allocating"

@@ -8,7 +8,6 @@ from simulator.job_events import TASK_SPEC
 from simulator.manifest import Kind, Manifest, kind_of
 from simulator.manifest_fields import (
     changed,
-    controller_of,
     list_at,
     name_of,
     namespace_of,
@@ -56,9 +55,6 @@ class ObjectFactory:
     def delete_unwanted(self, key: Key, children: OwnedObjects) -> None:
         """Delete a surplus pod."""
         children.expect_deletion(key)
-        if self._recorded is not None:
-            owner = controller_of(self.store.find(key) or {})
-            self._recorded.count_deletion(owner)
         self._delete_pod(key)
 
     def make_pod(

@@ -5,7 +5,6 @@ object that the workload's controller created in the record, as long as there is
 compared by name. The times of creation are those of the simulation.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 
 from msgspec import Struct, field
@@ -36,7 +35,6 @@ class RecordedChildren:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, list[RecordedChild]]] = {}
-        self._deleted: Counter[str] = Counter()
         self._created: list[RecordedChild] = []
 
     def copy(self) -> "RecordedChildren":
@@ -83,18 +81,6 @@ class RecordedChildren:
         """Return the objects that were created since the last call."""
         created, self._created = self._created, []
         return created
-
-    def count_deletion(self, owner: str) -> None:
-        """Count a pod that a controller of the simulation deleted because it was surplus."""
-        self._deleted[owner] += 1
-
-    def is_deleted_already(self, owner: str) -> bool:
-        """Return whether a recorded deletion of a pod stands for one that a controller of the simulation has carried out
-        on some pod of the workload. Each of these counts once."""
-        if not self._deleted[owner]:
-            return False
-        self._deleted[owner] -= 1
-        return True
 
 
 def _has_marks(manifest: Manifest, marks: Mapping[str, str]) -> bool:

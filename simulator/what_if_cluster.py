@@ -77,10 +77,12 @@ class WhatIfCluster(SimulatedCluster):
                     failed=max(0, whole_at(status, "failed", 0) - ended[uid, "Failed"]),
                 )
         self._react(existed_before=True)
-        pods = store.objects().get("Pod", {})
-        for key in [key for key, pod in pods.items() if uid_of(pod) in history.stopping]:
-            self._kubelets.delete(key)
-        self._react()
+        stopping = [
+            RecordedStep(now_ns, Verb.DELETE_POD, POD, *key[1:], uid_of(pod))
+            for key, pod in store.objects().get("Pod", {}).items()
+            if uid_of(pod) in history.stopping
+        ]
+        self._steps[:0] = stopping
 
     def _react(self, *, existed_before: bool = False) -> None:
         """React, and schedule how other clients changed what controllers have created."""
@@ -127,8 +129,7 @@ class WhatIfCluster(SimulatedCluster):
                 assert isinstance(patched, dict)
                 self._change(step.kind, found, patched)
             case Verb.DELETE_POD:
-                is_done = step.owner and self._recorded.is_deleted_already(step.owner)
-                if not is_done and not is_terminating(found):
+                if not is_terminating(found):
                     self._kubelets.delete(key)
             case Verb.REMOVE:
                 if not step.is_finished or is_workload_finished(found):

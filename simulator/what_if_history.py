@@ -8,6 +8,7 @@ and stop (`simulator/what_if_times.py`), and which objects the controllers creat
 
 from collections import Counter
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final, TypeAlias
 
 import msgspec
@@ -23,11 +24,13 @@ from events.normalize_config_map import CONFIG_MAP
 from events.outcome import PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
-from simulator.controllers import WORKLOADS
+from simulator.controllers import VOLCANO, WORKLOADS
+from simulator.device_plugin import DOMAINS
 from simulator.manifest import KINDS, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
     controller_of,
+    is_terminal,
     is_terminating,
     list_at,
     node_of,
@@ -98,7 +101,10 @@ class RecordedHistory:
         """Name and last content of each object, by UID."""
         self._there: dict[str, tuple[ObjectName, Manifest]] = {}
         """The same where the branch begins."""
+        self._contents: list[bytes] = []
         self._workloads: dict[str, str] = {}
+        self._live: Counter[str] = Counter()
+        """Pods that exist, have not ended and are not being deleted, by the UID of their workload."""
         self._nodes: dict[str, None] = {}
         self._is_after = False
         self._bound: dict[str, str] = {}
@@ -115,6 +121,11 @@ class RecordedHistory:
         found = [(_KINDS[name[0]], manifest) for name, manifest in self._there.values()]
         order = {kind: at for at, kind in enumerate(KINDS)}
         return sorted(found, key=lambda one: order[one[0]])
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """The same objects as the log has them, by digest."""
+        return {sha256(content).hexdigest(): content for content in self._contents}
 
     @property
     def names(self) -> list[tuple[Kind, Manifest]]:
@@ -173,6 +184,7 @@ class RecordedHistory:
     def begin_branch(self) -> None:
         """Keep the objects as they are; the records that follow become steps, or teach times."""
         self._is_after = True
+        self._contents = [content for _, content in self._now.values()]
         for uid, (name, content) in self._now.items():
             if name[0] in _KINDS:
                 manifest = msgspec.json.decode(content)
@@ -234,6 +246,8 @@ class RecordedHistory:
     ) -> None:
         at_ns = record.recorded_at_ns
         pod = self._pod(uid, at_ns)
+        workload = controller_of(after or before or {})
+        self._live[workload] += _is_live(after) - _is_live(before)
         if after is None:
             pod.removed_ns = at_ns
             self._bound.pop(uid, None)
@@ -298,12 +312,26 @@ class RecordedHistory:
         elif one.is_deleted or self._is_first_of_deletion(one):
             is_of_node = bool(node_of(one.manifest)) and node_of(one.manifest) not in self._nodes
             is_stopping = one.before is not None and is_terminating(one.before)
-            if not (pod.is_evicted or is_of_node or (is_stopping and is_ours)):
-                self._step(one, Verb.DELETE_POD, owner=owner)
+            is_inside = pod.is_evicted or is_of_node or (is_stopping and is_ours)
+            if not is_inside and not (owner and self._is_by_controller(owner)):
+                self._step(one, Verb.DELETE_POD)
         elif not is_ours:
             self._step(one, Verb.REPLACE, one.manifest)
         elif one.record.cause is None and one.before is not None:
             self._patch(one, _pod_patch(one.before, one.manifest))
+
+    def _is_by_controller(self, owner: str) -> bool:
+        """Return whether the controller of a workload deleted a pod: it has more than the workload wants. The pods of
+        Volcano Jobs are deleted by their controller only, as their policies say."""
+        _, content = self._now.get(owner, (None, b""))
+        if not content or self._workloads[owner] == VOLCANO:
+            return True
+        workload: Manifest = msgspec.json.decode(content)
+        spec, live = section(workload, "spec"), self._live[owner]
+        if self._workloads[owner] == "Job":
+            is_over = is_finished(workload) or spec.get("suspend") is True
+            return is_over or live >= whole_at(spec, "parallelism", 1)
+        return live >= whole_at(spec, "replicas", 1)
 
     def _is_first_of_deletion(self, one: "_Change") -> bool:
         return (
@@ -355,7 +383,6 @@ class RecordedHistory:
         verb: Verb,
         content: "JsonObject | None" = None,
         *,
-        owner: str = "",
         is_finished: bool = False,
     ) -> None:
         resource, namespace, name = one.named
@@ -369,7 +396,6 @@ class RecordedHistory:
                 name,
                 one.uid,
                 content or {},
-                owner,
                 is_finished,
             )
         )
@@ -400,14 +426,27 @@ def merge_patch(before: Mapping[str, Json], after: Mapping[str, Json]) -> JsonOb
 
 
 def _pod_patch(before: Manifest, after: Manifest) -> JsonObject:
-    """Return how another client changed metadata and spec of a pod. Annotations of a pod on a node are written by its
-    device plugin, and follow from the placement."""
+    """Return how another client changed metadata and spec of a pod. Annotations of a device plugin on a pod
+    that has a node follow from the placement."""
     metadata = merge_patch(section(before, "metadata"), section(after, "metadata"))
-    for key in (*_NOT_PATCHED, *(("annotations",) if node_of(after) else ())):
+    for key in _NOT_PATCHED:
         metadata.pop(key, None)
+    annotations = {
+        key: value
+        for key, value in section(metadata, "annotations").items()
+        if not node_of(after) or not key.startswith(DOMAINS)
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        metadata.pop("annotations", None)
     spec = merge_patch(section(before, "spec"), section(after, "spec"))
     parts: JsonObject = {"metadata": metadata, "spec": spec}
     return {key: part for key, part in parts.items() if part}
+
+
+def _is_live(pod: Manifest | None) -> bool:
+    return pod is not None and not is_terminal(pod) and not is_terminating(pod)
 
 
 def _exit_code(pod: Manifest) -> int:

@@ -34,8 +34,6 @@ class RecordedStep(Struct, frozen=True):
     uid: str
     content: JsonObject = {}
     """The object, or the merge patch."""
-    owner: str = ""
-    """UID of the workload of a pod that is deleted, if its controller may have deleted it."""
     is_finished: bool = False
     """Whether a removed workload was finished: then it is removed only if it is finished here too."""
 

@@ -208,7 +208,8 @@ async def _run(
     )
     simulated.load(past.at_ns)
     cluster = SteppedCluster(simulated)
-    log = MemoryLog(Memory(head=past.head)) if kept is None else kept
+    memory = Memory(head=past.head, contents=dict(history.contents))
+    log = MemoryLog(memory) if kept is None else kept
     begun = state.fork()
 
     async def begin(head: Head) -> Engine:
@@ -220,7 +221,7 @@ async def _run(
         period_ns=state.period_ns,
         scheduler_names=state.cluster.scheduler_names,
         policy=_policy_of(change),
-        first_cycle_ns=_next_cycle_ns(history, past.at_ns, state.period_ns),
+        first_cycle_ns=_next_cycle_ns(history, past.at_ns, state),
     )
     clock = VirtualClock(cluster, past.history.end_ns)
     refold = begin if kept is None else refolder(kept, with_views=True)
@@ -236,10 +237,10 @@ def _policy_of(change: Change) -> PolicyChanged | None:
     return PolicyChanged(source=change.policy_file or "what-if", policy=msgspec.Raw(content))
 
 
-def _next_cycle_ns(history: RecordedHistory, at_ns: int, period_ns: int) -> int:
-    """Return when the next cycle of the recorded daemon was due."""
+def _next_cycle_ns(history: RecordedHistory, at_ns: int, state: State) -> int:
+    """Return when the next cycle of the recorded daemon was due: at once after one that was cut short."""
     last = history.cycle_ns
-    if last is None:
+    if last is None or not state.deferred_work.is_empty:
         return at_ns
-    periods = max(int(history.is_cycle_held), -(-(at_ns - last) // period_ns))
-    return last + periods * period_ns
+    periods = max(int(history.is_cycle_held), -(-(at_ns - last) // state.period_ns))
+    return last + periods * state.period_ns
