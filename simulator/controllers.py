@@ -88,9 +88,13 @@ class Controllers:
                 self._owners[uid] = change.key
                 self._due[uid] = None
 
-    def restore_counts(self, uid: str, *, made: int, succeeded: int, failed: int) -> None:
-        """Set how many pods of a workload were created, and succeeded or failed, of which nothing is left."""
+    def restore_counts(
+        self, uid: str, *, started_ns: int | None, made: int, succeeded: int, failed: int
+    ) -> None:
+        """Set when a workload started, how many pods it created, and how many succeeded or failed of which nothing is
+        left."""
         children = self._children.setdefault(uid, OwnedObjects())
+        children.started_ns = started_ns
         children.made, children.succeeded, children.failed = made, succeeded, failed
 
     def look(self, uid: str) -> None:

@@ -70,8 +70,10 @@ class WhatIfCluster(SimulatedCluster):
             store.load(kind, manifest)
             if resource_of(kind) in WORKLOADS:
                 uid, status = uid_of(manifest), section(manifest, "status")
+                is_suspended = section(manifest, "spec").get("suspend") is True
                 self._controllers.restore_counts(
                     uid,
+                    started_ns=None if is_suspended else history.made_ns[uid],
                     made=history.made[uid],
                     succeeded=max(0, whole_at(status, "succeeded", 0) - ended[uid, "Succeeded"]),
                     failed=max(0, whole_at(status, "failed", 0) - ended[uid, "Failed"]),
@@ -108,8 +110,18 @@ class WhatIfCluster(SimulatedCluster):
                 self._on_policy(step.policy)
             case RecordedStep():
                 self._repeat(step)
+                # Changes that were recorded at one time had all happened when controllers reacted.
+                while (
+                    isinstance(more := self._next_step, RecordedStep) and more.at_ns == step.at_ns
+                ):
+                    self._step += 1
+                    self._repeat(more)
             case _:
                 super()._run_step(step)
+
+    @property
+    def _next_step(self) -> TimedStep | None:
+        return self._steps[self._step] if self._step < len(self._steps) else None
 
     def _repeat(self, step: RecordedStep) -> None:
         """Repeat what another client did. If the object is not there, or is another one, nothing happens."""

@@ -24,6 +24,7 @@ from events.normalize_config_map import CONFIG_MAP
 from events.outcome import PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
+from projections.duration import SECOND
 from simulator.controllers import VOLCANO, WORKLOADS
 from simulator.device_plugin import DOMAINS
 from simulator.manifest import KINDS, Kind, Manifest
@@ -42,6 +43,7 @@ from simulator.manifest_fields import (
 from simulator.object_factory import is_finished
 from simulator.object_store import resource_of
 from simulator.recorded_children import RecordedChild, RecordedChildren
+from simulator.volcano_job_constants import RESTART_PARTITION, RESTART_POD, RESTART_TASK
 from simulator.volcano_job_phases import FINISHED
 from simulator.what_if_steps import PolicyStep, RecordedStep, Verb
 
@@ -51,6 +53,9 @@ ObjectName: TypeAlias = tuple[str, str, str]
 _KINDS: Final[dict[str, Kind]] = {resource_of(kind): kind for kind in KINDS}
 _GROUP_OF_CONTROLLER: Final = "podgroup-"
 """Beginning of the names of pod groups that Volcano's podgroup controller creates."""
+_RESTARTS: Final = (RESTART_TASK, RESTART_POD, RESTART_PARTITION)
+_PHASE_DELAY_NS: Final = 5 * SECOND
+"""How long after the deletion of its pods a Volcano Job may show its new phase."""
 _NOT_PATCHED: Final = ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion")
 
 
@@ -82,8 +87,13 @@ class RecordedHistory:
         self.children = RecordedChildren()
         self.made: Counter[str] = Counter()
         """Pods created before the branch, by the UID of their workload."""
-        self.steps: list[RecordedStep | PolicyStep] = []
+        self._all_steps: list[RecordedStep | PolicyStep] = []
+        self._doubtful: dict[str, list[int]] = {}
+        """Indexes of deletions of pods, by the UID of their workload."""
+        self._undone: dict[int, None] = {}
         self.scheduler_names: tuple[str, ...] = ()
+        self.made_ns: dict[str, int] = {}
+        """When each workload was first recorded, by UID."""
         self.has_podgroup_controller = False
         self.start_ns: int | None = None
         """When the log began."""
@@ -121,6 +131,11 @@ class RecordedHistory:
         found = [(_KINDS[name[0]], manifest) for name, manifest in self._there.values()]
         order = {kind: at for at, kind in enumerate(KINDS)}
         return sorted(found, key=lambda one: order[one[0]])
+
+    @property
+    def steps(self) -> list[RecordedStep | PolicyStep]:
+        """What happened from outside after the beginning of the branch, in order."""
+        return [one for at, one in enumerate(self._all_steps) if at not in self._undone]
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -177,7 +192,7 @@ class RecordedHistory:
             case CycleOpened() if not self._is_after:
                 self.cycle_ns, self.is_cycle_held = event.at_ns, True
             case PolicyChanged() if self._is_after:
-                self.steps.append(PolicyStep(at_ns, event))
+                self._all_steps.append(PolicyStep(at_ns, event))
             case _:
                 pass
 
@@ -213,6 +228,8 @@ class RecordedHistory:
         else:
             self._now[event.uid] = named, content
         self._note_kind(named, event.uid, is_deleted=is_deleted)
+        if resource in WORKLOADS:
+            self.made_ns.setdefault(event.uid, record.recorded_at_ns)
         if resource == "Pod":
             self._learn(event.uid, before, None if is_deleted else manifest, record)
         if not self._is_after:
@@ -315,19 +332,25 @@ class RecordedHistory:
             is_inside = pod.is_evicted or is_of_node or (is_stopping and is_ours)
             if not is_inside and not (owner and self._is_by_controller(owner)):
                 self._step(one, Verb.DELETE_POD)
+                if owner:
+                    self._doubtful.setdefault(owner, []).append(len(self._all_steps) - 1)
         elif not is_ours:
             self._step(one, Verb.REPLACE, one.manifest)
         elif one.record.cause is None and one.before is not None:
             self._patch(one, _pod_patch(one.before, one.manifest))
 
     def _is_by_controller(self, owner: str) -> bool:
-        """Return whether the controller of a workload deleted a pod: it has more than the workload wants. The pods of
-        Volcano Jobs are deleted by their controller only, as their policies say."""
+        """Return whether the controller of a workload deleted a pod: there are more than the workload wants, or a policy
+        of a Volcano Job restarts pods."""
         _, content = self._now.get(owner, (None, b""))
-        if not content or self._workloads[owner] == VOLCANO:
+        if not content:
             return True
         workload: Manifest = msgspec.json.decode(content)
         spec, live = section(workload, "spec"), self._live[owner]
+        if self._workloads[owner] == VOLCANO:
+            wanted = sum(whole_at(task, "replicas", 1) for task in list_at(spec, "tasks"))
+            restarts = any(one.encode() in content for one in _RESTARTS)
+            return restarts or not _keeps_pods(workload) or live >= wanted
         if self._workloads[owner] == "Job":
             is_over = is_finished(workload) or spec.get("suspend") is True
             return is_over or live >= whole_at(spec, "parallelism", 1)
@@ -346,6 +369,8 @@ class RecordedHistory:
         is_of_controller = resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER)
         if is_of_controller or (owner and (one.before is not None or one.is_deleted)):
             return
+        if resource == VOLCANO and (one.is_deleted or not _keeps_pods(one.manifest)):
+            self._undo_deletions(one)
         if one.is_deleted:
             is_over = resource != "PodGroup" and is_workload_finished(one.manifest)
             if not (is_over and "ttlSecondsAfterFinished" in section(one.manifest, "spec")):
@@ -362,6 +387,13 @@ class RecordedHistory:
         else:
             content = {key: value for key, value in one.manifest.items() if key != "status"}
             self._step(one, Verb.CREATE, content)
+
+    def _undo_deletions(self, one: "_Change") -> None:
+        """Leave out deletions of pods that turn out to be those of the controller: it changes the phase of a Volcano Job
+        when it has deleted the pods."""
+        for at in self._doubtful.pop(one.uid, ()):
+            if self._all_steps[at].at_ns + _PHASE_DELAY_NS >= one.record.recorded_at_ns:
+                self._undone[at] = None
 
     def _add_child(self, one: "_Change", owner: str) -> None:
         child = RecordedChild(one.named[0], one.manifest, one.record.recorded_at_ns)
@@ -387,7 +419,7 @@ class RecordedHistory:
     ) -> None:
         resource, namespace, name = one.named
         at_ns = one.record.recorded_at_ns
-        self.steps.append(
+        self._all_steps.append(
             RecordedStep(
                 at_ns,
                 verb,
@@ -443,6 +475,11 @@ def _pod_patch(before: Manifest, after: Manifest) -> JsonObject:
     spec = merge_patch(section(before, "spec"), section(after, "spec"))
     parts: JsonObject = {"metadata": metadata, "spec": spec}
     return {key: part for key, part in parts.items() if part}
+
+
+def _keeps_pods(volcano_job: Manifest) -> bool:
+    phase = text_at(section(volcano_job, "status", "state"), "phase")
+    return phase in ("", "Pending", "Running")
 
 
 def _is_live(pod: Manifest | None) -> bool:
