@@ -4,7 +4,33 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
+from events.record import Head
 from replay.what_if_figures import RunFigures, TimedDecision
+
+
+class Branch(Struct, frozen=True):
+    """The part of a log behind a position: as it happened, and as a simulated cluster runs it once more."""
+
+    place: str
+    """The log."""
+    head: Head
+    """The last record that stands."""
+    start_ns: int
+    """When the log began."""
+    at_ns: int
+    """When the branch begins."""
+    end_ns: int
+    """When the log ends, and so do the runs."""
+    recorded: RunFigures
+    """What happened."""
+    model: RunFigures
+    """What the simulated cluster does without the change."""
+    changed: RunFigures
+    """What it does with the change."""
+
+    def baseline(self, name: str) -> RunFigures:
+        """Return the run that the change is compared with: `record` or `model`."""
+        return self.recorded if name == "record" else self.model
 
 
 class DecisionPair(Struct, frozen=True):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from events.daemon import PolicyChanged
+from projections.duration import SECOND
 from simulator.cluster import SimulatedCluster, TimedStep
 from simulator.controllers import WORKLOADS
 from simulator.kubelet import POD
@@ -71,13 +72,17 @@ class WhatIfCluster(SimulatedCluster):
             if resource_of(kind) in WORKLOADS:
                 uid, status = uid_of(manifest), section(manifest, "status")
                 is_suspended = section(manifest, "spec").get("suspend") is True
+                started_ns = None if is_suspended else history.made_ns[uid]
                 self._controllers.restore_counts(
                     uid,
-                    started_ns=None if is_suspended else history.made_ns[uid],
+                    started_ns=started_ns,
                     made=history.made[uid],
                     succeeded=max(0, whole_at(status, "succeeded", 0) - ended[uid, "Succeeded"]),
                     failed=max(0, whole_at(status, "failed", 0) - ended[uid, "Failed"]),
                 )
+                limit = whole_at(section(manifest, "spec"), "activeDeadlineSeconds", 0) * SECOND
+                if limit and started_ns is not None:
+                    self._requeue_at(uid, max(now_ns, started_ns + limit))
         self._react(existed_before=True)
         stopping = [
             RecordedStep(now_ns, Verb.DELETE_POD, POD, *key[1:], uid_of(pod))

@@ -143,6 +143,11 @@ class RecordedHistory:
         return {sha256(content).hexdigest(): content for content in self._contents}
 
     @property
+    def seen_ns(self) -> dict[str, int]:
+        """When each pod that is there where the branch begins was first recorded, by UID."""
+        return {uid: self.pods[uid].seen_ns for uid in self._there if uid in self.pods}
+
+    @property
     def names(self) -> list[tuple[Kind, Manifest]]:
         """All objects that a change may name: those where the branch begins, and those created from outside later."""
         created = [

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "tell": "daemon.cli.tell",
     "topology": "daemon.cli.topology",
     "verify": "daemon.cli.verify",
+    "what-if": "daemon.cli.what_if",
     "why": "daemon.cli.why",
 }
 """The module of each command. It is imported when the command is used: each start imports only what it needs."""
@@ -91,7 +92,7 @@ class Muster(click.Group):
         if module not in sys.modules:
             with collector_paused():
                 import_module(module)
-        command = getattr(sys.modules[module], cmd_name)
+        command = getattr(sys.modules[module], cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

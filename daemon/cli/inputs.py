@@ -15,6 +15,8 @@ from projections.policy import parse_policy
 from simulator import scenario_sources
 from simulator.scenario import Scenario, parse_scenario
 from simulator.scenario_sources import LoadedScenario
+from simulator.what_if_change import Change, parse_change
+from simulator.what_if_history import RecordedHistory
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -63,6 +65,27 @@ def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
     elif scenario.policy_file is not None and done.scenario.policy is not None:
         _check_policy(done.scenario.policy, str(folder / scenario.policy_file))
     return done
+
+
+def load_change(path: Path, history: RecordedHistory | None, length_ns: int | None) -> Change:
+    """Read a change of a recorded past, and its policy file. Relative paths start at its folder.
+
+    Steps may name only the objects of the history, unless that is None, and come within a length of time.
+    """
+    nodes_max = limits_of().yaml_nodes
+    objects = None if history is None else history.names
+    change = parse_change(
+        read_text(path), str(path), nodes_max, objects=objects, length_ns=length_ns
+    )
+    if change.policy_file is not None:
+        file = path.parent / with_environment(change.policy_file, change.policy_place)
+        text = read_text(file, change.policy_place)
+        policy = scenario_sources.read_policy(text, str(file), nodes_max)
+        change = msgspec.structs.replace(change, policy=policy)
+        _check_policy(policy, str(file), tells=history is None)
+    elif change.policy is not None:
+        _check_policy(change.policy, f"{change.policy_place}: policy", tells=history is None)
+    return change
 
 
 def read_policy(path: Path, *, tells: bool = True) -> bytes:

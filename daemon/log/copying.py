@@ -143,9 +143,7 @@ def _head_at(entry: Entry) -> Head:
     return Head(position=record.position, digest=record.digest, epoch=record.epoch)
 
 
-async def _whole_batches(
-    log: ReadableLog, until: int | None = None
-) -> AsyncIterator[list[Entry]]:
+async def _whole_batches(log: ReadableLog, until: int | None = None) -> AsyncIterator[list[Entry]]:
     """Entries in lists that end where a batch ends, each of one epoch."""
     gathered: list[Entry] = []
     async for entries in log.read(until=until):

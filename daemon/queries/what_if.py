@@ -26,6 +26,7 @@ from events.record import Head
 from projections.left_out import LeftOut, folded
 from projections.state import State
 from replay.log_time import LogTime
+from replay.what_if_comparison import Branch
 from replay.what_if_figures import RunFigures
 from simulator.what_if_change import NO_CHANGE, Change
 from simulator.what_if_cluster import WhatIfCluster
@@ -37,26 +38,6 @@ HOLDER: Final = "what-if"
 
 ReadChange = Callable[[RecordedHistory | None, int | None], Change]
 """Reads the change: first without, then with what its steps may name, and the length of the branch."""
-
-
-class Branch(Struct):
-    """Where the runs of a branch begin, and the three runs."""
-
-    place: str
-    head: Head
-    """The last record that stands."""
-    start_ns: int
-    """When the log began."""
-    at_ns: int
-    """When the branch begins."""
-    end_ns: int
-    """When the log ends."""
-    recorded: RunFigures
-    """What happened."""
-    model: RunFigures
-    """What the simulated cluster does without the change."""
-    changed: RunFigures
-    """What it does with the change."""
 
 
 class _Past(Struct):
@@ -180,8 +161,7 @@ async def _measure(
 ) -> RunFigures:
     """Return the figures of the records behind the beginning of the branch."""
     state.left_out = {**state.left_out, **left_out}
-    seen_ns = {uid: one.seen_ns for uid, one in past.history.pods.items()}
-    figures = RunFigures(state, past.at_ns, seen_ns)
+    figures = RunFigures(state, past.at_ns, past.history.seen_ns)
     async for entries in log.read(after=past.head.position):
         for entry in entries:
             figures.add(entry.record, event_of(entry.record), entry.content)

@@ -1,0 +1,269 @@
+"""`muster what-if`: run the rest of a log once more with a change, and compare."""
+
+import asyncio
+from itertools import zip_longest
+from pathlib import Path
+
+import click
+
+from daemon.cli.inputs import load_change
+from daemon.cli.output import (
+    Cell,
+    Line,
+    Styled,
+    heading,
+    log_argument,
+    output_option,
+    print_json,
+    print_lines,
+    progress,
+    table,
+    verdict,
+)
+from daemon.log.opening import open_log
+from daemon.queries import what_if as what_if_query
+from events.errors import UsageError
+from replay.log_time import LogTime, format_time, parse_log_time
+from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
+from replay.what_if_document import (
+    card_hours,
+    groups_of_queues,
+    mean,
+    percentile,
+    what_if_document,
+)
+from replay.what_if_figures import RunFigures, TimedDecision, Totals
+
+SHOWN_MAX = 10
+"""The most pod groups, and pods placed otherwise, in the text report."""
+
+SECOND = 1_000_000_000
+_TITLES = {"record": "happened", "model": "no change"}
+
+
+@click.command("what-if")
+@log_argument
+@click.option(
+    "--at",
+    metavar="MOMENT",
+    required=True,
+    help="A position (812), a time since the log began (12.5s), or a time (2026-01-31T09:30:00Z).",
+)
+@click.option(
+    "--change",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="What is otherwise from there on: policy, steps, dropped records.",
+)
+@click.option(
+    "--baseline",
+    type=click.Choice(["record", "model"]),
+    default="record",
+    show_default=True,
+    help="Compare with what happened, or with the simulated cluster without the change.",
+)
+@click.option(
+    "--log", "kept", metavar="NEW", help="Keep the run with the change there, in a new log."
+)
+@output_option
+def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as_json: bool) -> int:
+    """Run the rest of a log once more from a moment on, with a change, and compare it with what happened.
+
+    The batches up to MOMENT stand. Later changes by other clients happen again at their times; what answered
+    decisions of muster is simulated: pods start, run as long as recorded, and end. The rest is run without
+    the change as well, so that an error of the simulation is not taken for its effect.
+
+    Examples:
+
+    \b
+        muster what-if demo.db --at 812 --change more-quota.yaml
+        muster what-if demo.db --at 2026-01-31T09:30:00Z --change no-fault.yaml --output json
+        muster what-if demo.db --at 90s --change policy.yaml --log branch.db
+    """
+    moment = parse_log_time(at)
+    branch = asyncio.run(_ask(log, moment, change, kept))
+    if as_json:
+        print_json(what_if_document(branch, baseline))
+    else:
+        print_lines(_report(branch, baseline))
+    return 0
+
+
+async def _ask(url: str, moment: LogTime, change: Path, kept: str | None) -> Branch:
+    log = await open_log(url)
+    try:
+        target = None if kept is None else await open_log(kept, "write")
+        try:
+            if target is not None and target.head.position:
+                raise UsageError(f"{target.place} is not empty: a branch is kept in a new log")
+            with progress("what-if") as shown:
+                return await what_if_query.what_if(
+                    log,
+                    moment,
+                    lambda history, length_ns: load_change(change, history, length_ns),
+                    kept=target,
+                    progress=shown,
+                )
+        finally:
+            if target is not None:
+                await target.close()
+    finally:
+        await log.close()
+
+
+def _report(branch: Branch, baseline: str) -> list[Line]:
+    base, changed = branch.baseline(baseline), branch.changed
+    difference = first_difference(base, changed)
+    begins, ends = (format_time(at, branch.start_ns) for at in (branch.at_ns, branch.end_ns))
+    what = "what happened" if baseline == "record" else "the run without the change"
+    return [
+        (
+            verdict(difference is None, "equal", "different"),
+            f": the rest of {branch.place} behind position {branch.head.position}, from {begins} to "
+            f"{ends}, compared with {what}",
+        ),
+        *_model_line(branch),
+        *_totals_table(branch),
+        *_queue_table(base, changed, baseline),
+        *_group_table(base, changed, baseline),
+        *_difference(branch, difference, baseline),
+        *_placements(base, changed, baseline),
+    ]
+
+
+def _model_line(branch: Branch) -> list[Line]:
+    pair = first_difference(branch.recorded, branch.model)
+    if pair is None:
+        return ["without the change the simulated cluster decides as recorded"]
+    at = pair.one or pair.other
+    assert at is not None
+    when = format_time(at.at_ns, branch.start_ns)
+    return [
+        f"without the change the simulated cluster decides otherwise than recorded from {when} on: "
+        f"{_short(pair.one)} was recorded, {_short(pair.other)} is simulated"
+    ]
+
+
+def _totals_table(branch: Branch) -> list[Line]:
+    runs = [one.total() for one in (branch.recorded, branch.model, branch.changed)]
+    rows: list[list[Cell]] = [
+        ["pods placed", *(one.placed for one in runs)],
+        ["wait, mean", *(_duration(mean(one.waits_ns)) for one in runs)],
+    ]
+    for name, percent in (("median", 50), ("95 %", 95), ("longest", 100)):
+        waits = [_duration(percentile(sorted(one.waits_ns), percent)) for one in runs]
+        rows.append([f"wait, {name}", *waits])
+    rows += [
+        ["evictions", *(one.evicted for one in runs)],
+        ["pending at the end", *(one.pending for one in runs)],
+    ]
+    hours = [card_hours(one) for one in runs]
+    for card in sorted({card for one in hours for card in one}):
+        rows.append([f"{card} hours", *(f"{one.get(card, 0.0):.4f}" for one in hours)])
+    return table(("", "happened", "no change", "with the change"), rows)
+
+
+def _queue_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:
+    groups = groups_of_queues((base, changed))
+    rows = [
+        (queue, *_figures(base.total(keys), changed.total(keys))) for queue, keys in groups.items()
+    ]
+    return _figure_table("queue", baseline, rows)
+
+
+def _group_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:
+    keys = [
+        key
+        for key in dict.fromkeys((*base.groups, *changed.groups))
+        if base.groups.get(key, Totals()) != changed.groups.get(key, Totals())
+    ]
+    if not keys:
+        return []
+    rows = [
+        (_name(base, changed, key), *_figures(base.total([key]), changed.total([key])))
+        for key in keys[:SHOWN_MAX]
+    ]
+    lines = _figure_table("pod group", baseline, rows)
+    return lines + _more(len(keys), "pod groups that differ")
+
+
+def _figure_table(what: str, baseline: str, rows: list[tuple[Cell, ...]]) -> list[Line]:
+    title = f"{what}: {_TITLES[baseline]} -> with the change"
+    return table((title, "placed", "mean wait", "evicted", "pending"), rows)
+
+
+def _figures(base: Totals, changed: Totals) -> tuple[Cell, ...]:
+    return (
+        _arrow(f"{base.placed:,}", f"{changed.placed:,}"),
+        _arrow(_duration(mean(base.waits_ns)), _duration(mean(changed.waits_ns))),
+        _arrow(f"{base.evicted:,}", f"{changed.evicted:,}"),
+        _arrow(f"{base.pending:,}", f"{changed.pending:,}"),
+    )
+
+
+def _arrow(base: str, changed: str) -> str:
+    return base if base == changed else f"{base} -> {changed}"
+
+
+def _difference(branch: Branch, pair: DecisionPair | None, baseline: str) -> list[Line]:
+    if pair is None:
+        return ["no decision differs"]
+    left, right = _sides(branch, pair.one), _sides(branch, pair.other)
+    width = max(40, *(len(line) for line in left))
+    lines: list[Line] = [
+        "first decision that differs:",
+        heading(f"    {_TITLES[baseline]:{width}}  with the change"),
+    ]
+    for one, other in zip_longest(left, right, fillvalue=""):
+        text = f"    {one:{width}}  {other}".rstrip()
+        lines.append(text if one == other else Styled(text, "yellow"))
+    return lines
+
+
+def _sides(branch: Branch, timed: TimedDecision | None) -> list[str]:
+    if timed is None:
+        return ["(nothing)"]
+    one = timed.decision
+    when = format_time(timed.at_ns, branch.start_ns)
+    lines = [f"position {timed.position}, {when}", f"{one.kind} {one.pod or one.pod_group}"]
+    if one.node:
+        lines.append(f"node {one.node}")
+    if one.devices:
+        lines.append(f"devices {', '.join(one.devices)}")
+    if one.in_favour_of:
+        lines.append(f"in favour of {one.in_favour_of}")
+    if one.code:
+        lines.append(one.code)
+    return lines
+
+
+def _placements(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:
+    moved = moved_pods(base, changed)
+    if not moved:
+        return []
+    rows = [(one.pod, one.one or None, one.other or None) for one in moved[:SHOWN_MAX]]
+    headers = ("pod placed otherwise", _TITLES[baseline], "with the change")
+    return table(headers, rows) + _more(len(moved), "pods placed otherwise")
+
+
+def _more(count: int, what: str) -> list[Line]:
+    return [f"  ... and {count - SHOWN_MAX:,} more {what}"] if count > SHOWN_MAX else []
+
+
+def _name(base: RunFigures, changed: RunFigures, key: str) -> str:
+    """Name a pod group without an object by its first pod: its own name is generated."""
+    if key in base.named or key in changed.named:
+        return key
+    return base.first_pod.get(key) or changed.first_pod.get(key) or key
+
+
+def _short(timed: TimedDecision | None) -> str:
+    if timed is None:
+        return "nothing"
+    one = timed.decision
+    return f"{one.kind} {one.pod or one.pod_group}" + (f" on {one.node}" if one.node else "")
+
+
+def _duration(nanoseconds: int) -> str:
+    return f"{nanoseconds / SECOND:.1f} s"

@@ -1,0 +1,124 @@
+"""The answer of `muster what-if` as a JSON document with stable keys."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from projections.duration import SECOND
+from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
+from replay.what_if_figures import RunFigures, TimedDecision, Totals
+
+HOUR: Final = 3600 * SECOND
+PERCENTILES: Final = {"p50": 50, "p95": 95, "max": 100}
+
+
+def what_if_document(branch: Branch, baseline: str) -> JsonObject:
+    """Return the runs, and how the one with the change differs from the baseline (`record` or `model`)."""
+    base, changed = branch.baseline(baseline), branch.changed
+    difference = first_difference(base, changed)
+    placements: list[Json] = [
+        {"pod": one.pod, baseline: one.one or None, "change": one.other or None}
+        for one in moved_pods(base, changed)
+    ]
+    return {
+        "log": branch.place,
+        "position": branch.head.position,
+        "at_seconds": _seconds(branch.at_ns - branch.start_ns),
+        "end_seconds": _seconds(branch.end_ns - branch.start_ns),
+        "baseline": baseline,
+        "equal": difference is None,
+        "record": _run(branch.recorded),
+        "model": _run(branch.model),
+        "change": _run(changed),
+        "first_difference": _pair(branch, difference, baseline, "change"),
+        "placements": placements,
+        "model_difference": _pair(
+            branch, first_difference(branch.recorded, branch.model), "record", "model"
+        ),
+    }
+
+
+def percentile(sorted_values: list[int], percent: int) -> int:
+    """Return the smallest value that at least so many percent are not above; 0 for none."""
+    if not sorted_values:
+        return 0
+    return sorted_values[-(-percent * len(sorted_values) // 100) - 1]
+
+
+def mean(values: list[int]) -> int:
+    """Return the mean, rounded down; 0 for none."""
+    return sum(values) // len(values) if values else 0
+
+
+def card_hours(totals: Totals) -> dict[str, float]:
+    """Return the hours for which each card was allocated, to four places."""
+    return {
+        card: round(float(Fraction(amount, HOUR)), 4)
+        for card, amount in sorted(totals.card_ns.items())
+    }
+
+
+def groups_of_queues(runs: Iterable[RunFigures]) -> dict[str, list[str]]:
+    """Return the pod groups of each queue, in any of the runs."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for group, queue in run.queue_of.items():
+            found.setdefault(queue, {})[group] = None
+    return {queue: list(groups) for queue, groups in sorted(found.items())}
+
+
+def _run(run: RunFigures) -> JsonObject:
+    queues: JsonObject = {
+        queue: _totals(run.total(groups)) for queue, groups in groups_of_queues([run]).items()
+    }
+    groups: JsonObject = {
+        key: {"queue": run.queue_of.get(key, ""), **_totals(totals)}
+        for key, totals in sorted(run.groups.items())
+    }
+    return {"total": _totals(run.total()), "queues": queues, "pod_groups": groups}
+
+
+def _totals(totals: Totals) -> JsonObject:
+    waits = sorted(totals.waits_ns)
+    waiting: JsonObject = {"pods": len(waits), "mean": _seconds(mean(waits))}
+    for name, percent in PERCENTILES.items():
+        waiting[name] = _seconds(percentile(waits, percent))
+    hours: JsonObject = dict(card_hours(totals))
+    return {
+        "placements": totals.placed,
+        "waiting_seconds": waiting,
+        "evictions": totals.evicted,
+        "card_hours": hours,
+        "pending": totals.pending,
+        "pending_seconds": _seconds(totals.pending_ns),
+    }
+
+
+def _pair(branch: Branch, pair: DecisionPair | None, one: str, other: str) -> Json:
+    if pair is None:
+        return None
+    return {one: _decision(branch, pair.one), other: _decision(branch, pair.other)}
+
+
+def _decision(branch: Branch, timed: TimedDecision | None) -> Json:
+    if timed is None:
+        return None
+    decision = timed.decision
+    return {
+        "position": timed.position,
+        "at_seconds": _seconds(timed.at_ns - branch.start_ns),
+        "kind": decision.kind,
+        "pod_group": decision.pod_group,
+        "pod": decision.pod or None,
+        "queue": decision.queue,
+        "node": decision.node or None,
+        "devices": list(decision.devices),
+        "in_favour_of": decision.in_favour_of or None,
+        "code": decision.code,
+        "message": timed.message,
+    }
+
+
+def _seconds(nanoseconds: int) -> float:
+    return nanoseconds / SECOND
