@@ -13,6 +13,8 @@ class Branch(Struct, frozen=True):
 
     place: str
     """The log."""
+    decider: int
+    """Version of the deciding code that decided the log."""
     head: Head
     """The last record that stands."""
     start_ns: int

@@ -26,6 +26,7 @@ def what_if_document(branch: Branch, baseline: str) -> JsonObject:
         "position": branch.head.position,
         "at_seconds": _seconds(branch.at_ns - branch.start_ns),
         "end_seconds": _seconds(branch.end_ns - branch.start_ns),
+        "decider": branch.decider,
         "baseline": baseline,
         "equal": difference is None,
         "record": _run(branch.recorded),

@@ -19,6 +19,7 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decisions.eviction import EvictionDecided
 from events.errors import UsageError
+from events.limits import decode_deep
 from events.normalize import Json, JsonObject
 from events.normalize_config_map import CONFIG_MAP
 from events.outcome import PodBound, PodEvicted, PodGroupUpdated
@@ -53,6 +54,7 @@ ObjectName: TypeAlias = tuple[str, str, str]
 _KINDS: Final[dict[str, Kind]] = {resource_of(kind): kind for kind in KINDS}
 _GROUP_OF_CONTROLLER: Final = "podgroup-"
 """Beginning of the names of pod groups that Volcano's podgroup controller creates."""
+_DECODER: Final = msgspec.json.Decoder(dict)
 _RESTARTS: Final = (RESTART_TASK, RESTART_POD, RESTART_PARTITION)
 _PHASE_DELAY_NS: Final = 5 * SECOND
 """How long after the deletion of its pods a Volcano Job may show its new phase."""
@@ -97,10 +99,8 @@ class RecordedHistory:
         self.has_podgroup_controller = False
         self.start_ns: int | None = None
         """When the log began."""
-        self.cycle_ns: int | None = None
-        """Time of the last cycle before the branch, or of the start of the daemon."""
-        self.is_cycle_held = False
-        """Whether `cycle_ns` is the time of a cycle."""
+        self.decider = 0
+        """Version of the deciding code of the last cycle of the log."""
         self.revision = 0
         """The highest resource version of any object before the branch."""
         self.end_ns = 0
@@ -117,6 +117,12 @@ class RecordedHistory:
         """Pods that exist, have not ended and are not being deleted, by the UID of their workload."""
         self._nodes: dict[str, None] = {}
         self._is_after = False
+        self._batch = 0
+        self._period_ns = 0
+        self._next_cycle_ns = 0
+        """When a daemon holds its next cycle at the earliest; as its loop schedules it."""
+        self._unheld_ns: int | None = None
+        """When a cycle could have been held and has not been, if that is the time of the last batch."""
         self._bound: dict[str, str] = {}
         """Pods whose binding was accepted and not observed yet, to their nodes."""
         self._evicted: dict[str, None] = {}
@@ -141,6 +147,11 @@ class RecordedHistory:
     def contents(self) -> dict[str, bytes]:
         """The same objects as the log has them, by digest."""
         return {sha256(content).hexdigest(): content for content in self._contents}
+
+    @property
+    def next_cycle_ns(self) -> int:
+        """When the recorded daemon would have held the next cycle, if one was due."""
+        return self._next_cycle_ns if self._unheld_ns is None else self._unheld_ns
 
     @property
     def seen_ns(self) -> dict[str, int]:
@@ -168,6 +179,9 @@ class RecordedHistory:
         if self.start_ns is None:
             self.start_ns = at_ns
         self.end_ns = max(self.end_ns, at_ns)
+        if not self._is_after and record.batch != self._batch:
+            self._batch = record.batch
+            self._pass_time(at_ns)
         match event:
             case ObjectObserved() | ObjectDeleted():
                 if content is None:
@@ -193,13 +207,24 @@ class RecordedHistory:
                 self._phases[namespace, name] = event.phase
             case DaemonStarted() if not self._is_after:
                 self.scheduler_names = event.scheduler_names
-                self.cycle_ns, self.is_cycle_held = at_ns, False
-            case CycleOpened() if not self._is_after:
-                self.cycle_ns, self.is_cycle_held = event.at_ns, True
+                self._period_ns, self._next_cycle_ns = event.period_ns, at_ns
+            case CycleOpened():
+                self.decider = event.decider
+                if not self._is_after:
+                    self._unheld_ns = None
             case PolicyChanged() if self._is_after:
                 self._all_steps.append(PolicyStep(at_ns, event))
             case _:
                 pass
+
+    def _pass_time(self, at_ns: int) -> None:
+        """Schedule cycles as the loop of a daemon does: in its first turn at or after the time of the next one."""
+        period, due = self._period_ns, self._next_cycle_ns
+        if period and at_ns >= due:
+            self._unheld_ns = at_ns
+            self._next_cycle_ns = due + max(1, -(-(at_ns + 1 - due) // period)) * period
+        elif at_ns != self._unheld_ns:
+            self._unheld_ns = None
 
     def begin_branch(self) -> None:
         """Keep the objects as they are; the records that follow become steps, or teach times."""
@@ -207,7 +232,7 @@ class RecordedHistory:
         self._contents = [content for _, content in self._now.values()]
         for uid, (name, content) in self._now.items():
             if name[0] in _KINDS:
-                manifest = msgspec.json.decode(content)
+                manifest = _decoded(content)
                 if (phase := self._phases.get(name[1:])) and name[0] == "PodGroup":
                     manifest = changed(manifest, "status", phase=phase)
                 elif node := self._bound.get(uid):
@@ -224,9 +249,9 @@ class RecordedHistory:
         kind, namespace, name = record.subject.split("/", 2)
         resource = CONFIG_MAP if kind.startswith(f"{CONFIG_MAP}.") else kind
         named: ObjectName = resource, namespace, name
-        manifest: Manifest = msgspec.json.decode(content)
+        manifest: Manifest = _decoded(content)
         had = self._now.get(event.uid)
-        before: Manifest | None = None if had is None else msgspec.json.decode(had[1])
+        before: Manifest | None = None if had is None else _decoded(had[1])
         is_deleted = isinstance(event, ObjectDeleted)
         if is_deleted:
             self._now.pop(event.uid, None)
@@ -350,7 +375,7 @@ class RecordedHistory:
         _, content = self._now.get(owner, (None, b""))
         if not content:
             return True
-        workload: Manifest = msgspec.json.decode(content)
+        workload: Manifest = _decoded(content)
         spec, live = section(workload, "spec"), self._live[owner]
         if self._workloads[owner] == VOLCANO:
             wanted = sum(whole_at(task, "replicas", 1) for task in list_at(spec, "tasks"))
@@ -447,6 +472,10 @@ class _Change(Struct, frozen=True):
     before: Manifest | None
     manifest: Manifest
     is_deleted: bool
+
+
+def _decoded(content: bytes) -> Manifest:
+    return decode_deep(content, _DECODER.decode)
 
 
 def merge_patch(before: Mapping[str, Json], after: Mapping[str, Json]) -> JsonObject:

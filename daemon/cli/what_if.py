@@ -33,6 +33,7 @@ from replay.what_if_document import (
     what_if_document,
 )
 from replay.what_if_figures import RunFigures, TimedDecision, Totals
+from scheduling.decide import DECIDER
 
 SHOWN_MAX = 10
 """The most pod groups, and pods placed otherwise, in the text report."""
@@ -139,9 +140,16 @@ def _model_line(branch: Branch) -> list[Line]:
     at = pair.one or pair.other
     assert at is not None
     when = format_time(at.at_ns, branch.start_ns)
+    lines: list[Line] = []
+    if branch.decider != DECIDER:
+        lines.append(
+            f"the log was decided by version {branch.decider} of the deciding code, and the runs by "
+            f"version {DECIDER}"
+        )
     return [
+        *lines,
         f"without the change the simulated cluster decides otherwise than recorded from {when} on: "
-        f"{_short(pair.one)} was recorded, {_short(pair.other)} is simulated"
+        f"{_short(pair.one)} was recorded, {_short(pair.other)} is simulated",
     ]
 
 

@@ -86,6 +86,7 @@ async def what_if(
     assert history.start_ns is not None
     return Branch(
         place=log.place,
+        decider=history.decider,
         head=past.head,
         start_ns=history.start_ns,
         at_ns=at_ns,
@@ -201,7 +202,8 @@ async def _run(
         period_ns=state.period_ns,
         scheduler_names=state.cluster.scheduler_names,
         policy=_policy_of(change),
-        first_cycle_ns=_next_cycle_ns(history, past.at_ns, state),
+        # The next cycle comes at once after one that was cut short.
+        first_cycle_ns=history.next_cycle_ns if state.deferred_work.is_empty else past.at_ns,
     )
     clock = VirtualClock(cluster, past.history.end_ns)
     refold = begin if kept is None else refolder(kept, with_views=True)
@@ -215,12 +217,3 @@ def _policy_of(change: Change) -> PolicyChanged | None:
         return None
     content = msgspec.json.encode(change.policy, order="deterministic")
     return PolicyChanged(source=change.policy_file or "what-if", policy=msgspec.Raw(content))
-
-
-def _next_cycle_ns(history: RecordedHistory, at_ns: int, state: State) -> int:
-    """Return when the next cycle of the recorded daemon was due: at once after one that was cut short."""
-    last = history.cycle_ns
-    if last is None or not state.deferred_work.is_empty:
-        return at_ns
-    periods = max(int(history.is_cycle_held), -(-(at_ns - last) // state.period_ns))
-    return last + periods * state.period_ns
