@@ -81,7 +81,7 @@ class Kubelets:
         node = self._nodes.get(node_of(pod))
         if node is None or node.manifest is None:
             return
-        if not _is_ready(node.manifest):
+        if not is_ready(node.manifest):
             node.waiting.append(due)
         elif due.verb is ActionKind.REMOVE:
             self._remove_stopped(pod, due.key)
@@ -118,7 +118,7 @@ class Kubelets:
             is_gone
             or node is None
             or node.manifest is None
-            or (stop == 0 and _is_ready(node.manifest))
+            or (stop == 0 and is_ready(node.manifest))
         ):
             self._store.remove(key)
             return
@@ -168,7 +168,7 @@ class Kubelets:
         if change.before is None:
             for key, uid in node.pods.items():
                 self._timeline.push(self._store.now_ns, ScheduledAction(ActionKind.START, key, uid))
-        if node.waiting and _is_ready(change.after):
+        if node.waiting and is_ready(change.after):
             for due in node.waiting:
                 self._timeline.push(self._store.now_ns, due)
             node.waiting.clear()
@@ -287,8 +287,8 @@ def _rejection(pod: Manifest, asked: Amounts, node: _Node) -> tuple[str, str] | 
     return None
 
 
-def _is_ready(node: Manifest) -> bool:
-    """A node without a condition `Ready` counts as ready: scenarios need not state it."""
+def is_ready(node: Manifest) -> bool:
+    """Return whether a node is ready. Without a condition `Ready` it is: scenarios need not state it."""
     for condition in list_at(section(node, "status"), "conditions"):
         if condition.get("type") == "Ready":
             return condition.get("status") == "True"

@@ -17,6 +17,7 @@ from simulator.manifest_fields import (
     merged,
     name_of,
     namespace_of,
+    node_of,
     phase_of,
     section,
     uid_of,
@@ -146,7 +147,7 @@ class WhatIfCluster(SimulatedCluster):
                 assert isinstance(patched, dict)
                 self._change(step.kind, found, patched)
             case Verb.DELETE_POD:
-                if not is_terminating(found):
+                if not is_terminating(found) and step.node in ("", node_of(found)):
                     self._kubelets.delete(key)
             case Verb.REMOVE:
                 if not step.is_finished or is_workload_finished(found):

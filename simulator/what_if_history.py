@@ -22,12 +22,14 @@ from events.errors import UsageError
 from events.limits import decode_deep
 from events.normalize import Json, JsonObject
 from events.normalize_config_map import CONFIG_MAP
-from events.outcome import PodBound, PodEvicted, PodGroupUpdated
+from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
 from projections.duration import SECOND
 from simulator.controllers import VOLCANO, WORKLOADS
 from simulator.device_plugin import DOMAINS
+from simulator.job_events import TASK_SPEC
+from simulator.kubelet import is_ready
 from simulator.manifest import KINDS, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
@@ -115,7 +117,8 @@ class RecordedHistory:
         self._workloads: dict[str, str] = {}
         self._live: Counter[str] = Counter()
         """Pods that exist, have not ended and are not being deleted, by the UID of their workload."""
-        self._nodes: dict[str, None] = {}
+        self._nodes: dict[str, str] = {}
+        """Nodes, to their UIDs."""
         self._is_after = False
         self._batch = 0
         self._period_ns = 0
@@ -197,6 +200,8 @@ class RecordedHistory:
             case EvictionDecided():
                 for one in event.evictions:
                     self._pod(one.uid, at_ns).is_evicted = True
+            case EvictionFailed():
+                self._pod(event.uid, at_ns).is_evicted = False
             case PodEvicted():
                 pod = self._pod(event.uid, at_ns)
                 pod.stopping_ns = at_ns if pod.stopping_ns is None else pod.stopping_ns
@@ -249,9 +254,7 @@ class RecordedHistory:
         kind, namespace, name = record.subject.split("/", 2)
         resource = CONFIG_MAP if kind.startswith(f"{CONFIG_MAP}.") else kind
         named: ObjectName = resource, namespace, name
-        manifest: Manifest = _decoded(content)
         had = self._now.get(event.uid)
-        before: Manifest | None = None if had is None else _decoded(had[1])
         is_deleted = isinstance(event, ObjectDeleted)
         if is_deleted:
             self._now.pop(event.uid, None)
@@ -260,10 +263,15 @@ class RecordedHistory:
         self._note_kind(named, event.uid, is_deleted=is_deleted)
         if resource in WORKLOADS:
             self.made_ns.setdefault(event.uid, record.recorded_at_ns)
+        if not self._is_after:
+            self._note_before(named, event)
+            if resource != "Pod":
+                return
+        manifest = _decoded(content)
+        before = None if had is None else _decoded(had[1])
         if resource == "Pod":
             self._learn(event.uid, before, None if is_deleted else manifest, record)
         if not self._is_after:
-            self._note_before(named, event)
             return
         if named in self.dropped:
             self.dropped[named] += 1
@@ -273,14 +281,15 @@ class RecordedHistory:
     def _note_before(self, named: ObjectName, event: ObjectObserved | ObjectDeleted) -> None:
         if event.resource_version.isdecimal():
             self.revision = max(self.revision, int(event.resource_version))
-        self._phases.pop(named[1:], None) if named[0] == "PodGroup" else None
+        if named[0] == "PodGroup":
+            self._phases.pop(named[1:], None)
 
     def _note_kind(self, named: ObjectName, uid: str, *, is_deleted: bool) -> None:
         resource, _, name = named
         if resource in WORKLOADS and not is_deleted:
             self._workloads[uid] = resource
         elif resource == "Node" and not is_deleted:
-            self._nodes[name] = None
+            self._nodes[name] = uid
         elif resource == "Node":
             self._nodes.pop(name, None)
         elif resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER):
@@ -297,12 +306,11 @@ class RecordedHistory:
         self._live[workload] += _is_live(after) - _is_live(before)
         if after is None:
             pod.removed_ns = at_ns
-            self._bound.pop(uid, None)
-            self._evicted.pop(uid, None) if not self._is_after else None
+            self._see_eviction(uid)
             return
         if before is None:
             pod.owner = controller_of(after)
-            pod.role = text_at(section(after, "metadata", "annotations"), "volcano.sh/task-spec")
+            pod.role = text_at(section(after, "metadata", "annotations"), TASK_SPEC)
             if pod.owner and not self._is_after:
                 self.made[pod.owner] += 1
         if node_of(after):
@@ -310,7 +318,7 @@ class RecordedHistory:
             self._see_binding(uid, after)
         if is_terminating(after):
             pod.stopping_ns = at_ns if pod.stopping_ns is None else pod.stopping_ns
-            self._evicted.pop(uid, None) if not self._is_after else None
+            self._see_eviction(uid)
         phase = phase_of(after)
         if phase == "Running" and pod.running_ns is None:
             pod.running_ns = at_ns
@@ -324,6 +332,10 @@ class RecordedHistory:
             return
         pod.ended_ns = at_ns
         pod.exit_code = _exit_code(after) if phase_of(after) == "Failed" else 0
+
+    def _see_eviction(self, uid: str) -> None:
+        if not self._is_after:
+            self._evicted.pop(uid, None)
 
     def _see_binding(self, uid: str, after: Manifest) -> None:
         """Use the first observation of a pod on its node for a pod whose binding was not observed yet where the branch
@@ -357,17 +369,26 @@ class RecordedHistory:
             else:
                 self._step(one, Verb.CREATE, one.manifest)
         elif one.is_deleted or self._is_first_of_deletion(one):
-            is_of_node = bool(node_of(one.manifest)) and node_of(one.manifest) not in self._nodes
+            node = node_of(one.manifest)
+            is_of_node = bool(node) and node not in self._nodes
             is_stopping = one.before is not None and is_terminating(one.before)
             is_inside = pod.is_evicted or is_of_node or (is_stopping and is_ours)
             if not is_inside and not (owner and self._is_by_controller(owner)):
-                self._step(one, Verb.DELETE_POD)
+                self._step(one, Verb.DELETE_POD, node=self._faulty_node(node))
                 if owner:
                     self._doubtful.setdefault(owner, []).append(len(self._all_steps) - 1)
         elif not is_ours:
             self._step(one, Verb.REPLACE, one.manifest)
         elif one.record.cause is None and one.before is not None:
             self._patch(one, _pod_patch(one.before, one.manifest))
+
+    def _faulty_node(self, name: str) -> str:
+        """Return the node if it was cordoned or not ready, so that pods were deleted because they were there; else
+        nothing."""
+        _, content = self._now.get(self._nodes.get(name, ""), (None, b"{}"))
+        node = _decoded(content)
+        is_cordoned = section(node, "spec").get("unschedulable") is True
+        return name if is_cordoned or not is_ready(node) else ""
 
     def _is_by_controller(self, owner: str) -> bool:
         """Return whether the controller of a workload deleted a pod: there are more than the workload wants, or a policy
@@ -445,6 +466,7 @@ class RecordedHistory:
         verb: Verb,
         content: "JsonObject | None" = None,
         *,
+        node: str = "",
         is_finished: bool = False,
     ) -> None:
         resource, namespace, name = one.named
@@ -458,6 +480,7 @@ class RecordedHistory:
                 name,
                 one.uid,
                 content or {},
+                node,
                 is_finished,
             )
         )

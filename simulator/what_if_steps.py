@@ -34,6 +34,8 @@ class RecordedStep(Struct, frozen=True):
     uid: str
     content: JsonObject = {}
     """The object, or the merge patch."""
+    node: str = ""
+    """If not empty, a pod is deleted only if it is on this node."""
     is_finished: bool = False
     """Whether a removed workload was finished: then it is removed only if it is finished here too."""
 

@@ -107,7 +107,7 @@ async def _read_past(
     end = log.head.position
     if moment.position is not None and not 1 <= moment.position < end:
         raise UsageError(
-            f"--at {moment.position}: {log.place} ends at position {end}; a branch begins before its end"
+            f"--at {moment.position}: {log.place} holds positions 1 to {end}, and a branch begins before its end"
         )
     history = RecordedHistory(dropped)
     head = log.base
@@ -131,7 +131,7 @@ async def _read_past(
             progress(head.position)
     if before is None:
         raise UsageError(
-            f"--at: {log.place} ends before that, at position {end}; a branch begins before its end"
+            f"--at: {log.place} ends before that, at position {end}, and a branch begins before its end"
         )
     return _Past(history, before, max(before_ns, _asked_ns(moment, history) or 0))
 
