@@ -73,7 +73,8 @@ def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as
 
     The batches up to MOMENT stand. Later changes by other clients happen again at their times; what answered
     decisions of muster is simulated: pods start, run as long as recorded, and end. The rest is run without
-    the change as well, so that an error of the simulation is not taken for its effect.
+    the change as well, so that an error of the simulation is not taken for its effect. The exit code is 0, whether
+    or not anything differs.
 
     Examples:
 
@@ -88,6 +89,8 @@ def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as
         print_json(what_if_document(branch, baseline))
     else:
         print_lines(_report(branch, baseline))
+        if kept is not None:
+            print_lines([f"the run with the change is kept in {kept}"])
     return 0
 
 
@@ -128,7 +131,7 @@ def _report(branch: Branch, baseline: str) -> list[Line]:
         *_totals_table(branch),
         *_queue_table(base, changed, baseline),
         *_group_table(base, changed, baseline),
-        *_difference(branch, difference, baseline),
+        *_difference(branch, difference, base, baseline),
         *_placements(base, changed, baseline),
     ]
 
@@ -198,7 +201,7 @@ def _group_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[L
 
 def _figure_table(what: str, baseline: str, rows: list[tuple[Cell, ...]]) -> list[Line]:
     title = f"{what}: {_TITLES[baseline]} -> with the change"
-    return table((title, "placed", "mean wait", "evicted", "pending"), rows)
+    return table((title, "placed", "mean wait", "evicted", "pending", "card hours"), rows)
 
 
 def _figures(base: Totals, changed: Totals) -> tuple[Cell, ...]:
@@ -207,17 +210,24 @@ def _figures(base: Totals, changed: Totals) -> tuple[Cell, ...]:
         _arrow(_duration(mean(base.waits_ns)), _duration(mean(changed.waits_ns))),
         _arrow(f"{base.evicted:,}", f"{changed.evicted:,}"),
         _arrow(f"{base.pending:,}", f"{changed.pending:,}"),
+        _arrow(_hours(base), _hours(changed)),
     )
+
+
+def _hours(totals: Totals) -> str:
+    return f"{sum(card_hours(totals).values()):.4f}"
 
 
 def _arrow(base: str, changed: str) -> str:
     return base if base == changed else f"{base} -> {changed}"
 
 
-def _difference(branch: Branch, pair: DecisionPair | None, baseline: str) -> list[Line]:
+def _difference(
+    branch: Branch, pair: DecisionPair | None, base: RunFigures, baseline: str
+) -> list[Line]:
     if pair is None:
         return ["no decision differs"]
-    left, right = _sides(branch, pair.one), _sides(branch, pair.other)
+    left, right = _sides(branch, base, pair.one), _sides(branch, base, pair.other)
     width = max(40, *(len(line) for line in left))
     lines: list[Line] = [
         "first decision that differs:",
@@ -229,12 +239,13 @@ def _difference(branch: Branch, pair: DecisionPair | None, baseline: str) -> lis
     return lines
 
 
-def _sides(branch: Branch, timed: TimedDecision | None) -> list[str]:
+def _sides(branch: Branch, base: RunFigures, timed: TimedDecision | None) -> list[str]:
     if timed is None:
         return ["(nothing)"]
     one = timed.decision
     when = format_time(timed.at_ns, branch.start_ns)
-    lines = [f"position {timed.position}, {when}", f"{one.kind} {one.pod or one.pod_group}"]
+    subject = one.pod or _name(base, branch.changed, one.pod_group)
+    lines = [f"position {timed.position}, {when}", f"{one.kind} {subject}"]
     if one.node:
         lines.append(f"node {one.node}")
     if one.devices:

@@ -1,0 +1,333 @@
+"""A branch of a simulated log: without a change it is decided as recorded, with one it shows the effect."""
+
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from daemon.log.memory import MemoryLog
+from daemon.queries.replay import replay_log
+from daemon.queries.what_if import what_if
+from daemon.simulation import simulate
+from events.daemon import DaemonStarted
+from events.errors import UsageError
+from replay.log_time import LogTime
+from replay.what_if_comparison import Branch, first_difference, moved_pods
+from simulator.scenario import Scenario, parse_scenario
+from simulator.what_if_change import parse_change
+from tests.scenarios.play import FILES, name_of, scenario_of
+
+NO_CHANGE = "steps: []"
+SECOND = 1_000_000_000
+
+SHOWN_NOWHERE = {
+    "controllers/a_delayed_answer_is_dropped_when_the_pod_is_back": "a delayed policy of a Job",
+    "controllers/a_group_needs_the_minimum_of_each_task": "it ends before the cluster answers",
+    "controllers/a_pod_pending_timeout_aborts_its_job": "a delayed policy of a Job",
+    "controllers/an_aborted_job_is_resumed_by_a_command": "a Command",
+    "devices/a_pod_whose_chip_could_not_be_cut_is_deleted_and_created_again": "a device plugin",
+    "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin",
+}
+"""Scenarios whose log does not show all that led to it, and what it lacks (`docs/what-if.md`)."""
+
+CARDS = """
+cluster:
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: "n{i}", labels: {nvidia.com/gpu.product: NVIDIA-H200}}
+    status: {allocatable: {cpu: "64", memory: 64Gi, pods: "100", nvidia.com/gpu: "8"}}
+    count: 2
+  - apiVersion: scheduling.volcano.sh/v1beta1
+    kind: Queue
+    metadata: {name: red, annotations: {volcano.sh/card.quota: '{"NVIDIA-H200": 2}'}}
+    spec: {capability: {cpu: "64", memory: 64Gi}}
+"""
+
+
+def pods(count: int, annotations: str = "") -> str:
+    """Manifests of pods a-1, a-2 ... of the queue red, each of one card."""
+    names = "scheduling.volcano.sh/queue-name: red, volcano.sh/card.name: NVIDIA-H200"
+    limits = "resources: {requests: {cpu: '1'}, limits: {nvidia.com/gpu: '1'}}"
+    return (
+        (
+            "{apiVersion: v1, kind: Pod, count: COUNT, metadata: {name: 'a-{i}', annotations: {NAMES}},"
+            " spec: {containers: [{name: c, LIMITS}]}}"
+        )
+        .replace("COUNT", str(count))
+        .replace("NAMES", names + annotations)
+        .replace("LIMITS", limits)
+    )
+
+
+FOUR_PODS = f"""{CARDS}
+steps:
+  - {{at: 5s, apply: [{pods(4, ", muster.sh/run-seconds: '20'")}]}}
+  - {{at: 15s, delete: [{{kind: Node, name: n1}}]}}
+"""
+"""Two of four pods wait for quota; at 15 s a node is lost."""
+
+QUOTA_OF_FOUR = """
+steps:
+  - at: 0s
+    patch:
+      - kind: Queue
+        name: red
+        merge: {metadata: {annotations: {volcano.sh/card.quota: '{"NVIDIA-H200": 4}'}}}
+"""
+
+
+async def log_of(scenario: Scenario | str) -> MemoryLog:
+    if isinstance(scenario, str):
+        scenario = parse_scenario("scenario: a test\n" + dedent(scenario), "test.yaml")
+    log = MemoryLog()
+    await simulate(scenario, log, with_views=False)
+    return log
+
+
+async def branch_of(
+    log: MemoryLog, at: LogTime, change: str = NO_CHANGE, kept: MemoryLog | None = None
+) -> Branch:
+    return await what_if(
+        log,
+        at,
+        lambda history, length_ns: parse_change(
+            change,
+            "change.yaml",
+            objects=None if history is None else history.names,
+            length_ns=length_ns,
+        ),
+        kept=kept,
+    )
+
+
+def ends_of_batches(log: MemoryLog) -> list[int]:
+    """Positions at which a branch can begin: the cluster is listed, and something follows."""
+    records = log.memory.records
+    listed = max(one.position for one in records if one.kind.startswith("kind_listed"))
+    ends = [one.position for one, after in pairwise(records) if after.batch != one.batch]
+    return [end for end in ends if end >= listed]
+
+
+def assert_as_recorded(branch: Branch) -> None:
+    assert first_difference(branch.recorded, branch.model) is None
+    assert branch.model.total() == branch.recorded.total()
+    assert branch.model.groups == branch.recorded.groups
+    assert branch.changed.decisions == branch.model.decisions
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in FILES if name_of(one) not in SHOWN_NOWHERE], ids=name_of
+)
+async def test_without_a_change_the_rest_of_a_log_is_decided_as_recorded(path: Path) -> None:
+    log = await log_of(scenario_of(path))
+    ends = ends_of_batches(log)
+    if ends:
+        assert_as_recorded(await branch_of(log, LogTime(position=ends[len(ends) // 2])))
+
+
+async def test_a_branch_may_begin_behind_every_batch() -> None:
+    log = await log_of(FOUR_PODS)
+    ends = ends_of_batches(log)
+    assert len(ends) > 5
+    for end in ends:
+        branch = await branch_of(log, LogTime(position=end))
+        assert branch.head.position == end
+        assert_as_recorded(branch)
+
+
+async def test_a_position_inside_a_batch_begins_behind_the_batch_before() -> None:
+    log = await log_of(FOUR_PODS)
+    cycle = next(one for one in log.memory.records if one.kind.startswith("cycle_opened"))
+    branch = await branch_of(log, LogTime(position=cycle.position))
+    assert branch.head.position == cycle.position - 1
+    assert branch.recorded.decisions
+
+
+async def test_a_larger_quota_places_the_pods_that_waited() -> None:
+    log = await log_of(FOUR_PODS)
+    branch = await branch_of(log, LogTime(since_start_ns=3 * SECOND), QUOTA_OF_FOUR)
+    assert branch.recorded.total().waits_ns == [0, 0, 10 * SECOND, 10 * SECOND]
+    assert branch.changed.total().waits_ns == [0, 0, 0, 0]
+    pair = first_difference(branch.recorded, branch.changed)
+    assert pair is not None
+    assert pair.one is not None
+    assert pair.other is not None
+    assert (pair.one.decision.kind, pair.other.decision.kind) == ("refuse", "enqueue")
+    assert pair.one.at_ns == pair.other.at_ns == 5 * SECOND
+    assert_as_recorded(await branch_of(log, LogTime(since_start_ns=3 * SECOND)))
+
+
+async def test_another_policy_decides_the_rest() -> None:
+    log = await log_of(FOUR_PODS)
+    without_quotas = """
+        policy:
+          actions: enqueue, allocate
+          tiers: [{plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]}]
+        """
+    branch = await branch_of(log, LogTime(since_start_ns=3 * SECOND), dedent(without_quotas))
+    assert branch.recorded.total().placed == 4
+    assert branch.changed.total().waits_ns == [0, 0, 0, 0]
+
+
+async def test_a_fault_that_is_dropped_did_not_happen() -> None:
+    log = await log_of(FOUR_PODS)
+    at = LogTime(since_start_ns=12 * SECOND)
+    branch = await branch_of(log, at, "drop: [{kind: Node, name: n1}]")
+    assert "n1" not in branch.model.state.cluster.nodes.nodes
+    assert "n1" in branch.changed.state.cluster.nodes.nodes
+    lost = [one for one in branch.recorded.nodes.values() if one == "n2"]
+    assert len(lost) == len(branch.recorded.nodes)
+    assert {"n1"} & set(branch.changed.nodes.values())
+
+
+async def test_a_node_that_is_deleted_takes_its_pods_along() -> None:
+    # The last step makes the log go on for long enough.
+    log = await log_of(
+        CARDS
+        + f"steps: [{{at: 5s, apply: [{pods(2)}]}},"
+        + " {at: 50s, patch: [{kind: Node, name: n1, merge: {metadata: {labels: {a: b}}}}]}]"
+    )
+    at = LogTime(since_start_ns=10 * SECOND)
+    change = "steps: [{at: 5s, delete: [{kind: Node, name: n1}]}]"
+    branch = await branch_of(log, at, change)
+    assert branch.recorded.total().card_ns == {"NVIDIA-H200": 2 * 40 * SECOND}
+    there = [pod for pod in branch.model.state.cluster.pods.values() if pod.node == "n1"]
+    assert there
+    left = branch.changed.state.cluster.pods.values()
+    assert not [pod for pod in left if pod.node == "n1"]
+    hours = branch.changed.total().card_ns["NVIDIA-H200"]
+    assert hours == 2 * 40 * SECOND - len(there) * 35 * SECOND
+
+
+async def test_a_pod_that_is_placed_earlier_ends_earlier_after_the_recorded_time() -> None:
+    """No annotation says how long it runs: the record shows that it failed 7 s after it started."""
+    steps = f"""
+        steps:
+          - {{at: 5s, apply: [{pods(3)}]}}
+          - {{at: 20s, fail: [{{pod: a-1}}]}}
+          - {{at: 27s, fail: [{{pod: a-3}}]}}
+          - {{at: 40s, patch: [{{kind: Node, name: n1, merge: {{metadata: {{labels: {{a: b}}}}}}}}]}}
+        """
+    log = await log_of(CARDS + dedent(steps))
+    branch = await branch_of(log, LogTime(since_start_ns=3 * SECOND), QUOTA_OF_FOUR)
+    recorded, changed = branch.recorded.groups, branch.changed.groups
+    key = next(key for key, pod in branch.recorded.first_pod.items() if pod == "default/a-3")
+    assert recorded[key].waits_ns == [15 * SECOND]
+    assert changed[key].waits_ns == [0]
+    assert recorded[key].card_ns == changed[key].card_ns == {"NVIDIA-H200": 7 * SECOND}
+
+
+PREEMPTION = """
+    policy:
+      actions: enqueue, allocate, preempt
+      tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}]}]
+    cluster:
+      - {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "9"}}}
+      - {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
+      - {apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: default}, spec: {}}
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: web}
+        spec:
+          replicas: 2
+          selector: {matchLabels: {app: web}}
+          template:
+            metadata: {labels: {app: web}, annotations: {volcano.sh/preemptable: "true"}}
+            spec: {containers: [{name: c, resources: {requests: {cpu: "2"}}}]}
+    steps:
+      - at: 5s
+        apply:
+          - apiVersion: v1
+            kind: Pod
+            metadata: {name: urgent, annotations: {muster.sh/run-seconds: "20"}}
+            spec: {priorityClassName: high, containers: [{name: c, resources: {requests: {cpu: "2"}}}]}
+    """
+
+
+async def test_an_eviction_is_avoided_where_another_node_has_room() -> None:
+    log = await log_of(PREEMPTION)
+    at = LogTime(since_start_ns=2 * SECOND)
+    change = """
+        steps:
+          - at: 1s
+            apply:
+              - {apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "9"}}}
+        """
+    branch = await branch_of(log, at, dedent(change))
+    assert_as_recorded(await branch_of(log, at))
+    assert branch.recorded.total().evicted == 1
+    assert branch.changed.total().evicted == 0
+    assert branch.changed.nodes["default/urgent"] == "n2"
+    # The pod that the Deployment created in place of the evicted one is not created.
+    replacements = {one for one in branch.recorded.nodes if one.startswith("default/web-")}
+    assert replacements
+    assert not replacements & {pod.key for pod in branch.changed.state.cluster.pods.values()}
+    assert {one.pod for one in moved_pods(branch.recorded, branch.changed)} == {
+        "default/urgent",
+        *replacements,
+    }
+
+
+async def test_a_kept_branch_is_a_whole_log_that_replays() -> None:
+    log, kept = await log_of(FOUR_PODS), MemoryLog()
+    branch = await branch_of(log, LogTime(since_start_ns=12 * SECOND), QUOTA_OF_FOUR, kept)
+    stands = branch.head.position
+    assert [one.digest for one in kept.memory.records[:stands]] == [
+        one.digest for one in log.memory.records[:stands]
+    ]
+    assert kept.memory.records[stands].kind == DaemonStarted.kind
+    replayed = await replay_log(kept)
+    assert replayed.divergence is None
+    assert replayed.replay.head.position == kept.head.position > stands
+
+
+@pytest.mark.parametrize(
+    ("at", "change", "message"),
+    [
+        (LogTime(position=9_999), NO_CHANGE, "--at 9999: memory: holds positions 1 to "),
+        (LogTime(position=0), NO_CHANGE, "--at 0: memory: holds positions 1 to "),
+        (LogTime(position=3), NO_CHANGE, "the first lists of the cluster are not complete"),
+        (LogTime(since_start_ns=9_999 * SECOND), NO_CHANGE, "--at: memory: ends before that"),
+        (LogTime(position=20), "stepz: []", "change.yaml:1: a change has no key 'stepz'"),
+        (LogTime(position=20), "{}", "change.yaml:1: a change must have one of the keys"),
+        (
+            LogTime(position=20),
+            "steps: [{at: 1s, delete: [{kind: Node, name: n9}]}]",
+            "change.yaml:1: there is no Node n9 by then",
+        ),
+        (
+            LogTime(position=20),
+            "steps: [{at: 1h, delete: [{kind: Node, name: n1}]}]",
+            "change.yaml:1: at: this step comes after the end of the log",
+        ),
+        (
+            LogTime(position=20),
+            "drop: [{kind: Node, name: n2}]",
+            "change.yaml:1: drop: no record after position ",
+        ),
+        (LogTime(position=20), "drop: [{kind: Node}]", "change.yaml:1: name is missing"),
+        (
+            LogTime(position=20),
+            "policy: {}\npolicy_file: a.yaml",
+            "change.yaml:2: policy_file cannot stand beside policy",
+        ),
+    ],
+)
+async def test_what_cannot_be_answered_is_one_line(at: LogTime, change: str, message: str) -> None:
+    log = await log_of(FOUR_PODS)
+    with pytest.raises(UsageError) as raised:
+        await branch_of(log, at, change)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+async def test_a_redacted_object_is_named() -> None:
+    log = await log_of(FOUR_PODS)
+    pod = next(one for one in log.memory.records if one.subject == "Pod/default/a-1")
+    assert pod.object is not None
+    log.memory.contents[pod.object] = None
+    with pytest.raises(
+        UsageError, match=rf"position {pod.position}: the object of Pod/default/a-1"
+    ):
+        await branch_of(log, LogTime(position=16))
