@@ -110,7 +110,7 @@ class SimulatedCluster:
             self._store,
             self._timeline,
             times or PodTimes(scenario.start_delay_ns),
-            self._device_plugins.rejection,
+            self._rejection,
         )
         self._controllers = Controllers(
             self._store, self._kubelets.delete, self._requeue_at, recorded
@@ -330,6 +330,10 @@ class SimulatedCluster:
             self._device_plugins.confirm(due.key, due.uid)
         else:
             self._kubelets.run(due)
+
+    def _rejection(self, pod: Manifest, node: str) -> tuple[str, str] | None:
+        """Return reason and message if the device plugin of a node rejects a pod."""
+        return self._device_plugins.rejection(pod, node)
 
     def _requeue_at(self, uid: str, at_ns: int) -> None:
         self._timeline.push(at_ns, ScheduledAction(ActionKind.RECONCILE, ("", "", ""), uid))

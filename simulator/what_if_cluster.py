@@ -13,6 +13,7 @@ from simulator.manifest import Kind, Manifest, kind_of
 from simulator.manifest_fields import (
     changed,
     controller_of,
+    is_terminal,
     is_terminating,
     merged,
     name_of,
@@ -110,6 +111,17 @@ class WhatIfCluster(SimulatedCluster):
                     )
                 )
 
+    def _rejection(self, pod: Manifest, node: str) -> tuple[str, str] | None:
+        """Return reason and message if a node rejects a pod: as simulated, or because it did so in the record."""
+        recorded = self._history.pods.get(uid_of(pod))
+        if (
+            recorded is not None
+            and recorded.rejection is not None
+            and recorded.rejection[0] == node
+        ):
+            return recorded.rejection[1:]
+        return super()._rejection(pod, node)
+
     def _run_step(self, step: TimedStep) -> None:
         match step:
             case PolicyStep():
@@ -149,6 +161,9 @@ class WhatIfCluster(SimulatedCluster):
             case Verb.DELETE_POD:
                 if not is_terminating(found) and step.node in ("", node_of(found)):
                     self._kubelets.delete(key)
+            case Verb.END_POD:
+                if not is_terminal(found) and step.node == node_of(found):
+                    self._store.load(step.kind, {**found, **step.content})
             case Verb.REMOVE:
                 if not step.is_finished or is_workload_finished(found):
                     self._store.remove(key)

@@ -75,6 +75,8 @@ class RecordedPod(Struct):
     ended_ns: int | None = None
     """When it ended by itself: not evicted, deleted, or ended by its node."""
     exit_code: int = 0
+    rejection: tuple[str, str, str] | None = None
+    """Node, reason and message, if its node rejected it."""
     is_evicted: bool = False
     stopping_ns: int | None = None
     removed_ns: int | None = None
@@ -327,8 +329,13 @@ class RecordedHistory:
             self._learn_end(pod, after, at_ns)
 
     def _learn_end(self, pod: RecordedPod, after: Manifest, at_ns: int) -> None:
-        """A status with a reason was written by the node, not by the end of the containers."""
-        if is_terminating(after) or section(after, "status").get("reason"):
+        """Learn how a pod ended. A status with a reason was written by the node, not by the end of the containers."""
+        if is_terminating(after):
+            return
+        status = section(after, "status")
+        if reason := text_at(status, "reason"):
+            if pod.running_ns is None and node_of(after):
+                pod.rejection = node_of(after), reason, text_at(status, "message")
             return
         pod.ended_ns = at_ns
         pod.exit_code = _exit_code(after) if phase_of(after) == "Failed" else 0
@@ -379,6 +386,9 @@ class RecordedHistory:
                     self._doubtful.setdefault(owner, []).append(len(self._all_steps) - 1)
         elif not is_ours:
             self._step(one, Verb.REPLACE, one.manifest)
+        elif _is_ended_by_node(one, pod):
+            status: JsonObject = dict(section(one.manifest, "status"))
+            self._step(one, Verb.END_POD, {"status": status}, node=node_of(one.manifest))
         elif one.record.cause is None and one.before is not None:
             self._patch(one, _pod_patch(one.before, one.manifest))
 
@@ -499,6 +509,13 @@ class _Change(Struct, frozen=True):
 
 def _decoded(content: bytes) -> Manifest:
     return decode_deep(content, _DECODER.decode)
+
+
+def _is_ended_by_node(one: _Change, pod: RecordedPod) -> bool:
+    """Return whether the node of a pod ended it while it ran, as when it shuts down or lacks memory."""
+    is_over = is_terminal(one.manifest) and (one.before is None or not is_terminal(one.before))
+    has_reason = bool(text_at(section(one.manifest, "status"), "reason"))
+    return is_over and has_reason and pod.running_ns is not None and not pod.is_evicted
 
 
 def merge_patch(before: Mapping[str, Json], after: Mapping[str, Json]) -> JsonObject:

@@ -20,6 +20,8 @@ class Verb(Enum):
     """Change it by a JSON merge patch, if it exists."""
     DELETE_POD = "delete pod"
     """Let its kubelet stop it, unless it is stopping."""
+    END_POD = "end pod"
+    """Give a pod its final status, if it has not ended."""
     REMOVE = "remove"
 
 
@@ -35,7 +37,7 @@ class RecordedStep(Struct, frozen=True):
     content: JsonObject = {}
     """The object, or the merge patch."""
     node: str = ""
-    """If not empty, a pod is deleted only if it is on this node."""
+    """If not empty, a pod is deleted or ended only if it is on this node."""
     is_finished: bool = False
     """Whether a removed workload was finished: then it is removed only if it is finished here too."""
 

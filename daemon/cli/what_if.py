@@ -36,7 +36,7 @@ from replay.what_if_figures import RunFigures, TimedDecision, Totals
 from scheduling.decide import DECIDER
 
 SHOWN_MAX = 10
-"""The most pod groups, and pods placed otherwise, in the text report."""
+"""The most queues, pod groups, and pods placed otherwise, in the text report."""
 
 SECOND = 1_000_000_000
 _TITLES = {"record": "happened", "model": "no change"}
@@ -285,4 +285,4 @@ def _short(timed: TimedDecision | None) -> str:
 
 
 def _duration(nanoseconds: int) -> str:
-    return f"{nanoseconds / SECOND:.1f} s"
+    return f"{nanoseconds / SECOND:,.1f} s"

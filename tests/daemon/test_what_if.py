@@ -26,8 +26,7 @@ SHOWN_NOWHERE = {
     "controllers/a_group_needs_the_minimum_of_each_task": "it ends before the cluster answers",
     "controllers/a_pod_pending_timeout_aborts_its_job": "a delayed policy of a Job",
     "controllers/an_aborted_job_is_resumed_by_a_command": "a Command",
-    "devices/a_pod_whose_chip_could_not_be_cut_is_deleted_and_created_again": "a device plugin",
-    "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin",
+    "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin that confirms nothing",
 }
 """Scenarios whose log does not show all that led to it, and what it lacks (`docs/what-if.md`)."""
 
@@ -216,6 +215,42 @@ async def test_a_pod_that_is_placed_earlier_ends_earlier_after_the_recorded_time
     assert recorded[key].waits_ns == [15 * SECOND]
     assert changed[key].waits_ns == [0]
     assert recorded[key].card_ns == changed[key].card_ns == {"NVIDIA-H200": 7 * SECOND}
+
+
+async def test_a_pod_that_was_drained_or_ended_by_its_node_stays_where_it_is_on_another_node() -> (
+    None
+):
+    steps = f"""
+        steps:
+          - {{at: 5s, apply: [{pods(2)}]}}
+          - {{at: 20s, patch: [{{kind: Node, name: n1, merge: {{spec: {{unschedulable: true}}}}}}]}}
+          - {{at: 21s, delete: [{{kind: Pod, name: a-1}}]}}
+          - {{at: 22s, patch: [{{kind: Pod, name: a-2, merge: {{status: {{phase: Failed, reason: Evicted}}}}}}]}}
+          - {{at: 50s, patch: [{{kind: Node, name: n2, merge: {{metadata: {{labels: {{a: b}}}}}}}}]}}
+        """
+    log = await log_of(CARDS + dedent(steps))
+    cordoned = (
+        "steps: [{at: 0s, patch: [{kind: Node, name: n1, merge: {spec: {unschedulable: true}}}]}]"
+    )
+    branch = await branch_of(log, LogTime(since_start_ns=3 * SECOND), cordoned)
+    assert_as_recorded(await branch_of(log, LogTime(since_start_ns=3 * SECOND)))
+    assert branch.recorded.nodes == {"default/a-1": "n1", "default/a-2": "n1"}
+    assert branch.changed.nodes == {"default/a-1": "n2", "default/a-2": "n2"}
+    pods_left = {one.key: one.status for one in branch.changed.state.cluster.pods.values()}
+    assert pods_left == {"default/a-1": "running", "default/a-2": "running"}
+    assert {one.key: one.status for one in branch.model.state.cluster.pods.values()} == {
+        "default/a-2": "failed"
+    }
+
+
+async def test_a_pod_that_another_client_deleted_is_replaced_as_recorded() -> None:
+    """The Deployment creates the same pod in both runs."""
+    log = await log_of(
+        dedent(PREEMPTION) + "  - {at: 40s, delete: [{kind: Pod, name: web-1-1}]}\n"
+        "  - {at: 50s, delete: [{kind: Node, name: n1}]}\n"
+    )
+    for end in ends_of_batches(log)[:-1]:
+        assert_as_recorded(await branch_of(log, LogTime(position=end)))
 
 
 PREEMPTION = """
