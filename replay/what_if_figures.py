@@ -105,12 +105,12 @@ class RunFigures:
         self._batch = 0
         state.cluster.clear_changed_rows()
         for uid, pod in state.cluster.pods.items():
-            self._follow(uid, pod)
+            self._update_pod(uid, pod)
 
     def add(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take a record."""
         if record.batch != self._batch:
-            self._settle()
+            self._close_batch()
             self._batch = record.batch
         self._now_ns = max(self._now_ns, record.recorded_at_ns)
         if isinstance(event, CycleOpened):
@@ -121,7 +121,7 @@ class RunFigures:
 
     def finish(self, end_ns: int) -> None:
         """Close all figures at the end of the run."""
-        self._settle()
+        self._close_batch()
         self._now_ns = end_ns
         for life in self._lives.values():
             self._charge(life, {})
@@ -159,14 +159,14 @@ class RunFigures:
         elif isinstance(event, EvictionDecided):
             self._totals(event.pod_group).evicted += len(event.evictions)
 
-    def _settle(self) -> None:
+    def _close_batch(self) -> None:
         """Update what the finished batch touched."""
         cluster = self.state.cluster
         for uid in cluster.changed_rows.pods:
-            self._follow(uid, cluster.pods.get(uid))
+            self._update_pod(uid, cluster.pods.get(uid))
         cluster.clear_changed_rows()
 
-    def _follow(self, uid: str, pod: Pod | None) -> None:
+    def _update_pod(self, uid: str, pod: Pod | None) -> None:
         life = self._lives.get(uid)
         if pod is None or not pod.group_key:
             if life is not None:
@@ -177,11 +177,11 @@ class RunFigures:
             seen_ns = self._seen_ns.get(uid, self._now_ns)
             has_waited = bool(pod.node) or pod.status not in (PENDING, GATED)
             life = self._lives[uid] = _Life(pod.group_key, seen_ns, has_waited)
-            self._note_group(pod)
+            self._record_group(pod)
         if life.group != pod.group_key:
             self._charge(life, {})
             life.group = pod.group_key
-            self._note_group(pod)
+            self._record_group(pod)
         if pod.node and not life.has_waited:
             life.has_waited = True
             self._totals(pod.group_key).waits_ns.append(self._now_ns - life.seen_ns)
@@ -190,7 +190,7 @@ class RunFigures:
         held = pod.charge or () if pod.status in ALLOCATED else ()
         self._charge(life, {name: amount for name, amount in held if name in cards})
 
-    def _note_group(self, pod: Pod) -> None:
+    def _record_group(self, pod: Pod) -> None:
         key = pod.group_key
         group = self.state.cluster.groups.get(key)
         self.first_pod.setdefault(key, pod.key)

@@ -129,7 +129,7 @@ class ObjectFactory:
         if self._recorded is None:
             return None
         of = resource_of(kind_of(owner))
-        child = self._recorded.take(uid_of(owner), of, resource, name, marks)
+        child = self._recorded.pop_next(uid_of(owner), of, resource, name, marks)
         if child is None:
             return None
         metadata = dict(section(child.manifest, "metadata"))

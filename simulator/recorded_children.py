@@ -51,7 +51,7 @@ class RecordedChildren:
         names = self._of.setdefault(owner, {})
         names.setdefault(name_of(child.manifest), []).append(child)
 
-    def take(
+    def pop_next(
         self, owner: str, owner_resource: str, resource: str, name: str, marks: Mapping[str, str]
     ) -> RecordedChild | None:
         """Remove and return the object to create next for a workload: the one of this name, else the first one with the

@@ -37,7 +37,8 @@ UID_PREFIX: Final = "what-if-"
 class WhatIfCluster(SimulatedCluster):
     """A cluster with the objects of a recorded one, once `load` was called.
 
-    `steps` are those of the record and of a change; those of one time happen in this order. `on_policy` is called when a policy of the record comes into force.
+    `steps` are those of the record and of a change; those of one time happen in this order. `on_policy` is called
+    when a policy of the record comes into force.
     """
 
     def __init__(
@@ -127,13 +128,13 @@ class WhatIfCluster(SimulatedCluster):
             case PolicyStep():
                 self._on_policy(step.policy)
             case RecordedStep():
-                self._repeat(step)
+                self._apply_recorded(step)
                 # Changes that were recorded at one time had all happened when controllers reacted.
                 while (
                     isinstance(more := self._next_step, RecordedStep) and more.at_ns == step.at_ns
                 ):
                     self._step += 1
-                    self._repeat(more)
+                    self._apply_recorded(more)
             case _:
                 super()._run_step(step)
 
@@ -141,7 +142,7 @@ class WhatIfCluster(SimulatedCluster):
     def _next_step(self) -> TimedStep | None:
         return self._steps[self._step] if self._step < len(self._steps) else None
 
-    def _repeat(self, step: RecordedStep) -> None:
+    def _apply_recorded(self, step: RecordedStep) -> None:
         """Repeat what another client did. If the object is not there, or is another one, nothing happens."""
         key: Key = (resource_of(step.kind), step.namespace, step.name)
         found = self._store.find(key)

@@ -2,8 +2,8 @@
 
 Changes after that position are told apart by what brought them about. Changes from outside become steps of the branch:
 objects that other clients create, change and delete. Changes that answer a decision are left out, because simulated
-kubelets and controllers bring them about once more; what they teach is kept: how long each pod takes to start, run
-and stop (`simulator/what_if_times.py`), and which objects the controllers created (`simulator/recorded_children.py`).
+kubelets and controllers bring them about once more. Kept of them is how long each pod took to start, run and stop
+(`simulator/what_if_times.py`), and which objects the controllers created (`simulator/recorded_children.py`).
 """
 
 from collections import Counter
@@ -174,9 +174,9 @@ class RecordedHistory:
         return [*self.objects, *created]
 
     @property
-    def stopping(self) -> list[str]:
+    def stopping(self) -> Mapping[str, None]:
         """UIDs of pods whose eviction was accepted where the branch begins, and not observed."""
-        return list(self._evicted)
+        return self._evicted
 
     def add(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take a record. Raises UsageError for an object that was redacted."""
@@ -234,7 +234,7 @@ class RecordedHistory:
             self._unheld_ns = None
 
     def begin_branch(self) -> None:
-        """Keep the objects as they are; the records that follow become steps, or teach times."""
+        """Keep the objects as they are; the records that follow become steps, or give times."""
         self._is_after = True
         self._contents = [content for _, content in self._now.values()]
         for uid, (name, content) in self._now.items():
@@ -262,17 +262,17 @@ class RecordedHistory:
             self._now.pop(event.uid, None)
         else:
             self._now[event.uid] = named, content
-        self._note_kind(named, event.uid, is_deleted=is_deleted)
+        self._index_object(named, event.uid, is_deleted=is_deleted)
         if resource in WORKLOADS:
             self.made_ns.setdefault(event.uid, record.recorded_at_ns)
         if not self._is_after:
-            self._note_before(named, event)
+            self._record_progress(named, event)
             if resource != "Pod":
                 return
         manifest = _decoded(content)
         before = None if had is None else _decoded(had[1])
         if resource == "Pod":
-            self._learn(event.uid, before, None if is_deleted else manifest, record)
+            self._record_pod(event.uid, before, None if is_deleted else manifest, record)
         if not self._is_after:
             return
         if named in self.dropped:
@@ -280,13 +280,13 @@ class RecordedHistory:
         elif resource in _KINDS:
             self._add_steps(_Change(record, named, event.uid, before, manifest, is_deleted))
 
-    def _note_before(self, named: ObjectName, event: ObjectObserved | ObjectDeleted) -> None:
+    def _record_progress(self, named: ObjectName, event: ObjectObserved | ObjectDeleted) -> None:
         if event.resource_version.isdecimal():
             self.revision = max(self.revision, int(event.resource_version))
         if named[0] == "PodGroup":
             self._phases.pop(named[1:], None)
 
-    def _note_kind(self, named: ObjectName, uid: str, *, is_deleted: bool) -> None:
+    def _index_object(self, named: ObjectName, uid: str, *, is_deleted: bool) -> None:
         resource, _, name = named
         if resource in WORKLOADS and not is_deleted:
             self._workloads[uid] = resource
@@ -297,9 +297,9 @@ class RecordedHistory:
         elif resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER):
             self.has_podgroup_controller = True
 
-    # What a pod's life teaches
+    # Times of pods
 
-    def _learn(
+    def _record_pod(
         self, uid: str, before: Manifest | None, after: Manifest | None, record: Record
     ) -> None:
         at_ns = record.recorded_at_ns
@@ -326,10 +326,10 @@ class RecordedHistory:
             pod.running_ns = at_ns
         is_new = before is None or phase_of(before) != phase
         if phase in ("Succeeded", "Failed") and is_new and not pod.is_evicted:
-            self._learn_end(pod, after, at_ns)
+            self._record_end(pod, after, at_ns)
 
-    def _learn_end(self, pod: RecordedPod, after: Manifest, at_ns: int) -> None:
-        """Learn how a pod ended. A status with a reason was written by the node, not by the end of the containers."""
+    def _record_end(self, pod: RecordedPod, after: Manifest, at_ns: int) -> None:
+        """Record how a pod ended. A status with a reason was written by the node, not by the end of the containers."""
         if is_terminating(after):
             return
         status = section(after, "status")

@@ -55,7 +55,7 @@ _TITLES = {"record": "happened", "model": "no change"}
     type=click.Path(path_type=Path),
     metavar="FILE",
     required=True,
-    help="What is otherwise from there on: policy, steps, dropped records.",
+    help="The change from there on: policy, steps, dropped records.",
 )
 @click.option(
     "--baseline",

@@ -45,7 +45,11 @@ class _Past(Struct):
 
     history: RecordedHistory
     head: Head
+    """The last record that stands."""
     at_ns: int
+    """When the branch begins."""
+    end: int
+    """Position of the last record."""
 
 
 async def what_if(
@@ -72,7 +76,7 @@ async def what_if(
             f"--at: at position {past.head.position} the first lists of the cluster are not complete"
         )
     recorded = await folded(
-        lambda left_out: _measure(log, state.fork(), past, history.end_ns, left_out)
+        lambda left_out: _measure(log, state.fork(), past, left_out, until=past.end)
     )
     model = await _run(past, state.fork(), history, NO_CHANGE, None, progress)
     other = history
@@ -133,7 +137,8 @@ async def _read_past(
         raise UsageError(
             f"--at: {log.place} ends before that, at position {end}, and a branch begins before its end"
         )
-    return _Past(history, before, max(before_ns, _asked_ns(moment, history) or 0))
+    at_ns = max(before_ns, _asked_ns(moment, history) or 0)
+    return _Past(history, before, at_ns, head.position)
 
 
 def _asked_ns(moment: LogTime, history: RecordedHistory) -> int | None:
@@ -157,16 +162,17 @@ async def _measure(
     log: ReadableLog,
     state: State,
     past: _Past,
-    end_ns: int,
     left_out: LeftOut,
+    *,
+    until: int | None = None,
 ) -> RunFigures:
     """Return the figures of the records behind the beginning of the branch."""
     state.left_out = {**state.left_out, **left_out}
     figures = RunFigures(state, past.at_ns, past.history.seen_ns)
-    async for entries in log.read(after=past.head.position):
+    async for entries in log.read(after=past.head.position, until=until):
         for entry in entries:
             figures.add(entry.record, event_of(entry.record), entry.content)
-    figures.finish(end_ns)
+    figures.finish(past.history.end_ns)
     return figures
 
 
@@ -209,7 +215,7 @@ async def _run(
     refold = begin if kept is None else refolder(kept, with_views=True)
     loop = Loop(log, cluster, clock, refold, running)
     await run_loop(loop, progress)
-    return await _measure(log, begun, past, past.history.end_ns, {})
+    return await _measure(log, begun, past, {})
 
 
 def _policy_of(change: Change) -> PolicyChanged | None:

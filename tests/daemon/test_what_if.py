@@ -141,6 +141,15 @@ async def test_a_position_inside_a_batch_begins_behind_the_batch_before() -> Non
     branch = await branch_of(log, LogTime(position=cycle.position))
     assert branch.head.position == cycle.position - 1
     assert branch.recorded.decisions
+    assert_as_recorded(branch)
+
+
+async def test_a_change_at_the_beginning_is_seen_by_a_cycle_of_the_same_moment() -> None:
+    log = await log_of(FOUR_PODS)
+    cycle = next(one for one in log.memory.records if one.kind.startswith("cycle_opened"))
+    branch = await branch_of(log, LogTime(position=cycle.position), QUOTA_OF_FOUR)
+    assert branch.at_ns == 5 * SECOND
+    assert branch.changed.total().waits_ns == [0, 0, 0, 0]
 
 
 async def test_a_larger_quota_places_the_pods_that_waited() -> None:
