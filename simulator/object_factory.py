@@ -97,6 +97,10 @@ class ObjectFactory:
             children.made += 1
         return f"{start}{children.made}"
 
+    def revision(self, simulated: str) -> str:
+        """Return the name of a revision of a template: as recorded, if the template is in the record."""
+        return simulated if self._recorded is None else self._recorded.revision(simulated)
+
     def make(self, owner: Manifest, kind: Kind, name: str, body: JsonObject) -> Manifest:
         """Create an owned object of another kind; its metadata may bring labels and annotations."""
         again = self._recorded_one(owner, resource_of(kind), name, {})

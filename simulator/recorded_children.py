@@ -36,6 +36,7 @@ class RecordedChildren:
     def __init__(self) -> None:
         self._of: dict[str, dict[str, list[RecordedChild]]] = {}
         self._created: list[RecordedChild] = []
+        self._revisions: dict[str, str] = {}
 
     def copy(self) -> "RecordedChildren":
         """Return a copy for one simulation."""
@@ -44,12 +45,21 @@ class RecordedChildren:
             owner: {name: list(some) for name, some in names.items()}
             for owner, names in self._of.items()
         }
+        twin._revisions = dict(self._revisions)
         return twin
 
     def add(self, owner: str, child: RecordedChild) -> None:
         """Add a recorded object of the workload with this UID."""
         names = self._of.setdefault(owner, {})
         names.setdefault(name_of(child.manifest), []).append(child)
+
+    def add_revision(self, simulated: str, recorded: str) -> None:
+        """Add the name that a controller gave to a revision of a template, which a simulated controller names otherwise."""
+        self._revisions[simulated] = recorded
+
+    def revision(self, simulated: str) -> str:
+        """Return the recorded name of a revision; the simulated one if there is none."""
+        return self._revisions.get(simulated, simulated)
 
     def pop_next(
         self, owner: str, owner_resource: str, resource: str, name: str, marks: Mapping[str, str]

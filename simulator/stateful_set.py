@@ -55,7 +55,7 @@ def _make(
             labels = {
                 "apps.kubernetes.io/pod-index": str(index),
                 "statefulset.kubernetes.io/pod-name": key[2],
-                _REVISION: _revision(owner),
+                _REVISION: factory.revision(revision_of(owner)),
             }
             factory.make_pod(
                 owner, children, section(spec, "template"), key[2], marks=PodOverrides(labels)
@@ -73,7 +73,7 @@ def _update(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> 
     if text_at(strategy, "type") == "OnDelete":
         return
     partition = whole_at(section(strategy, "rollingUpdate"), "partition", 0)
-    revision = _revision(owner)
+    revision = factory.revision(revision_of(owner))
     for index in reversed(range(partition, whole_at(section(owner, "spec"), "replicas", 1))):
         key = _key(owner, index)
         pod = factory.store.find(key) or {}
@@ -91,7 +91,7 @@ def _update_status(factory: ObjectFactory, owner: Manifest, children: OwnedObjec
     }
     status: JsonObject = {
         **{name: count for name, count in counts.items() if count},
-        "updateRevision": _revision(owner),
+        "updateRevision": factory.revision(revision_of(owner)),
     }
     if status != section(owner, "status"):
         factory.store.put(_STATEFUL_SET, {**owner, "status": status})
@@ -107,7 +107,7 @@ def _ordinal(owner: Manifest, key: Key) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _revision(owner: Manifest) -> str:
-    """The revision of the present template: equal templates have equal ones."""
+def revision_of(owner: Manifest) -> str:
+    """Return the revision of the present template: equal templates have equal ones."""
     template = msgspec.json.encode(section(owner, "spec", "template"), order="sorted")
     return f"{name_of(owner)}-{sha256(template).hexdigest()[:10]}"

@@ -46,6 +46,7 @@ from simulator.manifest_fields import (
 from simulator.object_factory import is_finished
 from simulator.object_store import resource_of
 from simulator.recorded_children import RecordedChild, RecordedChildren
+from simulator.stateful_set import revision_of
 from simulator.volcano_job_constants import RESTART_PARTITION, RESTART_POD, RESTART_TASK
 from simulator.volcano_job_phases import FINISHED
 from simulator.what_if_steps import PolicyStep, RecordedStep, Verb
@@ -56,6 +57,7 @@ ObjectName: TypeAlias = tuple[str, str, str]
 _KINDS: Final[dict[str, Kind]] = {resource_of(kind): kind for kind in KINDS}
 _GROUP_OF_CONTROLLER: Final = "podgroup-"
 """Beginning of the names of pod groups that Volcano's podgroup controller creates."""
+_STATEFUL_SET: Final = "StatefulSet"
 _DECODER: Final = msgspec.json.Decoder(dict)
 _RESTARTS: Final = (RESTART_TASK, RESTART_POD, RESTART_PARTITION)
 _PHASE_DELAY_NS: Final = 5 * SECOND
@@ -267,12 +269,14 @@ class RecordedHistory:
             self.made_ns.setdefault(event.uid, record.recorded_at_ns)
         if not self._is_after:
             self._record_progress(named, event)
-            if resource != "Pod":
+            if resource not in ("Pod", _STATEFUL_SET):
                 return
         manifest = _decoded(content)
         before = None if had is None else _decoded(had[1])
         if resource == "Pod":
             self._record_pod(event.uid, before, None if is_deleted else manifest, record)
+        elif resource == _STATEFUL_SET:
+            self._record_revision(manifest)
         if not self._is_after:
             return
         if named in self.dropped:
@@ -296,6 +300,14 @@ class RecordedHistory:
             self._nodes.pop(name, None)
         elif resource == "PodGroup" and name.startswith(_GROUP_OF_CONTROLLER):
             self.has_podgroup_controller = True
+
+    def _record_revision(self, stateful_set: Manifest) -> None:
+        """Record how the controller named the revision of the present template, once it has observed it."""
+        status = section(stateful_set, "status")
+        recorded, observed = text_at(status, "updateRevision"), status.get("observedGeneration")
+        is_current = observed in (None, section(stateful_set, "metadata").get("generation"))
+        if recorded and is_current:
+            self.children.add_revision(revision_of(stateful_set), recorded)
 
     # Times of pods
 

@@ -14,6 +14,7 @@ from events.daemon import DaemonStarted
 from events.errors import UsageError
 from replay.log_time import LogTime
 from replay.what_if_comparison import Branch, first_difference, moved_pods
+from simulator import stateful_set
 from simulator.scenario import Scenario, parse_scenario
 from simulator.what_if_change import parse_change
 from tests.scenarios.play import FILES, name_of, scenario_of
@@ -260,6 +261,31 @@ async def test_a_pod_that_another_client_deleted_is_replaced_as_recorded() -> No
     )
     for end in ends_of_batches(log)[:-1]:
         assert_as_recorded(await branch_of(log, LogTime(position=end)))
+
+
+async def test_a_stateful_set_is_not_rolled_out_again_where_another_controller_named_its_revision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = """
+        cluster:
+          - {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "9"}}}
+          - apiVersion: apps/v1
+            kind: StatefulSet
+            metadata: {name: db}
+            spec:
+              replicas: 2
+              selector: {matchLabels: {app: db}}
+              template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c}]}}
+        steps:
+          - {at: 20s, patch: [{kind: Node, name: n1, merge: {metadata: {labels: {a: b}}}}]}
+          - {at: 30s, delete: [{kind: Pod, name: db-1}]}
+        """
+    with monkeypatch.context() as patched:
+        patched.setattr(stateful_set, "revision_of", lambda _: "db-5d4f6c9b7")
+        log = await log_of(text)
+    branch = await branch_of(log, LogTime(since_start_ns=10 * SECOND))
+    assert [one.decision.pod for one in branch.recorded.decisions][-1] == "default/db-1"
+    assert_as_recorded(branch)
 
 
 PREEMPTION = """
