@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "migrate": "daemon.cli.migrate",
     "queue": "daemon.cli.queues",
     "rebuild": "daemon.cli.rebuild",
+    "reduce": "daemon.cli.reduce",
     "replay": "daemon.cli.replay",
     "run": "daemon.cli.run",
     "simulate": "daemon.cli.simulate",

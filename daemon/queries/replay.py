@@ -41,7 +41,7 @@ async def replay_log(
 
     A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used.
     """
-    _check_stretch(log, first, last)
+    check_stretch(log, first, last)
     stretch = (first or 1, last or log.head.position)
 
     async def attempt(left_out: LeftOut) -> Replayed:
@@ -104,7 +104,8 @@ def replay_document(replayed: Replayed) -> dict[str, object]:
     }
 
 
-def _check_stretch(log: ReadableLog, first: int | None, last: int | None) -> None:
+def check_stretch(log: ReadableLog, first: int | None, last: int | None) -> None:
+    """Raise UsageError unless a log begins with the first record and holds the positions of --from and --to."""
     check_complete(log, ", and only a whole log can be decided again")
     end = log.head.position
     for name, position in (("--from", first), ("--to", last)):

@@ -1,0 +1,333 @@
+"""Reduce a log to a scenario that still shows a condition.
+
+First the cycle that shows it is found, and the objects as they stood before it. Then these are reduced: each trial
+holds one cycle over some of them. The time of the search is bounded by the caller.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from daemon.log.contract import ReadableLog
+from daemon.queries.log_state import check_complete
+from daemon.view_rebuild import batches
+from engine.engine import Engine
+from events.codec import event_of
+from events.cycle import CycleOpened
+from events.daemon import PolicyChanged
+from events.decision import Decision
+from events.errors import UsageError
+from events.record import Head, Record
+from projections.left_out import LeftOut, folded
+from projections.state import State
+from replay.log_replay import Divergence, Replay
+from simulator.delta_debugging import SearchEndedError
+from simulator.manifest import LocatedManifest
+from simulator.reduce import Reduced, Reduction
+from simulator.reduce_condition import DIVERGENCE, ERROR, PENDING, Condition, matches
+from simulator.reduce_target import (
+    ItemPattern,
+    Target,
+    Waiting,
+    divergence_target,
+    items_of,
+)
+from simulator.reduce_trial import Trial
+from simulator.standing_objects import ObjectTracker, StandingObject, standing_objects
+
+Progress = Callable[[int], None]
+
+_DEMANDS: Final = (("spec",), ("status", "allocatable"))
+_NAMES: Final = (("metadata", "labels"), ("metadata", "annotations"))
+
+
+class Stretch(Struct, frozen=True):
+    """The part of a log in which a condition is looked for, and the policy to decide by (None: the recorded one)."""
+
+    first: int
+    last: int
+    policy: bytes | None = None
+
+
+class StartingPoint(Struct, frozen=True):
+    """A cycle that shows a condition, with all that is needed to hold it again."""
+
+    place: str
+    position: int
+    """Of the record that shows the condition."""
+    cycle: int
+    """Of the cycle; for what holds at the end, of the next record."""
+    records: int
+    what: str
+    """What was found there, in a few words."""
+    target: Target
+    policy: PolicyChanged
+    objects: tuple[StandingObject, ...]
+    decider: int
+    """Version of the deciding code that the cycle was recorded with; 0 if there is none."""
+
+
+class _Moment(Struct, frozen=True):
+    position: int
+    cycle: int
+    what: str
+
+
+async def starting_point(
+    log: ReadableLog,
+    condition: Condition,
+    stretch: Stretch,
+    scheduler_names: tuple[str, ...],
+    progress: Progress | None = None,
+) -> StartingPoint | None:
+    """Return the first cycle of a stretch that shows a condition; None if there is none.
+
+    Raises UsageError for a divergence that is not in a cycle. `scheduler_names` are those of a simulation.
+    """
+    check_complete(log)
+
+    async def attempt(left_out: LeftOut) -> StartingPoint | None:
+        moment = await _find(log, condition, stretch, left_out, progress)
+        if moment is None:
+            return None
+        return await _gather(log, condition, stretch, moment, scheduler_names, left_out)
+
+    return await folded(attempt)
+
+
+async def _find(
+    log: ReadableLog,
+    condition: Condition,
+    stretch: Stretch,
+    left_out: LeftOut,
+    progress: Progress | None,
+) -> _Moment | None:
+    if condition.kind == DIVERGENCE:
+        return await _find_divergence(log, condition, stretch, left_out, progress)
+    if condition.kind == PENDING:
+        return _Moment(stretch.last, stretch.last + 1, "a pod group waits at the end")
+    async for entries in log.read(after=stretch.first - 1, until=stretch.last):
+        for entry in entries:
+            event = event_of(entry.record)
+            if isinstance(event, Decision) and _has_match(condition, event):
+                assert entry.record.cycle is not None
+                return _Moment(entry.record.position, entry.record.cycle, event.lines()[0])
+    return None
+
+
+def _has_match(condition: Condition, event: Decision) -> bool:
+    return any(condition.matches(word, item) for word, item in items_of((event,)))
+
+
+async def _find_divergence(
+    log: ReadableLog,
+    condition: Condition,
+    stretch: Stretch,
+    left_out: LeftOut,
+    progress: Progress | None,
+) -> _Moment | None:
+    replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
+    async for batch in batches(log):
+        if batch[0].record.position > stretch.last:
+            break
+        is_compared = batch[-1].record.position >= stretch.first
+        for entry in batch:
+            before = replay.head
+            if not is_compared:
+                replay.fold(entry.record, entry.content)
+                continue
+            found = replay.take(entry.record, entry.content)
+            while found is not None:
+                if _is_wanted(condition, found, entry.record):
+                    return _moment_of(found)
+                # Go on behind it: the rest of its cycle is taken as it is recorded.
+                replay = Replay(before, policy=stretch.policy, state=replay.state)
+                replay.state.left_out = left_out
+                if found.recorded is not None:
+                    replay.fold(entry.record, entry.content)
+                    is_compared = False
+                    found = None
+                else:
+                    found = replay.take(entry.record, entry.content)
+        if progress is not None:
+            progress(replay.head.position)
+    found = replay.finish()
+    return None if found is None or not _is_wanted(condition, found, None) else _moment_of(found)
+
+
+def _is_wanted(condition: Condition, found: Divergence, record: Record | None) -> bool:
+    """Return True if either side of a divergence has the fields of the condition."""
+    if not condition.fields:
+        return True
+    events = [] if found.recorded is None or record is None else [event_of(record)]
+    if found.decided is not None and record is not None:
+        side = structs.replace(
+            record,
+            kind=found.decided.kind,
+            subject=found.decided.subject,
+            body=found.decided.body,
+        )
+        events.append(event_of(side))
+    decisions = [one for one in events if isinstance(one, Decision)]
+    return any(matches(condition.fields, word, item) for word, item in items_of(decisions))
+
+
+def _moment_of(found: Divergence) -> _Moment:
+    if not found.cycle:
+        raise UsageError(
+            f"divergence at position {found.position}: {found.what}; it is not in a cycle, so no scenario can show it: "
+            f"see `muster replay`"
+        )
+    return _Moment(found.position, found.cycle, found.what)
+
+
+async def _gather(
+    log: ReadableLog,
+    condition: Condition,
+    stretch: Stretch,
+    moment: _Moment,
+    scheduler_names: tuple[str, ...],
+    left_out: LeftOut,
+) -> StartingPoint | None:
+    """Fold up to the cycle, and state what must be shown."""
+    replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
+    tracker = ObjectTracker()
+    async for entries in log.read(until=moment.cycle - 1):
+        for entry in entries:
+            replay.fold(entry.record, entry.content)
+            if entry.record.position not in left_out:
+                tracker.add(entry.record, event_of(entry.record), entry.content)
+    state = replay.state
+    records = [
+        entry.record
+        async for entries in log.read(after=moment.cycle - 1, until=stretch.last)
+        for entry in entries
+        if entry.record.cycle == moment.cycle
+    ]
+    opened = next((one for one in map(event_of, records) if isinstance(one, CycleOpened)), None)
+    at_ns = state.now_ns if opened is None else opened.at_ns
+    objects = standing_objects(tracker.contents(state), state, at_ns, scheduler_names)
+    document = state.policy_document
+    target = _target(condition, state, records, at_ns)
+    if target is None:
+        return None
+    return StartingPoint(
+        place=log.place,
+        position=moment.position,
+        cycle=moment.cycle,
+        records=log.head.position,
+        what=moment.what,
+        target=target,
+        policy=PolicyChanged(source="log", policy=msgspec.Raw(document)),
+        objects=tuple(objects),
+        decider=0 if opened is None else opened.decider,
+    )
+
+
+def _target(
+    condition: Condition, state: State, records: Sequence[Record], at_ns: int
+) -> Target | None:
+    fields = condition.fields
+    if condition.kind == PENDING:
+        return _waiting_target(fields, state)
+    if condition.kind != DIVERGENCE:
+        named = {key: one for key, one in fields.items() if key not in ("kind", "message")}
+        pattern = ItemPattern(fields.get("kind", ""), named, message=fields.get("message", ""))
+        if condition.kind == ERROR:
+            pattern = structs.replace(pattern, fields={**named, "code": "InternalError"})
+        return Target(made=(pattern,), is_error=condition.kind == ERROR)
+    recorded = [one for one in map(event_of, records) if isinstance(one, Decision)]
+    engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
+    batch = engine.cycle(at_ns)
+    decided = () if batch is None else map(event_of, batch.records)
+    return divergence_target(
+        recorded, [one for one in decided if isinstance(one, Decision)], engine.state
+    )
+
+
+def _waiting_target(fields: dict[str, str], state: State) -> Target | None:
+    for key, group in sorted(state.cluster.groups.items()):
+        refusal = group.main_refusal
+        if refusal is None or group.is_foreign:
+            continue
+        values = {"pod_group": key, "queue": group.queue, "code": refusal.code}
+        named = (values[name] == value for name, value in fields.items() if name != "message")
+        if all(named) and fields.get("message", "") in refusal.message:
+            return Target(waiting=Waiting.of(key, refusal, with_words=True))
+    return None
+
+
+class Search(Struct):
+    """A finished search for few objects."""
+
+    target: Target
+    """What the scenario shows; less than what was asked for where not even all objects show that."""
+    reduced: Reduced | None
+    """None if one cycle over all objects does not show the condition: it depends on more than they hold."""
+    trials: int
+
+
+def reduce_objects(
+    start: StartingPoint,
+    pinned: Sequence[str],
+    scheduler_names: tuple[str, ...],
+    is_over: Callable[[], bool],
+    changed: Progress | None = None,
+) -> Search:
+    """Return the fewest objects found for which one cycle shows the condition.
+
+    `pinned` are subjects of objects that stay; UsageError names one that is not there. `is_over` is asked before each
+    trial whether the time limit is reached; `changed` is called with the number of objects left.
+    """
+    known = {one.subject: None for one in start.objects}
+    for subject in pinned:
+        if subject not in known:
+            raise UsageError(
+                f"--pin {subject}: there is no such object before position {start.cycle} of {start.place}"
+            )
+    trial = Trial(start.policy, scheduler_names)
+    every = [one.located for one in start.objects]
+    target = _shown_by_all(start.target, trial, every)
+    if target is None:
+        return Search(start.target, None, trial.count)
+
+    def holds(objects: Sequence[LocatedManifest]) -> bool:
+        if is_over():
+            raise SearchEndedError
+        return trial.shows(target, objects)
+
+    reduced = Reduction(
+        start.objects,
+        holds,
+        (*target.pinned, *pinned),
+        kept_fields=_kept_fields(target),
+        changed=changed,
+    ).run()
+    return Search(target, reduced, trial.count)
+
+
+def _kept_fields(target: Target) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of fields that stay where a recorded decision is not made now: why not may depend on them.
+
+    Labels and annotations can go where each trial checks that the recorded binding is possible.
+    """
+    if not target.not_made:
+        return ()
+    return _DEMANDS if target.recorded_nodes else (*_DEMANDS, *_NAMES)
+
+
+def _shown_by_all(target: Target, trial: Trial, every: list[LocatedManifest]) -> Target | None:
+    """Return the target, with the conditions that all objects together do not meet left out; None if they do not show
+    it at all."""
+    bare = structs.replace(target, recorded_nodes=())
+    waiting = bare.waiting
+    if waiting is not None and waiting.message_words and not trial.shows(bare, every):
+        bare = structs.replace(bare, waiting=structs.replace(waiting, message_words=""))
+    if not trial.shows(bare, every):
+        return None
+    whole = structs.replace(bare, recorded_nodes=target.recorded_nodes)
+    if target.recorded_nodes and trial.makes_recorded(whole, every):
+        return whole
+    return bare

@@ -1,0 +1,113 @@
+"""The text of a reduced scenario: comments that say where it comes from, and YAML that people can read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import yaml
+
+from events.normalize import Json, JsonObject
+from projections.policy import BUILT_IN, parse_policy
+from replay.printable import printable
+from simulator.manifest import LocatedManifest, Manifest
+from simulator.manifest_fields import section
+from simulator.reduce_target import Item, Target
+
+WIDTH: Final = 100
+_FIRST_KEYS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every repeated value in full: anchors are hard to read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def scenario_text(
+    sentence: str,
+    comments: Sequence[str],
+    policy: bytes,
+    objects: Sequence[LocatedManifest],
+    target: Target,
+) -> str:
+    """Return a scenario of one cycle over objects that are there at its start."""
+    document: JsonObject = {"scenario": printable(sentence)}
+    if parse_policy(policy)[0] != parse_policy(BUILT_IN)[0]:
+        document["policy"] = msgspec.json.decode(policy)
+    document["cycles"] = 1
+    document["cluster"] = [_readable(one.manifest) for one in objects]
+    expect = expectation(target)
+    if expect:
+        document["expect"] = expect
+    lines = [f"# {printable(one)}" for one in comments]
+    return "\n".join([*lines, *_yaml_lines(document)]) + "\n"
+
+
+def expectation(target: Target) -> JsonObject:
+    """Return what the scenario expects: the recorded decision of a divergence, else what is decided."""
+    if target.recorded is not None and target.not_made:
+        return {"decisions": [_entry(target.recorded)]}
+    if target.recorded is not None and target.decided is not None and target.made:
+        entries: list[Json] = [_entry(target.recorded, with_message=len(target.made) == 1)]
+        if len(target.made) > 1:
+            entries.append(_entry(target.decided))
+        return {"decisions": entries}
+    if target.decided is not None and target.decided[0] == "bind":
+        return {"pods": {target.decided[1].pod: {"node": None}}}
+    if target.decided is not None:
+        return {"decisions": [_entry(target.decided)]}
+    if target.waiting is not None:
+        return {"pod_groups": {target.waiting.pod_group: {"code": target.waiting.code}}}
+    made: list[Json] = []
+    for pattern in target.made:
+        fields: JsonObject = {"kind": pattern.word} if pattern.word else {}
+        fields.update({key: value for key, value in pattern.fields.items() if value})
+        made.append(fields)
+    return {"decisions": made} if any(made) else {}
+
+
+def item_text(item: Item | None) -> str:
+    """Return an entry of a decision in a few words."""
+    if item is None:
+        return "nothing"
+    return ", ".join(f"{key} {value}" for key, value in _entry(item).items())
+
+
+def _entry(item: Item, *, with_message: bool = False) -> JsonObject:
+    word, one = item
+    names = ["pod", "pod_group", "node", "code", "in_favour_of"]
+    if one.pod:
+        names.remove("pod_group")
+    entry: JsonObject = {"kind": word}
+    entry.update({name: getattr(one, name) for name in names if getattr(one, name)})
+    if with_message:
+        entry["message"] = one.message
+    return entry
+
+
+def _readable(manifest: Manifest) -> JsonObject:
+    """Return a manifest with its keys in the usual order, without the default namespace and without empty parts."""
+    metadata = _without_empty(section(manifest, "metadata"))
+    if metadata.get("namespace") == "default":
+        del metadata["namespace"]
+    name = metadata.pop("name")
+    whole: JsonObject = {**_without_empty(manifest), "metadata": {"name": name, **metadata}}
+    keys = dict.fromkeys((*(key for key in _FIRST_KEYS if key in whole), *whole))
+    return {key: whole[key] for key in keys}
+
+
+def _without_empty(part: Mapping[str, Json]) -> JsonObject:
+    return {key: value for key, value in part.items() if value not in ({}, None)}
+
+
+def _yaml_lines(document: JsonObject) -> Iterator[str]:
+    for key, value in document.items():
+        text = yaml.dump(
+            {key: value},
+            Dumper=_Dumper,
+            sort_keys=False,
+            default_flow_style=None if isinstance(value, dict | list) else False,
+            width=WIDTH,
+        )
+        yield from text.splitlines()
