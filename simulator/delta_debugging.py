@@ -1,8 +1,9 @@
 """Delta debugging: find a small part of a list for which a condition still holds.
 
-The algorithm is `ddmin` (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, 2002): try
-parts of the list, then the list without each part, then parts of half the size. The result is 1-minimal: without any
-one of its elements the condition does not hold. The order of trials depends only on the list and on the answers.
+The algorithm is `ddmin` (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, 2002): try parts of
+the list, then the list without each part, then parts of half the size. Unlike there, a pass goes on behind a part that
+was removed instead of beginning again, so that large lists are seldom tried. The result is 1-minimal: without any one of
+its elements the condition does not hold. The order of trials depends only on the list and on the answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,20 +36,26 @@ def minimize(items: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> list[T
     try:
         if not best or holds_for([]):
             return []
-        granularity = 2
+        count = 2
         while len(best) >= 2:
-            parts = _split(best, granularity)
-            part = next((one for one in parts if holds_for(one)), None)
+            parts = _split(best, count)
+            part = next((one for one in parts if holds_for(one)), None) if count <= 8 else None
             if part is not None:
-                best, granularity = part, 2
+                best, count = part, 2
                 continue
-            rest = None if granularity == 2 else _first_rest(best, parts, holds_for)
-            if rest is not None:
-                best, granularity = rest, max(granularity - 1, 2)
-            elif granularity < len(best):
-                granularity = min(2 * granularity, len(best))
-            else:
+            before = len(best)
+            for part in parts:
+                left_out = set(part)
+                rest = [index for index in best if index not in left_out]
+                if holds_for(rest):
+                    best = rest
+            if count < before:
+                # At least as many parts as before, and none larger than half of one.
+                count = min(max(2 * count * len(best) // before, 2), len(best))
+            elif len(best) == before:
                 break
+            else:
+                count = len(best)
     except SearchEndedError:
         pass
     return [items[index] for index in best]
@@ -59,15 +66,3 @@ def _split(chosen: list[int], count: int) -> list[list[int]]:
     bounds = [len(chosen) * at // count for at in range(count + 1)]
     parts = (chosen[bounds[at] : bounds[at + 1]] for at in range(count))
     return [one for one in parts if one]
-
-
-def _first_rest(
-    chosen: list[int], parts: list[list[int]], holds_for: Callable[[list[int]], bool]
-) -> list[int] | None:
-    """Return the first complement of a part for which the condition holds."""
-    for part in parts:
-        left_out = set(part)
-        rest = [index for index in chosen if index not in left_out]
-        if holds_for(rest):
-            return rest
-    return None

@@ -1,8 +1,8 @@
 """Reduce the objects of a cluster to a few that still show a condition in one cycle.
 
-Objects are removed in units first (those of a pod group that waits; a node with its pods), then one by one; then
-gangs lose members; then the fields of the objects that are left are removed. Each step is delta debugging
-(`simulator/delta_debugging.py`).
+Objects are removed by their sort first (all workloads, all pods that have ended), then in units (those of a pod group
+that waits; a node with its pods), then one by one; then gangs lose members; then the fields of the objects that are
+left are removed. Objects are chosen by delta debugging (`simulator/delta_debugging.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,17 +61,14 @@ class Reduction:
 
     def run(self) -> Reduced:
         """Return the smallest set that is found. The condition holds for all objects."""
-        self._remove_at_once()
-        self._remove([self._unit_of(one) for one in self._objects])
+        self._remove([one.sort for one in self._objects])
+        self._remove([one.unit for one in self._objects])
         self._remove([one.subject for one in self._objects])
         if self._shrink_gangs():
             self._remove([one.subject for one in self._objects])
         self._remove_fields()
         self._remove([one.subject for one in self._objects])
         return Reduced(tuple(self._objects), self._is_complete)
-
-    def _unit_of(self, one: StandingObject) -> str:
-        return one.subject if one.subject in self._pinned else one.unit
 
     def _check(self, objects: Sequence[StandingObject]) -> bool:
         if not self._holds([one.located for one in objects]):
@@ -90,13 +87,6 @@ class Reduction:
         except SearchEndedError:
             self._is_complete = False
             return False
-
-    def _remove_at_once(self) -> None:
-        """Remove workloads and ended pods all at once: a condition seldom depends on them."""
-        pinned = self._pinned
-        left = [one for one in self._objects if not one.is_removed_first or one.subject in pinned]
-        if len(left) < len(self._objects):
-            self._try(left)
 
     def _remove(self, labels: Sequence[str]) -> None:
         """Remove objects by labels: objects with the same one go together. Pinned objects stay."""

@@ -212,14 +212,14 @@ def _missing_target(
         made=() if instead is None else (ItemPattern.of(instead),),
         not_made=(ItemPattern.of(one),),
         waiting=waiting,
-        pinned=_subjects(item),
+        pinned=subjects_of(item),
         recorded_nodes=nodes,
         recorded=one,
         decided=instead,
     )
 
 
-def _subjects(item: DecisionItem) -> tuple[str, ...]:
+def subjects_of(item: DecisionItem) -> tuple[str, ...]:
     """Return the subjects of the objects that an entry names."""
     named = (
         ("Pod/", item.pod),
@@ -236,7 +236,7 @@ def _order_target(recorded: list[Item], decided: list[Item]) -> Target | None:
     for one, other in zip(recorded, decided, strict=False):
         if _key(one) != _key(other):
             patterns = (ItemPattern.of(other), ItemPattern.of(one))
-            pinned = (*_subjects(one[1]), *_subjects(other[1]))
+            pinned = (*subjects_of(one[1]), *subjects_of(other[1]))
             return Target(made=patterns, pinned=pinned, recorded=one, decided=other)
     return None
 

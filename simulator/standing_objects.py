@@ -28,7 +28,6 @@ from simulator.manifest_fields import changed, section
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Final = ("creationTimestamp", "deletionTimestamp")
-_WORKLOADS: Final = (*("Deployment", "ReplicaSet", "StatefulSet", "Job", "Job.batch.volcano.sh"),)
 OTHER_SCHEDULER: Final = "another-scheduler"
 """The `schedulerName` of pods that were not for this scheduler, if that name would be in a simulation."""
 
@@ -39,10 +38,12 @@ class StandingObject(Struct, frozen=True):
     subject: str
     """`Kind/namespace/name`, as in the log."""
     located: LocatedManifest
+    sort: str
+    """Its kind; of pods also whether they wait, have a node, or have ended."""
     unit: str
-    """The objects with which it is removed first: those of a pod group that waits, or of a node with its pods."""
-    is_removed_first: bool = False
-    """Whether all objects like it are removed at once first: workloads, pods that have ended."""
+    """The objects with which it belongs together: those of a pod group that waits, or of a node with its pods."""
+    waits_in: str = ""
+    """The pod group of a pod without a node, or whose PodGroup this is."""
 
 
 class ObjectTracker:
@@ -88,18 +89,23 @@ def standing_objects(
         if kind is None:
             continue
         manifest = _manifest(kind, content, at_ns)
-        unit, ends_first = subject, subject.partition("/")[0] in _WORKLOADS
+        sort, unit, waits_in = kind.kind, subject, ""
         if (pod := pods.get(subject)) is not None:
             manifest = _with_decisions(manifest, pod, devices.get(pod.facts.uid, {}))
             manifest = _with_scheduler(manifest, pod, state, scheduler_names)
             unit = f"Node//{pod.node}" if pod.node else f"PodGroup/{pod.group_key}"
-            ends_first = pod.status in (SUCCEEDED, FAILED)
+            waits_in = "" if pod.node else pod.group_key
+            if pod.status in (SUCCEEDED, FAILED):
+                sort = "ended pod"
+            else:
+                sort = "placed pod" if pod.node else "waiting pod"
         elif kind.kind == "PodGroup":
             group = state.cluster.groups.get(subject.partition("/")[2])
             if group is not None:
                 manifest = changed(manifest, "status", phase=group.phase)
+                waits_in = "" if group.allocated_count else group.key
         place = LocatedManifest(kind, manifest, "log")
-        found.append(StandingObject(subject, place, unit, ends_first))
+        found.append(StandingObject(subject, place, sort, unit, waits_in))
     return found
 
 

@@ -4,7 +4,7 @@ First the cycle that shows it is found, and the objects as they stood before it.
 holds one cycle over some of them. The time of the search is bounded by the caller.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.daemon import PolicyChanged
-from events.decision import Decision
+from events.decision import INTERNAL_ERROR, Decision
 from events.errors import UsageError
 from events.record import Head, Record
 from projections.left_out import LeftOut, folded
@@ -28,11 +28,13 @@ from simulator.manifest import LocatedManifest
 from simulator.reduce import Reduced, Reduction
 from simulator.reduce_condition import DIVERGENCE, ERROR, PENDING, Condition, matches
 from simulator.reduce_target import (
+    Item,
     ItemPattern,
     Target,
     Waiting,
     divergence_target,
     items_of,
+    subjects_of,
 )
 from simulator.reduce_trial import Trial
 from simulator.standing_objects import ObjectTracker, StandingObject, standing_objects
@@ -65,6 +67,11 @@ class StartingPoint(Struct, frozen=True):
     target: Target
     policy: PolicyChanged
     objects: tuple[StandingObject, ...]
+    related: tuple[str, ...]
+    """Subjects of the objects that the decision names."""
+    groups: tuple[dict[str, None], ...]
+    """Pod groups that wait: those that the cycle decided about, and those that the condition is about. The others keep
+    the refusals of earlier cycles, which a scenario does not have."""
     decider: int
     """Version of the deciding code that the cycle was recorded with; 0 if there is none."""
 
@@ -210,9 +217,14 @@ async def _gather(
     at_ns = state.now_ns if opened is None else opened.at_ns
     objects = standing_objects(tracker.contents(state), state, at_ns, scheduler_names)
     document = state.policy_document
-    target = _target(condition, state, records, at_ns)
-    if target is None:
+    recorded = [one for one in map(event_of, records) if isinstance(one, Decision)]
+    found = _target(condition, state, recorded, at_ns)
+    if found is None:
         return None
+    target, decided = found
+    items = _target_items(target, recorded)
+    waiting = {} if target.waiting is None else {target.waiting.pod_group: None}
+    groups = {**_groups_of(items), **waiting}
     return StartingPoint(
         place=log.place,
         position=moment.position,
@@ -222,29 +234,32 @@ async def _gather(
         target=target,
         policy=PolicyChanged(source="log", policy=msgspec.Raw(document)),
         objects=tuple(objects),
+        related=tuple(dict.fromkeys(name for _, one in items for name in subjects_of(one))),
+        groups=(_groups_of(items_of((*recorded, *decided))), groups),
         decider=0 if opened is None else opened.decider,
     )
 
 
 def _target(
-    condition: Condition, state: State, records: Sequence[Record], at_ns: int
-) -> Target | None:
+    condition: Condition, state: State, recorded: Sequence[Decision], at_ns: int
+) -> tuple[Target, Sequence[Decision]] | None:
+    """Return what must be shown, and the decisions that are made now where they matter. State is changed."""
     fields = condition.fields
     if condition.kind == PENDING:
-        return _waiting_target(fields, state)
+        waiting = _waiting_target(fields, state)
+        return None if waiting is None else (waiting, ())
     if condition.kind != DIVERGENCE:
         named = {key: one for key, one in fields.items() if key not in ("kind", "message")}
         pattern = ItemPattern(fields.get("kind", ""), named, message=fields.get("message", ""))
         if condition.kind == ERROR:
-            pattern = structs.replace(pattern, fields={**named, "code": "InternalError"})
-        return Target(made=(pattern,), is_error=condition.kind == ERROR)
-    recorded = [one for one in map(event_of, records) if isinstance(one, Decision)]
+            pattern = structs.replace(pattern, fields={**named, "code": INTERNAL_ERROR})
+        return Target(made=(pattern,), is_error=condition.kind == ERROR), ()
     engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
     batch = engine.cycle(at_ns)
-    decided = () if batch is None else map(event_of, batch.records)
-    return divergence_target(
-        recorded, [one for one in decided if isinstance(one, Decision)], engine.state
-    )
+    events = () if batch is None else map(event_of, batch.records)
+    decided = [one for one in events if isinstance(one, Decision)]
+    target = divergence_target(recorded, decided, engine.state)
+    return None if target is None else (target, decided)
 
 
 def _waiting_target(fields: dict[str, str], state: State) -> Target | None:
@@ -257,6 +272,23 @@ def _waiting_target(fields: dict[str, str], state: State) -> Target | None:
         if all(named) and fields.get("message", "") in refusal.message:
             return Target(waiting=Waiting.of(key, refusal, with_words=True))
     return None
+
+
+def _groups_of(items: Sequence[Item]) -> dict[str, None]:
+    """Return the pod groups that entries of decisions name."""
+    return dict.fromkeys(
+        name for _, one in items for name in (one.pod_group, one.in_favour_of) if name
+    )
+
+
+def _target_items(target: Target, recorded: Sequence[Decision]) -> list[Item]:
+    """Return the entries of decisions that a target is about."""
+    items = [one for one in (target.recorded, target.decided) if one is not None]
+    for event in recorded:
+        of_event = items_of((event,))
+        if any(pattern.matches(one) for pattern in target.made for one in of_event):
+            return [*items, *of_event]
+    return items
 
 
 class Search(Struct):
@@ -288,10 +320,10 @@ def reduce_objects(
                 f"--pin {subject}: there is no such object before position {start.cycle} of {start.place}"
             )
     trial = Trial(start.policy, scheduler_names)
-    every = [one.located for one in start.objects]
-    target = _shown_by_all(start.target, trial, every)
-    if target is None:
+    found = _first_shown(start, pinned, trial)
+    if found is None:
         return Search(start.target, None, trial.count)
+    target, objects = found
 
     def holds(objects: Sequence[LocatedManifest]) -> bool:
         if is_over():
@@ -299,13 +331,69 @@ def reduce_objects(
         return trial.shows(target, objects)
 
     reduced = Reduction(
-        start.objects,
+        objects,
         holds,
         (*target.pinned, *pinned),
         kept_fields=_kept_fields(target),
         changed=changed,
     ).run()
     return Search(target, reduced, trial.count)
+
+
+def _first_shown(
+    start: StartingPoint, pinned: Sequence[str], trial: Trial
+) -> tuple[Target, list[StandingObject]] | None:
+    """Return objects that show the target, and what they show of it; None if even all do not."""
+    candidates = list(_candidates(start, dict.fromkeys((*start.target.pinned, *pinned))))
+    for target in _weaker(start.target):
+        tried: dict[int, None] = {}
+        for objects in candidates:
+            if len(objects) in tried:
+                continue
+            tried[len(objects)] = None
+            if trial.shows(target, [one.located for one in objects]):
+                return target, objects
+    return None
+
+
+def _weaker(target: Target) -> Iterator[Target]:
+    """Yield a target, then with less that it requires in addition to the condition."""
+    yield target
+    if target.recorded_nodes:
+        yield structs.replace(target, recorded_nodes=())
+    waiting = target.waiting
+    if waiting is not None and waiting.message_words:
+        yield structs.replace(target, waiting=structs.replace(waiting, message_words=""))
+
+
+def _candidates(start: StartingPoint, kept: dict[str, None]) -> Iterator[list[StandingObject]]:
+    """Yield sets of objects to begin with, the small ones first: most conditions depend on few objects.
+
+    These are what the decision names, with the pods of the named nodes; then also what else the cycle decided about;
+    then also all nodes, without their pods; then all objects, and these without pods that wait.
+    """
+    related = dict.fromkeys((*start.related, *kept))
+    of_cycle, of_target = start.groups
+
+    def is_near(one: StandingObject, groups: dict[str, None], *, with_nodes: bool) -> bool:
+        if one.subject in related or one.unit in related or one.waits_in in groups:
+            return True
+        is_node = one.located.kind.kind == "Node"
+        return with_nodes if is_node else one.located.kind.kind not in ("Pod", "PodGroup")
+
+    for groups, with_nodes in (
+        (of_target, False),
+        ({**of_cycle, **of_target}, False),
+        (of_target, True),
+    ):
+        yield [one for one in start.objects if is_near(one, groups, with_nodes=with_nodes)]
+    yield list(start.objects)
+    for groups in start.groups:
+        yield [
+            one
+            for one in start.objects
+            if not one.waits_in or one.waits_in in groups or one.subject in kept
+        ]
 
 
 def _kept_fields(target: Target) -> tuple[tuple[str, ...], ...]:
@@ -316,18 +404,3 @@ def _kept_fields(target: Target) -> tuple[tuple[str, ...], ...]:
     if not target.not_made:
         return ()
     return _DEMANDS if target.recorded_nodes else (*_DEMANDS, *_NAMES)
-
-
-def _shown_by_all(target: Target, trial: Trial, every: list[LocatedManifest]) -> Target | None:
-    """Return the target, with the conditions that all objects together do not meet left out; None if they do not show
-    it at all."""
-    bare = structs.replace(target, recorded_nodes=())
-    waiting = bare.waiting
-    if waiting is not None and waiting.message_words and not trial.shows(bare, every):
-        bare = structs.replace(bare, waiting=structs.replace(waiting, message_words=""))
-    if not trial.shows(bare, every):
-        return None
-    whole = structs.replace(bare, recorded_nodes=target.recorded_nodes)
-    if target.recorded_nodes and trial.makes_recorded(whole, every):
-        return whole
-    return bare
