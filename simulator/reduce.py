@@ -64,7 +64,7 @@ class Reduction:
         self._remove([one.sort for one in self._objects])
         self._remove([one.unit for one in self._objects])
         self._remove([one.subject for one in self._objects])
-        if self._shrink_gangs():
+        while self._shrink_gangs():
             self._remove([one.subject for one in self._objects])
         self._remove_fields()
         self._remove([one.subject for one in self._objects])
@@ -119,8 +119,9 @@ class Reduction:
             least = section(one.located.manifest, "spec").get("minMember")
             if one.located.kind.kind != "PodGroup" or not isinstance(least, int):
                 continue
-            for number in dict.fromkeys((1, 2, least // 2)):
-                if number < least and self._try(self._with_minimum(index, number)):
+            powers = (1 << bits for bits in range(least.bit_length()))
+            for number in (one for one in powers if one < least):
+                if self._try(self._with_minimum(index, number)):
                     was_lowered = True
                     break
         return was_lowered

@@ -14,7 +14,7 @@ from events.normalize import Json
 from projections.pod_groups import Refusal
 from projections.state import State
 
-_NUMBER: Final = re.compile(r"[0-9][0-9.,]*")
+_WORD: Final = re.compile(r"[^\W\d_][^\s,;:]*")
 
 Item: TypeAlias = tuple[str, DecisionItem]
 """The word of a decision (`bind`), and an entry of it."""
@@ -28,7 +28,7 @@ class ItemPattern(Struct, frozen=True):
     message: str = ""
     """A part of its message; empty for any."""
     message_words: str = ""
-    """Its message without the numbers; empty for any."""
+    """The words of its message, without numbers; empty for any."""
 
     def matches(self, item: Item) -> bool:
         """Return True if an entry has these fields."""
@@ -74,7 +74,7 @@ class Waiting(Struct, frozen=True):
     code: str
     limit: str
     message_words: str = ""
-    """Its message without the numbers; empty for any."""
+    """The words of its message, without numbers; empty for any."""
 
     def holds(self, state: State) -> bool:
         """Return True if the group has this refusal."""
@@ -135,8 +135,9 @@ def items_of(events: Sequence[Decision]) -> list[Item]:
 
 
 def words_of(message: str) -> str:
-    """Return a message without its numbers."""
-    return _NUMBER.sub("#", message)
+    """Return the different words of a message, sorted: parts of it may be in the order of their numbers."""
+    found = {re.sub(r"\d+", "#", one.rstrip(".)")) for one in _WORD.findall(message)}
+    return " ".join(sorted(found))
 
 
 def fields_of(event: Decision) -> dict[str, Json]:
@@ -250,9 +251,14 @@ def _body_target(recorded: Sequence[Decision], decided: Sequence[Decision]) -> T
         names = [key for key in now if before.get(key) != now[key]]
         items = items_of((one,)), items_of((other,))
         first = next(zip(*items, strict=False), None)
-        if names == ["message"] and first is not None and not isinstance(other, ConfigInvalid):
+        words = "" if first is None else words_of(first[1][1].message)
+        if (
+            names == ["message"]
+            and first is not None
+            and not isinstance(other, ConfigInvalid)
+            and words != words_of(first[0][1].message)
+        ):
             pattern = ItemPattern.of(first[1])
-            words = words_of(first[1][1].message)
             made = ItemPattern(pattern.word, pattern.fields, message_words=words)
             return Target(made=(made,), recorded=first[0], decided=first[1])
         wanted = EventPattern(other.kind, other.subject, {key: now[key] for key in names})

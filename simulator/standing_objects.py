@@ -28,6 +28,7 @@ from simulator.manifest_fields import changed, section
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES: Final = ("creationTimestamp", "deletionTimestamp")
+PLACED_POD: Final = "placed pod"
 OTHER_SCHEDULER: Final = "another-scheduler"
 """The `schedulerName` of pods that were not for this scheduler, if that name would be in a simulation."""
 
@@ -98,7 +99,7 @@ def standing_objects(
             if pod.status in (SUCCEEDED, FAILED):
                 sort = "ended pod"
             else:
-                sort = "placed pod" if pod.node else "waiting pod"
+                sort = PLACED_POD if pod.node else "waiting pod"
         elif kind.kind == "PodGroup":
             group = state.cluster.groups.get(subject.partition("/")[2])
             if group is not None:

@@ -122,6 +122,7 @@ def reduce(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it")
     content = read_policy(policy) if policy is not None else None
+    pinned = [_subject(one) for one in pins]
     clock = WallClock()
     began = clock.elapsed_ns()
 
@@ -137,7 +138,7 @@ def reduce(
     with progress("objects", total=len(start.objects)) as changed:
         search = reduce_objects(
             start,
-            [_subject(one) for one in pins],
+            pinned,
             SCHEDULER_NAMES,
             lambda: clock.elapsed_ns() - began > limit_ns,
             changed,

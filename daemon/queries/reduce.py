@@ -37,9 +37,12 @@ from simulator.reduce_target import (
     subjects_of,
 )
 from simulator.reduce_trial import Trial
-from simulator.standing_objects import ObjectTracker, StandingObject, standing_objects
+from simulator.standing_objects import PLACED_POD, ObjectTracker, StandingObject, standing_objects
 
 Progress = Callable[[int], None]
+
+CONTEXT_MAX: Final = 12
+"""The most pods on the nodes of a divergence that are never removed."""
 
 _DEMANDS: Final = (("spec",), ("status", "allocatable"))
 _NAMES: Final = (("metadata", "labels"), ("metadata", "annotations"))
@@ -317,7 +320,7 @@ def reduce_objects(
     for subject in pinned:
         if subject not in known:
             raise UsageError(
-                f"--pin {subject}: there is no such object before position {start.cycle} of {start.place}"
+                f"--pin {subject.replace('//', '/')}: there is no such object before position {start.cycle} of {start.place}"
             )
     trial = Trial(start.policy, scheduler_names)
     found = _first_shown(start, pinned, trial)
@@ -333,7 +336,7 @@ def reduce_objects(
     reduced = Reduction(
         objects,
         holds,
-        (*target.pinned, *pinned),
+        (*target.pinned, *pinned, *_pods_on_named_nodes(start, target)),
         kept_fields=_kept_fields(target),
         changed=changed,
     ).run()
@@ -394,6 +397,17 @@ def _candidates(start: StartingPoint, kept: dict[str, None]) -> Iterator[list[St
             for one in start.objects
             if not one.waits_in or one.waits_in in groups or one.subject in kept
         ]
+
+
+def _pods_on_named_nodes(start: StartingPoint, target: Target) -> Iterator[str]:
+    """Yield the pods that stay where a recorded binding is not made now: those on the nodes of both sides, unless they
+    are many. Which node is better depends on what is free there, for the version that wrote the log as well."""
+    named = dict.fromkeys(
+        f"Node//{one[1].node}" for one in (target.recorded, target.decided) if one is not None
+    )
+    pods = [one.subject for one in start.objects if one.sort == PLACED_POD and one.unit in named]
+    if target.recorded is not None and target.recorded[0] == "bind" and len(pods) <= CONTEXT_MAX:
+        yield from pods
 
 
 def _kept_fields(target: Target) -> tuple[tuple[str, ...], ...]:
