@@ -18,6 +18,9 @@ from simulator.standing_objects import StandingObject
 
 Holds = Callable[[Sequence[LocatedManifest]], bool]
 
+MANY: Final = 50
+"""Objects left, from which on fields of queues and the like are removed before single objects."""
+
 _IDENTITY: Final = (
     (),
     ("apiVersion",),
@@ -63,10 +66,13 @@ class Reduction:
         """Return the smallest set that is found. The condition holds for all objects."""
         self._remove([one.sort for one in self._objects])
         self._remove([one.unit for one in self._objects])
+        if len(self._objects) > MANY:
+            # A queue without its quota is often full with fewer pods.
+            self._remove_fields(lambda one: one.located.kind.kind not in ("Node", "Pod"))
         self._remove([one.subject for one in self._objects])
         while self._shrink_gangs():
             self._remove([one.subject for one in self._objects])
-        self._remove_fields()
+        self._remove_fields(lambda _: True)
         self._remove([one.subject for one in self._objects])
         return Reduced(tuple(self._objects), self._is_complete)
 
@@ -149,10 +155,11 @@ class Reduction:
 
     # Fields
 
-    def _remove_fields(self) -> None:
+    def _remove_fields(self, is_chosen: Callable[[StandingObject], bool]) -> None:
         """Remove every field, and every element of a list, without which the condition still holds."""
-        for index in range(len(self._objects)):
-            self._remove_fields_of(index, ())
+        for index, one in enumerate(self._objects):
+            if is_chosen(one):
+                self._remove_fields_of(index, ())
 
     def _remove_fields_of(self, index: int, path: tuple[str | int, ...]) -> None:
         """Remove what is under a path: whole if possible, else part by part."""

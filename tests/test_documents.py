@@ -82,6 +82,20 @@ def test_every_command_of_the_page_does_what_it_says(
     assert found == {line: int(DIVERGES in line) for line in typed}
 
 
+def test_every_reduction_of_the_page_ends_in_a_scenario(
+    demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(demo)
+    typed = [line for line in commands("docs/reducing.md") if line.startswith("muster reduce")]
+    assert len(typed) == 3
+    for line in typed:
+        result = muster(*shlex.split(line)[1:])
+        assert result.exit_code == 0, (line, result.output)
+        if "--out" not in line:
+            parse_scenario(result.stdout, line)
+    assert muster("simulate", "waits.yaml").exit_code == 0
+
+
 @pytest.mark.parametrize("query", questions())
 def test_every_question_has_an_answer(query: str, demo: Path) -> None:
     connection = sqlite3.connect(f"file:{demo / 'demo.db'}?mode=ro", uri=True)

@@ -339,3 +339,17 @@ def test_bad_input_is_named_in_one_line(tmp_path: Path, words: list[str], said: 
     result = muster("reduce", logged(tmp_path), *words)
     assert result.exit_code == 2, result.output
     assert said in error_of(result)
+
+
+@pytest.mark.soak
+def test_a_log_of_100_000_records_becomes_few_objects_within_five_minutes(tmp_path: Path) -> None:
+    large = "workload: {name: openb, scale: 3}\nuntil: 130s\n"
+    alter = on_another_node("default/openb-pod-18631", "openb-node-0003")
+    log, position = planted(tmp_path, large, alter)
+    assert position > 100_000
+    _, document = reduced(log, folder=tmp_path)
+    assert document["position"] == position
+    assert int(str(document["objects_before"])) > 10_000
+    assert len(objects_of(document)) < 20
+    assert document["is_complete"] is True
+    assert float(str(document["elapsed_seconds"])) < 300
