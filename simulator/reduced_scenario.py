@@ -7,11 +7,13 @@ import msgspec
 import yaml
 
 from events.normalize import Json, JsonObject
+from projections.duration import SECOND
 from projections.policy import BUILT_IN, parse_policy
 from replay.printable import printable
-from simulator.manifest import LocatedManifest, Manifest
+from simulator.manifest import Manifest
 from simulator.manifest_fields import section
 from simulator.reduce_target import Item, Target
+from simulator.scenario import Apply, Delete, Patch, Scenario, Step
 
 WIDTH: Final = 100
 _FIRST_KEYS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
@@ -27,21 +29,50 @@ class _Dumper(yaml.SafeDumper):
 def scenario_text(
     sentence: str,
     comments: Sequence[str],
+    scenario: Scenario,
     policy: bytes,
-    objects: Sequence[LocatedManifest],
     target: Target,
 ) -> str:
-    """Return a scenario of one cycle over objects that are there at its start."""
+    """Return the text of a scenario, with what it expects."""
     document: JsonObject = {"scenario": printable(sentence)}
     if parse_policy(policy)[0] != parse_policy(BUILT_IN)[0]:
         document["policy"] = msgspec.json.decode(policy)
-    document["cycles"] = 1
-    document["cluster"] = [_readable(one.manifest) for one in objects]
+    if scenario.period_ns != SECOND:
+        document["period"] = _duration(scenario.period_ns)
+    if scenario.until_ns is not None:
+        document["until"] = _duration(scenario.until_ns)
+    if scenario.cycles is not None:
+        document["cycles"] = scenario.cycles
+    document["cluster"] = [_readable(one.manifest) for one in scenario.cluster]
+    if scenario.steps:
+        document["steps"] = [_step(one) for one in scenario.steps]
     expect = expectation(target)
     if expect:
         document["expect"] = expect
     lines = [f"# {printable(one)}" for one in comments]
     return "\n".join([*lines, *_yaml_lines(document)]) + "\n"
+
+
+def _step(step: Step) -> JsonObject:
+    at: JsonObject = {"at": _duration(step.at_ns)}
+    if isinstance(step, Apply):
+        return {**at, "apply": [_readable(step.manifest)]}
+    assert isinstance(step, Delete | Patch)
+    about: JsonObject = {"kind": step.kind.kind, "apiVersion": step.kind.api_version}
+    if step.namespace not in ("", "default"):
+        about["namespace"] = step.namespace
+    about["name"] = step.name
+    if isinstance(step, Delete):
+        return {**at, "delete": [about]}
+    return {**at, "patch": [{**about, "merge": step.merge}]}
+
+
+def _duration(length_ns: int) -> str:
+    """Return a duration as scenarios are written, without loss."""
+    for unit, name in ((SECOND, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if length_ns % unit == 0:
+            return f"{length_ns // unit}{name}"
+    return f"{length_ns}ns"
 
 
 def expectation(target: Target) -> JsonObject:

@@ -15,7 +15,7 @@ from engine.ingest import known_objects
 from engine.pending_requests import bindings_and_evictions
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.messages import AnnotateRequest, BindRequest
-from events.normalize import Json, JsonObject
+from events.normalize import Json
 from events.record import Record
 from events.union import Event
 from projections.kind_table import KINDS
@@ -80,8 +80,7 @@ def standing_objects(
 
     Kinds that the simulated cluster does not read (DaemonSet) are left out.
     """
-    read = {name: Kind.of(one.resource) for name, one in KINDS.items()}
-    kinds = {name: kind for name, kind in read.items() if kind in SCENARIO_KINDS}
+    kinds = scenario_kinds()
     pods = {f"Pod/{pod.key}": pod for pod in state.cluster.pods.values()}
     devices = _device_annotations(state)
     found: list[StandingObject] = []
@@ -89,11 +88,11 @@ def standing_objects(
         kind = kinds.get(subject.partition("/")[0])
         if kind is None:
             continue
-        manifest = _manifest(kind, content, at_ns)
+        manifest = manifest_of(kind, content, at_ns)
         sort, unit, waits_in = kind.kind, subject, ""
         if (pod := pods.get(subject)) is not None:
             manifest = _with_decisions(manifest, pod, devices.get(pod.facts.uid, {}))
-            manifest = _with_scheduler(manifest, pod, state, scheduler_names)
+            manifest = with_scheduler(manifest, state.cluster.scheduler_names, scheduler_names)
             unit = f"Node//{pod.node}" if pod.node else f"PodGroup/{pod.group_key}"
             waits_in = "" if pod.node else pod.group_key
             if pod.status in (SUCCEEDED, FAILED):
@@ -121,7 +120,14 @@ def _device_annotations(state: State) -> dict[str, dict[str, str]]:
     return found
 
 
-def _manifest(kind: Kind, content: bytes, at_ns: int) -> Manifest:
+def scenario_kinds() -> dict[str, Kind]:
+    """Return the kinds that a simulated cluster reads, by their names in records."""
+    read = {name: Kind.of(one.resource) for name, one in KINDS.items()}
+    return {name: kind for name, kind in read.items() if kind in SCENARIO_KINDS}
+
+
+def manifest_of(kind: Kind, content: bytes, at_ns: int) -> Manifest:
+    """Return the manifest of an object in the log, with times relative to `at_ns`."""
     decoded: Manifest = msgspec.json.decode(content)
     metadata = dict(section(decoded, "metadata"))
     for name in _TIMES:
@@ -148,26 +154,30 @@ def _relative(time: str, at_ns: int) -> str:
 
 def _with_decisions(manifest: Manifest, pod: Pod, devices: Mapping[str, str]) -> Manifest:
     """Return a pod with what was decided about it."""
-    there = section(manifest, "metadata", "annotations")
-    annotations: JsonObject = {
-        key: value for key, value in there.items() if key not in (DECISION, WITHDRAWN)
-    }
-    annotations.update(devices if pod.node and not pod.facts.node else {})
-    if annotations != there:
-        manifest = changed(manifest, "metadata", annotations=annotations)
+    manifest = without_decisions(manifest)
     if pod.node and not pod.facts.node:
+        there = section(manifest, "metadata", "annotations")
+        if devices:
+            manifest = changed(manifest, "metadata", annotations={**there, **devices})
         manifest = changed(manifest, "spec", nodeName=pod.node)
     if pod.evicted and not pod.facts.is_releasing:
         manifest = changed(manifest, "metadata", deletionTimestamp="1970-01-01T00:00:30Z")
     return manifest
 
 
-def _with_scheduler(
-    manifest: Manifest, pod: Pod, state: State, scheduler_names: tuple[str, ...]
+def without_decisions(manifest: Manifest) -> Manifest:
+    """Return a pod without the annotations that name positions of its log."""
+    there = section(manifest, "metadata", "annotations")
+    left = {key: value for key, value in there.items() if key not in (DECISION, WITHDRAWN)}
+    return manifest if left == there else changed(manifest, "metadata", annotations=left)
+
+
+def with_scheduler(
+    manifest: Manifest, own_names: tuple[str, ...], scheduler_names: tuple[str, ...]
 ) -> Manifest:
-    """Return a pod that is for the scheduler of a simulation if it was for that of the log."""
-    spec = {key: one for key, one in section(manifest, "spec").items() if key != "schedulerName"}
-    if pod.facts.scheduler not in state.cluster.scheduler_names:
-        name: Json = pod.facts.scheduler
+    """Return a pod that is for the scheduler of a simulation if it was for that of the log, with `own_names`."""
+    spec = dict(section(manifest, "spec"))
+    name: Json = spec.pop("schedulerName", "")
+    if name not in own_names:
         spec["schedulerName"] = OTHER_SCHEDULER if name in ("", *scheduler_names) else name
     return {**manifest, "spec": spec}

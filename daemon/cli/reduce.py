@@ -1,10 +1,11 @@
 """`muster reduce`: the smallest scenario that still shows a divergence, a decision, a wait or an error."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-from msgspec import structs
+from msgspec import Struct, structs
 
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
@@ -25,7 +26,9 @@ from daemon.queries.reduce import (
     StartingPoint,
     Stretch,
     reduce_objects,
+    reduce_timeline,
     starting_point,
+    timeline_of,
 )
 from daemon.queries.replay import check_stretch
 from daemon.simulation import SCHEDULER_NAMES, simulate
@@ -35,8 +38,9 @@ from events.decision import Decision
 from events.errors import MusterError, UsageError
 from projections.duration import format_duration, nanoseconds
 from scheduling.decide import DECIDER
+from simulator.log_timeline import TimedChange, timeline_scenario
 from simulator.reduce_condition import Condition, parse_condition
-from simulator.reduce_target import CycleOutcome, shows
+from simulator.reduce_target import CycleOutcome, Target, shows
 from simulator.reduced_scenario import item_text, scenario_text
 from simulator.scenario import Scenario, parse_scenario
 
@@ -108,7 +112,8 @@ def reduce(
         error [KEY=VALUE...]        deciding raised an exception (InternalError)
     with the keys kind, pod, pod_group, queue, node, code, in_favour_of, message.
 
-    The exit code is 1 if the log does not show the condition, or no scenario of one cycle does.
+    Where one cycle does not show it, the changes of the log from outside are simulated, and fewer and fewer of them.
+    The exit code is 1 if the log does not show the condition, or neither does.
 
     Examples:
 
@@ -126,37 +131,33 @@ def reduce(
     clock = WallClock()
     began = clock.elapsed_ns()
 
-    async def ask(found: ReadableLog) -> StartingPoint | None:
+    def is_over() -> bool:
+        return clock.elapsed_ns() - began > limit_ns
+
+    async def ask(found: ReadableLog) -> tuple[StartingPoint, Stretch] | None:
         check_stretch(found, first, last)
         stretch = Stretch(first or 1, last or found.head.position, content)
         with progress("read", total=stretch.last) as shown:
-            return await starting_point(found, condition, stretch, SCHEDULER_NAMES, shown)
+            start = await starting_point(found, condition, stretch, SCHEDULER_NAMES, shown)
+        return None if start is None else (start, stretch)
 
-    start = ask_log(log, ask)
-    if start is None:
+    found = ask_log(log, ask)
+    if found is None:
         raise NotShownError(f"{log}: nothing there shows `{condition.text}`")
+    start, stretch = found
     with progress("objects", total=len(start.objects)) as changed:
-        search = reduce_objects(
-            start,
-            pinned,
-            SCHEDULER_NAMES,
-            lambda: clock.elapsed_ns() - began > limit_ns,
-            changed,
-        )
-    if search.reduced is None:
+        search = reduce_objects(start, pinned, SCHEDULER_NAMES, is_over, changed)
+    if search.reduced is not None:
+        result = _of_objects(condition, start, search)
+    else:
+        result = _of_timeline(log, condition, start, stretch, is_over)
+    scenario = parse_scenario(result.text, str(out or "the reduced scenario"))
+    if not shows(structs.replace(result.target, is_error=False), _simulated(scenario)):
         raise NotShownError(
-            f"{start.place}: `{condition.text}` is shown at position {start.position}, but not by a cycle over the "
-            f"{counted(len(start.objects), 'object')} that were there: it depends on what happened before"
+            f"{start.place}: {counted(result.after, result.unit)} show `{condition.text}` in a trial, but not in "
+            "`muster simulate`"
         )
-    text = _text(condition, start, search)
-    scenario = parse_scenario(text, str(out or "the reduced scenario"))
-    if not shows(structs.replace(search.target, is_error=False), _simulated(scenario)):
-        raise NotShownError(
-            f"{start.place}: {counted(len(search.reduced.objects), 'object')} show `{condition.text}` in a trial, but "
-            "not in `muster simulate`"
-        )
-    elapsed_ns = clock.elapsed_ns() - began
-    _print(condition, start, search, text, out, elapsed_ns, as_json=as_json)
+    _print(condition, start, result, out, clock.elapsed_ns() - began, as_json=as_json)
     return 0
 
 
@@ -175,10 +176,92 @@ def _subject(text: str) -> str:
     return f"{kind}/{'/'.join(['', *names][-2:])}"
 
 
-def _text(condition: Condition, start: StartingPoint, search: Search) -> str:
+class _Result(Struct, frozen=True):
+    """A reduced scenario."""
+
+    text: str
+    target: Target
+    unit: str
+    """What was counted: `object` or `change`."""
+    before: int
+    after: int
+    subjects: list[str]
+    trials: int
+    is_complete: bool
+
+
+def _of_objects(condition: Condition, start: StartingPoint, search: Search) -> _Result:
+    """Return the scenario of one cycle over the objects that were found."""
     reduced = search.reduced
     assert reduced is not None
-    target = search.target
+    before, after = len(start.objects), len(reduced.objects)
+    count = f"{after} of the {before:,} objects that were there, after {counted(search.trials, 'trial')}"
+    scenario = Scenario(
+        name="reduce", cycles=1, cluster=tuple(one.located for one in reduced.objects)
+    )
+    return _Result(
+        _text(condition, start, search.target, scenario, count, is_complete=reduced.is_complete),
+        search.target,
+        "object",
+        before,
+        after,
+        [one.subject for one in reduced.objects],
+        search.trials,
+        reduced.is_complete,
+    )
+
+
+def _of_timeline(
+    log: str,
+    condition: Condition,
+    start: StartingPoint,
+    stretch: Stretch,
+    is_over: Callable[[], bool],
+) -> _Result:
+    """Return the scenario of the changes that led to the condition. Raise NotShownError if a simulation does not."""
+
+    async def ask(found: ReadableLog) -> tuple[list[TimedChange], int]:
+        with progress("read changes", total=start.cycle) as shown:
+            return await timeline_of(found, start, stretch, SCHEDULER_NAMES, shown)
+
+    changes, until_ns = ask_log(log, ask)
+    with progress("changes", total=len(changes)) as changed:
+        search = reduce_timeline(start, changes, until_ns, _simulated, is_over, changed)
+    if search.changes is None:
+        reason = "" if search.is_complete else "; the time limit ended the search"
+        raise NotShownError(
+            f"{start.place}: `{condition.text}` is shown at position {start.position}, but neither by a cycle over the "
+            f"{counted(len(start.objects), 'object')} that were there nor by a simulation of the "
+            f"{counted(len(changes), 'change')} before{reason}"
+        )
+    before, after = len(changes), len(search.changes)
+    count = (
+        f"{after} of the {before:,} changes before, after {counted(search.trials, 'trial')}: one cycle over the objects "
+        "that were there does not show it"
+    )
+    scenario = timeline_scenario(search.changes, start.period_ns, until_ns, start.policy)
+    subjects = list(dict.fromkeys(one.subject for one in search.changes))
+    return _Result(
+        _text(condition, start, search.target, scenario, count, is_complete=search.is_complete),
+        search.target,
+        "change",
+        before,
+        after,
+        subjects,
+        search.trials,
+        search.is_complete,
+    )
+
+
+def _text(
+    condition: Condition,
+    start: StartingPoint,
+    target: Target,
+    scenario: Scenario,
+    count: str,
+    *,
+    is_complete: bool,
+) -> str:
     comments = [
         f"Made by `muster reduce` {VERSION} (decider version {DECIDER}) out of {start.place}.",
         f"Kept: {condition.text}",
@@ -189,19 +272,11 @@ def _text(condition: Condition, start: StartingPoint, search: Search) -> str:
         comments.append(f"decided now: {item_text(target.decided)}")
     if start.decider not in (0, DECIDER):
         comments.append(f"The cycle was recorded by decider version {start.decider}.")
-    before, after = len(start.objects), len(reduced.objects)
-    comments.append(
-        f"{after} of the {before:,} objects that were there, after {search.trials} trials"
-    )
-    if not reduced.is_complete:
-        comments.append("The time limit ended the search: fewer objects may do.")
-    return scenario_text(
-        f"{condition.text}, at position {start.position}",
-        comments,
-        bytes(start.policy.policy),
-        [one.located for one in reduced.objects],
-        target,
-    )
+    comments.append(count)
+    if not is_complete:
+        comments.append("The time limit ended the search: fewer may do.")
+    sentence = f"{condition.text}, at position {start.position}"
+    return scenario_text(sentence, comments, scenario, bytes(start.policy.policy), target)
 
 
 def _simulated(scenario: Scenario) -> CycleOutcome:
@@ -220,18 +295,15 @@ def _simulated(scenario: Scenario) -> CycleOutcome:
 def _print(
     condition: Condition,
     start: StartingPoint,
-    search: Search,
-    text: str,
+    result: _Result,
     out: Path | None,
     elapsed_ns: int,
     *,
     as_json: bool,
 ) -> None:
-    reduced = search.reduced
-    assert reduced is not None
     if out is not None:
         with open(out, "w", encoding="utf-8", opener=private_opener) as file:
-            file.write(text)
+            file.write(result.text)
     if as_json:
         print_json(
             {
@@ -239,24 +311,26 @@ def _print(
                 "condition": condition.text,
                 "position": start.position,
                 "cycle": start.cycle,
-                "objects_before": len(start.objects),
-                "objects": [one.subject for one in reduced.objects],
-                "trials": search.trials,
-                "is_complete": reduced.is_complete,
+                "reduced": f"{result.unit}s",
+                "before": result.before,
+                "after": result.after,
+                "objects": result.subjects,
+                "trials": result.trials,
+                "is_complete": result.is_complete,
                 "elapsed_seconds": round(elapsed_ns / 1_000_000_000, 3),
                 "file": None if out is None else str(out),
-                "scenario": text,
+                "scenario": result.text,
             }
         )
         return
     if out is None:
-        print_lines(text.splitlines())
+        print_lines(result.text.splitlines())
     summary = (
-        f"{counted(len(start.objects), 'object')} reduced to {len(reduced.objects)} in "
-        f"{counted(search.trials, 'trial')}, {format_duration(elapsed_ns)}"
+        f"{counted(result.before, result.unit)} reduced to {result.after} in "
+        f"{counted(result.trials, 'trial')}, {format_duration(elapsed_ns)}"
     )
     if out is not None:
         summary = f"{out}: {summary}"
-    if not reduced.is_complete:
+    if not result.is_complete:
         summary += "; the time limit ended the search"
     print_lines([summary], to_stderr=out is None)

@@ -5,6 +5,7 @@ holds one cycle over some of them. The time of the search is bounded by the call
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,25 +19,34 @@ from events.codec import event_of
 from events.cycle import CycleOpened
 from events.daemon import PolicyChanged
 from events.decision import INTERNAL_ERROR, Decision
-from events.errors import UsageError
+from events.errors import MusterError, UsageError
 from events.record import Head, Record
 from projections.left_out import LeftOut, folded
 from projections.state import State
 from replay.log_replay import Divergence, Replay
-from simulator.delta_debugging import SearchEndedError
+from simulator.delta_debugging import SearchEndedError, minimize
+from simulator.log_timeline import (
+    TimedChange,
+    TimelineTracker,
+    timeline_scenario,
+    without_noise,
+)
 from simulator.manifest import LocatedManifest
 from simulator.reduce import Reduced, Reduction
 from simulator.reduce_condition import DIVERGENCE, ERROR, PENDING, Condition, matches
 from simulator.reduce_target import (
+    CycleOutcome,
     Item,
     ItemPattern,
     Target,
     Waiting,
     divergence_target,
     items_of,
+    shows,
     subjects_of,
 )
 from simulator.reduce_trial import Trial
+from simulator.scenario import Scenario
 from simulator.standing_objects import PLACED_POD, ObjectTracker, StandingObject, standing_objects
 
 Progress = Callable[[int], None]
@@ -75,6 +85,9 @@ class StartingPoint(Struct, frozen=True):
     groups: tuple[dict[str, None], ...]
     """Pod groups that wait: those that the cycle decided about, and those that the condition is about. The others keep
     the refusals of earlier cycles, which a scenario does not have."""
+    at_ns: int
+    """The time of the cycle."""
+    period_ns: int
     decider: int
     """Version of the deciding code that the cycle was recorded with; 0 if there is none."""
 
@@ -237,6 +250,8 @@ async def _gather(
         target=target,
         policy=PolicyChanged(source="log", policy=msgspec.Raw(document)),
         objects=tuple(objects),
+        at_ns=at_ns,
+        period_ns=state.period_ns,
         related=tuple(dict.fromkeys(name for _, one in items for name in subjects_of(one))),
         groups=(_groups_of(items_of((*recorded, *decided))), groups),
         decider=0 if opened is None else opened.decider,
@@ -418,3 +433,124 @@ def _kept_fields(target: Target) -> tuple[tuple[str, ...], ...]:
     if not target.not_made:
         return ()
     return _DEMANDS if target.recorded_nodes else (*_DEMANDS, *_NAMES)
+
+
+class TimelineSearch(Struct):
+    """A finished search for few changes."""
+
+    target: Target
+    changes: tuple[TimedChange, ...] | None
+    """None if not even all changes show the condition."""
+    before: int
+    """The number of changes in the log."""
+    until_ns: int
+    is_complete: bool
+    trials: int
+
+
+async def timeline_of(
+    log: ReadableLog,
+    start: StartingPoint,
+    stretch: Stretch,
+    scheduler_names: tuple[str, ...],
+    progress: Progress | None = None,
+) -> tuple[list[TimedChange], int]:
+    """Return the changes from outside up to the cycle of a starting point, and its time on their timeline."""
+
+    async def attempt(left_out: LeftOut) -> tuple[list[TimedChange], int]:
+        replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
+        tracker = TimelineTracker(scheduler_names)
+        async for entries in log.read(until=start.cycle - 1):
+            for entry in entries:
+                event = event_of(entry.record)
+                if entry.record.position not in left_out:
+                    tracker.add(entry.record, event, entry.content, replay.state)
+                replay.fold(entry.record, entry.content)
+                tracker.add_applied(entry.record, event, replay.state)
+            if progress is not None:
+                progress(replay.head.position)
+        return tracker.changes(), max(0, start.at_ns - tracker.origin_ns)
+
+    return await folded(attempt)
+
+
+def reduce_timeline(
+    start: StartingPoint,
+    changes: Sequence[TimedChange],
+    until_ns: int,
+    run: Callable[[Scenario], CycleOutcome],
+    is_over: Callable[[], bool],
+    changed: Progress | None = None,
+) -> TimelineSearch:
+    """Return the fewest changes found for which a simulation up to `until_ns` shows the condition.
+
+    Pod groups are removed whole first, then single changes. `run` simulates a scenario.
+    """
+    target = structs.replace(start.target, recorded_nodes=())
+    trials = 0
+
+    def shown(chosen: Sequence[TimedChange]) -> bool:
+        nonlocal trials
+        if is_over():
+            raise SearchEndedError
+        trials += 1
+        there = {one.subject: None for one in chosen}
+        if any(subject not in there for subject in pinned):
+            return False
+        scenario = timeline_scenario(chosen, start.period_ns, until_ns, start.policy)
+        return shows(target, run(scenario))
+
+    known = {one.subject: None for one in changes}
+    pinned = [one for one in target.pinned if one in known]
+    best: list[TimedChange] | None = None
+    is_complete = True
+
+    def holds(chosen: Sequence[TimedChange]) -> bool:
+        nonlocal best, is_complete
+        try:
+            is_shown = shown(chosen)
+        except SearchEndedError:
+            is_complete = False
+            raise
+        except MusterError:
+            return False
+        if is_shown and (best is None or len(chosen) <= len(best)):
+            best = list(chosen)
+            if changed is not None:
+                changed(len(best))
+        return is_shown
+
+    with suppress(SearchEndedError):
+        any(map(holds, _timelines(start, changes)))
+    if best is not None and is_complete:
+        of_unit: dict[str, list[int]] = {}
+        first = list(best)
+        for index, one in enumerate(first):
+            of_unit.setdefault(one.unit, []).append(index)
+
+        def holds_for_units(units: Sequence[str]) -> bool:
+            there = sorted(index for unit in units for index in of_unit[unit])
+            return holds([first[index] for index in there])
+
+        minimize(list(of_unit), holds_for_units)
+    if best is not None and is_complete:
+        minimize(list(best), holds)
+    if best is not None and is_complete:
+        with suppress(SearchEndedError):
+            holds(list(without_noise(best)))
+    found = None if best is None else tuple(best)
+    return TimelineSearch(target, found, len(changes), until_ns, is_complete, trials)
+
+
+def _timelines(
+    start: StartingPoint, changes: Sequence[TimedChange]
+) -> Iterator[Sequence[TimedChange]]:
+    """Yield the changes of objects that the decision names, then also those of all nodes, then all."""
+    related = dict.fromkeys((*start.related, *(f"PodGroup/{one}" for one in start.groups[1])))
+    kinds = ("Pod", "PodGroup")
+    for others in ((*kinds, "Node"), kinds, ()):
+        yield [
+            one
+            for one in changes
+            if one.subject in related or one.unit in related or one.kind.kind not in others
+        ]

@@ -101,7 +101,7 @@ def test_a_planted_divergence_is_shown_by_few_objects(tmp_path: Path) -> None:
     out, document = reduced(log, folder=tmp_path)
     assert document["position"] == position
     assert document["is_complete"] is True
-    assert int(str(document["objects_before"])) > 200
+    assert int(str(document["before"])) > 200
     assert len(objects_of(document)) < 20
     assert {"Pod/default/openb-pod-0200", "Node//openb-node-0003"} <= set(objects_of(document))
     assert "decided now: kind bind, pod default/openb-pod-0200, node " in out.read_text()
@@ -191,7 +191,7 @@ def test_a_gang_that_waits_is_shown_with_fewer_members(tmp_path: Path) -> None:
     path = tmp_path / "gang.db"
     assert muster("simulate", scenario(tmp_path, crowded(gang)), "--log", path).exit_code == 0
     out, document = reduced(path, "--keep", "pending pod_group=ml/gang", folder=tmp_path)
-    assert int(str(document["objects_before"])) == 151
+    assert int(str(document["before"])) == 151
     assert len(objects_of(document)) <= 4
     assert "PodGroup/ml/gang" in objects_of(document)
     simulated = muster("simulate", out, "-o", "json")
@@ -302,7 +302,7 @@ def test_the_smallest_scenario_so_far_is_printed_at_the_time_limit(tmp_path: Pat
     log, _ = planted(tmp_path, crowded(TWO), on_another_node("default/pair-2", "n33"))
     result = muster("reduce", log, "--time-limit", "0s")
     assert result.exit_code == 0
-    assert "# The time limit ended the search: fewer objects may do." in result.stdout
+    assert "# The time limit ended the search: fewer may do." in result.stdout
     assert "the time limit ended the search" in result.stderr
     path = tmp_path / "limited.yaml"
     path.write_text(result.stdout)
@@ -312,6 +312,72 @@ def test_the_smallest_scenario_so_far_is_printed_at_the_time_limit(tmp_path: Pat
 def test_the_same_log_gives_the_same_scenario(tmp_path: Path) -> None:
     log, _ = planted(tmp_path, crowded(TWO), on_another_node("default/pair-2", "n33"))
     assert muster("reduce", log).stdout == muster("reduce", log).stdout
+
+
+WITHDRAWN = """
+cluster:
+  - kind: Node
+    metadata: {name: "n{i}"}
+    status: {allocatable: {cpu: 1, memory: 8Gi, pods: 110}}
+    count: 12
+  - kind: Pod
+    metadata: {name: "old-{i}", annotations: {muster.sh/stop-seconds: "30"}}
+    spec: {nodeName: "n{i}", containers: [{resources: {requests: {cpu: 1}}}]}
+    status: {phase: Running}
+    count: 12
+steps:
+  - {at: 1s, delete: [{kind: Pod, name: old-7}]}
+  - at: 2s
+    apply:
+      - kind: Pod
+        metadata: {name: waits}
+        spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+  - {at: 4s, patch: [{kind: Node, name: n3, merge: {metadata: {labels: {zone: a}}}}]}
+  - {at: 5s, delete: [{kind: Pod, name: old-2}]}
+  - {at: 8s, fail: [{pod: default/old-9, exit_code: 1}]}
+until: 40s
+"""
+
+
+def test_what_one_cycle_does_not_show_is_shown_by_a_timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.queries.reduce._first_shown", lambda *_: None)
+    path = tmp_path / "withdrawn.db"
+    assert muster("simulate", scenario(tmp_path, WITHDRAWN), "--log", path).exit_code == 0
+    out, document = reduced(path, "--keep", "decision kind=bind pod=waits", folder=tmp_path)
+    assert document["reduced"] == "changes"
+    assert int(str(document["before"])) > 25
+    assert set(objects_of(document)) <= {"Node//n9", "Pod/default/waits"}
+    assert "- at: 2s" in out.read_text()
+    assert muster("simulate", out).exit_code == 0
+    condition = "decision kind=pipeline pod=waits node=n7"
+    out, document = reduced(path, "--keep", condition, folder=tmp_path)
+    assert objects_of(document) == ["Node//n7", "Pod/default/old-7", "Pod/default/waits"]
+    assert "delete:" in out.read_text()
+    assert muster("simulate", out).exit_code == 0
+
+
+def test_an_eviction_is_shown_by_a_timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.queries.reduce._first_shown", lambda *_: None)
+    path = tmp_path / "evicted.db"
+    assert muster("simulate", scenario(tmp_path, EVICTION), "--log", path).exit_code == 0
+    condition = "decision kind=bind pod=urgent"
+    out, document = reduced(path, "--keep", condition, folder=tmp_path)
+    assert document["reduced"] == "changes"
+    assert {"Pod/default/urgent"} <= set(objects_of(document))
+    assert muster("simulate", out).exit_code == 0
+
+
+def test_what_neither_shows_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.queries.reduce._first_shown", lambda *_: None)
+    monkeypatch.setattr("daemon.queries.reduce._timelines", lambda *_: [()])
+    path = logged(tmp_path)
+    result = muster("reduce", path, "--keep", "decision kind=bind")
+    assert result.exit_code == 1
+    assert "but neither by a cycle over the" in error_of(result)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +415,7 @@ def test_a_log_of_100_000_records_becomes_few_objects_within_five_minutes(tmp_pa
     assert position > 100_000
     _, document = reduced(log, folder=tmp_path)
     assert document["position"] == position
-    assert int(str(document["objects_before"])) > 10_000
+    assert int(str(document["before"])) > 10_000
     assert len(objects_of(document)) < 20
     assert document["is_complete"] is True
     assert float(str(document["elapsed_seconds"])) < 300
