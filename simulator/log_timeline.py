@@ -26,6 +26,7 @@ from simulator.scenario import Apply, Delete, Patch, Scenario, Step
 from simulator.standing_objects import (
     manifest_of,
     scenario_kinds,
+    with_relative_times,
     with_scheduler,
     without_decisions,
 )
@@ -94,7 +95,13 @@ class TimelineTracker:
         for subject, (index, _) in self._stopping.items():
             self._set_stop(subject, index, _LONG_STOP)
         self._stopping.clear()
-        return list(self._changes)
+        return [self._with_relative_times(one) for one in self._changes]
+
+    def _with_relative_times(self, change: TimedChange) -> TimedChange:
+        if change.manifest is None:
+            return change
+        manifest = with_relative_times(change.manifest, self.origin_ns)
+        return structs.replace(change, manifest=manifest)
 
     def add_applied(self, record: Record, event: Event, state: State) -> None:
         """Note what State has behind a record: the pod group of a pod that was created, the end of the first lists."""
@@ -117,7 +124,7 @@ class TimelineTracker:
         self._changes.append(change)
 
     def _add_object(self, record: Record, content: bytes, kind: Kind, at_ns: int) -> None:
-        manifest = manifest_of(kind, content, self.origin_ns)
+        manifest = manifest_of(kind, content)
         is_new = record.subject not in self._latest
         if kind.kind in ("PodGroup", "Queue") and (at_ns or not is_new):
             status = section(manifest, "status")
@@ -177,7 +184,7 @@ class TimelineTracker:
     def _create_pod(
         self, subject: str, content: bytes, kind: Kind, at_ns: int, own_names: tuple[str, ...]
     ) -> None:
-        manifest = without_decisions(manifest_of(kind, content, self.origin_ns))
+        manifest = without_decisions(manifest_of(kind, content))
         manifest = with_scheduler(manifest, own_names, self._scheduler_names)
         if at_ns:
             spec = {key: one for key, one in section(manifest, "spec").items() if key != "nodeName"}

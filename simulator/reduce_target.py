@@ -120,8 +120,10 @@ class CycleOutcome(Struct):
     """What a cycle made of a set of objects."""
 
     state: State | None
-    """State after the cycle; None if it raised."""
+    """State after the cycle; None if there is none."""
     events: tuple[Decision, ...] = ()
+    is_bug: bool = False
+    """Whether the cycle raised an exception that is a bug."""
 
     @property
     def items(self) -> list[Item]:
@@ -149,7 +151,7 @@ def fields_of(event: Decision) -> dict[str, Json]:
 def shows(target: Target, outcome: CycleOutcome) -> bool:
     """Return True if a cycle shows the target, apart from `recorded_nodes`."""
     if outcome.state is None:
-        return target.is_error
+        return target.is_error and outcome.is_bug
     items = outcome.items
     start = 0
     for pattern in target.made:

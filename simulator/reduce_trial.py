@@ -1,7 +1,6 @@
 """One trial of a reduction: hold one cycle over some objects, as `muster simulate` does for a scenario with `cycles: 1`."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from engine.engine import Engine
 from events.codec import event_of
@@ -15,8 +14,6 @@ from simulator.manifest import LocatedManifest
 from simulator.reduce_target import CycleOutcome, Target, shows
 from simulator.scenario import Scenario
 
-NO_OUTCOME: Final = CycleOutcome(None)
-
 
 class Trial:
     """Holds a cycle over sets of objects, under one policy."""
@@ -28,7 +25,8 @@ class Trial:
         """The number of cycles held."""
 
     def outcome(self, objects: Sequence[LocatedManifest]) -> CycleOutcome:
-        """Return what the first cycle decides. An exception in it (a bug) is an outcome without State."""
+        """Return what the first cycle decides. If the objects are no valid scenario, or if it raises an exception (a bug),
+        the outcome has no State."""
         self.count += 1
         scenario = Scenario(name="reduce", period_ns=SECOND, cycles=1, cluster=tuple(objects))
         try:
@@ -36,9 +34,9 @@ class Trial:
             engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
             batch = engine.cycle(0)
         except MusterError:
-            raise
+            return CycleOutcome(None)
         except Exception:  # any bug: other sets of objects may not raise
-            return NO_OUTCOME
+            return CycleOutcome(None, is_bug=True)
         events = () if batch is None else map(event_of, batch.records)
         return CycleOutcome(state, tuple(one for one in events if isinstance(one, Decision)))
 

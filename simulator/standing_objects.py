@@ -15,7 +15,7 @@ from engine.ingest import known_objects
 from engine.pending_requests import bindings_and_evictions
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.messages import AnnotateRequest, BindRequest
-from events.normalize import Json
+from events.normalize import Json, JsonObject
 from events.record import Record
 from events.union import Event
 from projections.kind_table import KINDS
@@ -88,7 +88,7 @@ def standing_objects(
         kind = kinds.get(subject.partition("/")[0])
         if kind is None:
             continue
-        manifest = manifest_of(kind, content, at_ns)
+        manifest = with_relative_times(manifest_of(kind, content), at_ns)
         sort, unit, waits_in = kind.kind, subject, ""
         if (pod := pods.get(subject)) is not None:
             manifest = _with_decisions(manifest, pod, devices.get(pod.facts.uid, {}))
@@ -126,21 +126,21 @@ def scenario_kinds() -> dict[str, Kind]:
     return {name: kind for name, kind in read.items() if kind in SCENARIO_KINDS}
 
 
-def manifest_of(kind: Kind, content: bytes, at_ns: int) -> Manifest:
-    """Return the manifest of an object in the log, with times relative to `at_ns`."""
+def manifest_of(kind: Kind, content: bytes) -> Manifest:
+    """Return the manifest of an object in the log."""
     decoded: Manifest = msgspec.json.decode(content)
-    metadata = dict(section(decoded, "metadata"))
-    for name in _TIMES:
-        time = metadata.get(name)
-        if isinstance(time, str):
-            metadata[name] = _relative(time, at_ns)
-    rest = {key: value for key, value in decoded.items() if key not in ("apiVersion", "kind")}
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        **rest,
-        "metadata": metadata,
+    return {**decoded, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def with_relative_times(manifest: Manifest, at_ns: int) -> Manifest:
+    """Return a manifest with the times of its metadata as they are in a simulation that begins at `at_ns`."""
+    metadata = section(manifest, "metadata")
+    times: JsonObject = {
+        name: _relative(time, at_ns)
+        for name in _TIMES
+        if isinstance(time := metadata.get(name), str)
     }
+    return changed(manifest, "metadata", **times) if times else manifest
 
 
 def _relative(time: str, at_ns: int) -> str:

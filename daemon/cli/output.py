@@ -83,6 +83,13 @@ def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:
     click.echo("\n".join(map(_rendered, lines)), err=to_stderr)
 
 
+def print_document(text: str) -> None:
+    """Print a text that other programs read: each line escaped, but whole."""
+    # An escaped character takes at most ten.
+    lines = [printable(line, 10 * len(line) + 10) for line in text.splitlines()]
+    click.echo("\n".join(lines))
+
+
 def print_warning(text: str) -> None:
     """Print a warning on stderr."""
     print_lines([f"muster: warning: {text}"], to_stderr=True)

@@ -12,6 +12,7 @@ from daemon.cli.output import (
     counted,
     log_argument,
     output_option,
+    print_document,
     print_json,
     print_lines,
     progress,
@@ -38,6 +39,7 @@ from events.decision import Decision
 from events.errors import MusterError, UsageError
 from projections.duration import format_duration, nanoseconds
 from scheduling.decide import DECIDER
+from simulator.errors import ScenarioError
 from simulator.log_timeline import TimedChange, timeline_scenario
 from simulator.reduce_condition import Condition, parse_condition
 from simulator.reduce_target import CycleOutcome, Target, shows
@@ -126,6 +128,8 @@ def reduce(
     limit_ns = _limit(time_limit)
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it")
+    if out is not None and not out.parent.is_dir():
+        raise UsageError(f"{out}: there is no folder {out.parent}")
     content = read_policy(policy) if policy is not None else None
     pinned = [_subject(one) for one in pins]
     clock = WallClock()
@@ -151,14 +155,22 @@ def reduce(
         result = _of_objects(condition, start, search)
     else:
         result = _of_timeline(log, condition, start, stretch, is_over)
-    scenario = parse_scenario(result.text, str(out or "the reduced scenario"))
-    if not shows(structs.replace(result.target, is_error=False), _simulated(scenario)):
+    if not _is_shown_by_simulate(result):
         raise NotShownError(
             f"{start.place}: {counted(result.after, result.unit)} show `{condition.text}` in a trial, but not in "
             "`muster simulate`"
         )
     _print(condition, start, result, out, clock.elapsed_ns() - began, as_json=as_json)
     return 0
+
+
+def _is_shown_by_simulate(result: "_Result") -> bool:
+    """Return True if the text of a scenario shows the target when it is run. Raise NotShownError if it cannot be read."""
+    try:
+        scenario = parse_scenario(result.text, "the reduced scenario")
+    except ScenarioError as error:
+        raise NotShownError(f"no scenario can be made of objects of this log: {error}") from error
+    return shows(structs.replace(result.target, is_error=False), _simulated(scenario))
 
 
 def _limit(text: str) -> int:
@@ -289,7 +301,12 @@ def _simulated(scenario: Scenario) -> CycleOutcome:
         decisions = tuple(one for one in events if isinstance(one, Decision))
         return CycleOutcome(simulated.state, decisions)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except (
+        ExceptionGroup
+    ):  # of the tasks of the loop: a part of a log need not be a scenario that ends
+        return CycleOutcome(None, is_bug=True)
 
 
 def _print(
@@ -324,7 +341,7 @@ def _print(
         )
         return
     if out is None:
-        print_lines(result.text.splitlines())
+        print_document(result.text)
     summary = (
         f"{counted(result.before, result.unit)} reduced to {result.after} in "
         f"{counted(result.trials, 'trial')}, {format_duration(elapsed_ns)}"

@@ -84,5 +84,6 @@ def test_a_decision_that_is_missing_now_must_be_missing() -> None:
 
 
 def test_an_exception_shows_only_an_error() -> None:
-    assert shows(Target(is_error=True), CycleOutcome(None))
-    assert not shows(Target(), CycleOutcome(None))
+    assert shows(Target(is_error=True), CycleOutcome(None, is_bug=True))
+    assert not shows(Target(is_error=True), CycleOutcome(None))
+    assert not shows(Target(), CycleOutcome(None, is_bug=True))

@@ -309,6 +309,16 @@ def test_the_smallest_scenario_so_far_is_printed_at_the_time_limit(tmp_path: Pat
     assert muster("simulate", path).exit_code == 1
 
 
+def test_long_annotations_are_printed_whole(tmp_path: Path) -> None:
+    long = TWO.replace("annotations: {", "annotations: {long: " + "x" * 9_000 + ", ")
+    log, _ = planted(tmp_path, crowded(long), on_another_node("default/pair-2", "n33"))
+    result = muster("reduce", log, "--time-limit", "0s")
+    assert "x" * 9_000 in result.stdout
+    path = tmp_path / "long.yaml"
+    path.write_text(result.stdout)
+    assert muster("simulate", path).exit_code == 1
+
+
 def test_the_same_log_gives_the_same_scenario(tmp_path: Path) -> None:
     log, _ = planted(tmp_path, crowded(TWO), on_another_node("default/pair-2", "n33"))
     assert muster("reduce", log).stdout == muster("reduce", log).stdout
@@ -398,6 +408,7 @@ def test_what_neither_shows_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             ["--keep", "decision kind=bind", "--pin", "Node/absent"],
             "--pin Node/absent: there is no such object",
         ),
+        (["--out", "absent/reduced.yaml"], "absent/reduced.yaml: there is no folder absent"),
         (["--out", "."], "is there already; --force replaces it"),
     ],
 )
