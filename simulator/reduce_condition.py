@@ -53,6 +53,8 @@ class Condition(Struct, frozen=True):
         """Return True if an entry of a decision has the fields of this condition."""
         if self.kind == ERROR and item.code != INTERNAL_ERROR:
             return False
+        if self.kind == DECISION and word not in DECISION_WORDS:
+            return False
         return matches(self.fields, word, item)
 
 

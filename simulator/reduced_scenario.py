@@ -1,6 +1,7 @@
 """The text of a reduced scenario: comments that say where it comes from, and YAML that people can read."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -12,11 +13,16 @@ from projections.policy import BUILT_IN, parse_policy
 from replay.printable import printable
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section
+from simulator.reduce_condition import DECISION_WORDS
 from simulator.reduce_target import Item, Target
 from simulator.scenario import Apply, Delete, Patch, Scenario, Step
 
 WIDTH: Final = 100
 _FIRST_KEYS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
+_VERBS: Final[dict[type, str]] = {Apply: "apply", Delete: "delete", Patch: "patch"}
+"""The steps that a timeline has, and what they are called."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -45,7 +51,7 @@ def scenario_text(
         document["cycles"] = scenario.cycles
     document["cluster"] = [_readable(one.manifest) for one in scenario.cluster]
     if scenario.steps:
-        document["steps"] = [_step(one) for one in scenario.steps]
+        document["steps"] = list(_steps(scenario.steps))
     expect = expectation(target)
     if expect:
         document["expect"] = expect
@@ -53,18 +59,22 @@ def scenario_text(
     return "\n".join([*lines, *_yaml_lines(document)]) + "\n"
 
 
-def _step(step: Step) -> JsonObject:
-    at: JsonObject = {"at": _duration(step.at_ns)}
+def _steps(steps: Sequence[Step]) -> Iterator[JsonObject]:
+    """Yield steps; those that do the same at the same time in a row are one."""
+    for (at_ns, verb), group in groupby(steps, lambda one: (one.at_ns, _VERBS[type(one)])):
+        actions: list[Json] = [_action(one) for one in group]
+        yield {"at": _duration(at_ns), verb: actions}
+
+
+def _action(step: Step) -> JsonObject:
     if isinstance(step, Apply):
-        return {**at, "apply": [_readable(step.manifest)]}
+        return _readable(step.manifest)
     assert isinstance(step, Delete | Patch)
     about: JsonObject = {"kind": step.kind.kind, "apiVersion": step.kind.api_version}
     if step.namespace not in ("", "default"):
         about["namespace"] = step.namespace
     about["name"] = step.name
-    if isinstance(step, Delete):
-        return {**at, "delete": [about]}
-    return {**at, "patch": [{**about, "merge": step.merge}]}
+    return about if isinstance(step, Delete) else {**about, "merge": step.merge}
 
 
 def _duration(length_ns: int) -> str:
@@ -76,7 +86,13 @@ def _duration(length_ns: int) -> str:
 
 
 def expectation(target: Target) -> JsonObject:
-    """Return what the scenario expects: the recorded decision of a divergence, else what is decided."""
+    """Return what the scenario expects: the recorded decision of a divergence, else what is decided.
+
+    Nothing is expected of decisions that the document of `simulate` does not list (`config_invalid`).
+    """
+    words = [one[0] for one in (target.recorded, target.decided) if one is not None]
+    if any(one not in ("", *DECISION_WORDS) for one in (*words, *(p.word for p in target.made))):
+        return {}
     if target.recorded is not None and target.not_made:
         return {"decisions": [_entry(target.recorded)]}
     if target.recorded is not None and target.decided is not None and target.made:

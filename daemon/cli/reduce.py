@@ -138,17 +138,16 @@ def reduce(
     def is_over() -> bool:
         return clock.elapsed_ns() - began > limit_ns
 
-    async def ask(found: ReadableLog) -> tuple[StartingPoint, Stretch] | None:
+    async def ask(found: ReadableLog) -> tuple[StartingPoint, Stretch]:
         check_stretch(found, first, last)
         stretch = Stretch(first or 1, last or found.head.position, content)
         with progress("read", total=stretch.last) as shown:
             start = await starting_point(found, condition, stretch, SCHEDULER_NAMES, shown)
-        return None if start is None else (start, stretch)
+        if start is None:
+            raise NotShownError(f"{found.place}: nothing there shows `{condition.text}`")
+        return start, stretch
 
-    found = ask_log(log, ask)
-    if found is None:
-        raise NotShownError(f"{log}: nothing there shows `{condition.text}`")
-    start, stretch = found
+    start, stretch = ask_log(log, ask)
     with progress("objects", total=len(start.objects)) as changed:
         search = reduce_objects(start, pinned, SCHEDULER_NAMES, is_over, changed)
     if search.reduced is not None:

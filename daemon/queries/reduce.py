@@ -270,7 +270,9 @@ def _target(
         named = {key: one for key, one in fields.items() if key not in ("kind", "message")}
         pattern = ItemPattern(fields.get("kind", ""), named, message=fields.get("message", ""))
         if condition.kind == ERROR:
-            pattern = structs.replace(pattern, fields={**named, "code": INTERNAL_ERROR})
+            words = [word for word, one in items_of(recorded) if condition.matches(word, one)]
+            fields = {**named, "code": INTERNAL_ERROR}
+            pattern = structs.replace(pattern, word=words[0], fields=fields)
         return Target(made=(pattern,), is_error=condition.kind == ERROR), ()
     engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
     batch = engine.cycle(at_ns)

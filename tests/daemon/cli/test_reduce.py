@@ -113,6 +113,18 @@ def test_a_planted_divergence_is_shown_by_few_objects(tmp_path: Path) -> None:
     )
 
 
+def test_divergences_of_released_versions_are_shown_by_one_object() -> None:
+    for name, expected in (("names", "code: QueueNotFound"), ("sla_short", None)):
+        result = muster("reduce", ROOT / f"tests/histories/attacked/{name}.muster", "-o", "json")
+        assert result.exit_code == 0, result.output
+        (document,) = documents(result)
+        assert document["after"] == 1
+        text = str(document["scenario"])
+        assert "The cycle was recorded by decider version 3." in text
+        assert expected is None or expected in text
+        assert ("expect:" in text) is (expected is not None)
+
+
 def test_what_a_broken_plugin_decided_is_expected_and_decided_by_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,6 +359,17 @@ steps:
   - {at: 8s, fail: [{pod: default/old-9, exit_code: 1}]}
 until: 40s
 """
+
+
+def test_a_binding_that_follows_from_a_nomination_is_shown_by_a_timeline(tmp_path: Path) -> None:
+    path = tmp_path / "nominated.db"
+    name = "topology/a_gang_is_nominated_in_the_domain_that_is_being_freed.yaml"
+    assert muster("simulate", ROOT / "tests/scenarios" / name, "--log", path).exit_code == 0
+    out, document = reduced(path, "--keep", "decision kind=bind pod=g-2 node=a1", folder=tmp_path)
+    assert document["reduced"] == "changes"
+    assert int(str(document["after"])) < int(str(document["before"]))
+    assert "steps:" in out.read_text()
+    assert muster("simulate", out).exit_code == 0
 
 
 def test_what_one_cycle_does_not_show_is_shown_by_a_timeline(
