@@ -9,10 +9,19 @@ from events.decision import Decision
 from events.errors import MusterError
 from events.record import Head
 from projections.duration import SECOND
+from projections.state import State
 from simulator.fit import state_at_start
 from simulator.manifest import LocatedManifest
 from simulator.reduce_target import CycleOutcome, Target, shows
 from simulator.scenario import Scenario
+
+
+def decisions_of_cycle(state: State, at_ns: int) -> tuple[Decision, ...]:
+    """Hold a cycle at a moment, and return what it decides. The State is as it is after the cycle then."""
+    engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
+    batch = engine.cycle(at_ns)
+    events = () if batch is None else map(event_of, batch.records)
+    return tuple(one for one in events if isinstance(one, Decision))
 
 
 class Trial:
@@ -31,14 +40,12 @@ class Trial:
         scenario = Scenario(name="reduce", period_ns=SECOND, cycles=1, cluster=tuple(objects))
         try:
             state = state_at_start(scenario, self._policy, self._scheduler_names)
-            engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
-            batch = engine.cycle(0)
+            decided = decisions_of_cycle(state, 0)
         except MusterError:
             return CycleOutcome(None)
         except Exception:  # any bug: other sets of objects may not raise
             return CycleOutcome(None, is_bug=True)
-        events = () if batch is None else map(event_of, batch.records)
-        return CycleOutcome(state, tuple(one for one in events if isinstance(one, Decision)))
+        return CycleOutcome(state, decided)
 
     def shows(self, target: Target, objects: Sequence[LocatedManifest]) -> bool:
         """Return True if a cycle over these objects shows the target and leaves a recorded binding possible."""

@@ -14,13 +14,12 @@ from msgspec import Struct, structs
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import check_complete
 from daemon.view_rebuild import batches
-from engine.engine import Engine
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.daemon import PolicyChanged
 from events.decision import INTERNAL_ERROR, Decision
 from events.errors import MusterError, UsageError
-from events.record import Head, Record
+from events.record import Record
 from projections.left_out import LeftOut, folded
 from projections.state import State
 from replay.log_replay import Divergence, Replay
@@ -45,7 +44,7 @@ from simulator.reduce_target import (
     shows,
     subjects_of,
 )
-from simulator.reduce_trial import Trial
+from simulator.reduce_trial import Trial, decisions_of_cycle
 from simulator.scenario import Scenario
 from simulator.standing_objects import PLACED_POD, ObjectTracker, StandingObject, standing_objects
 
@@ -274,11 +273,8 @@ def _target(
             fields = {**named, "code": INTERNAL_ERROR}
             pattern = structs.replace(pattern, word=words[0], fields=fields)
         return Target(made=(pattern,), is_error=condition.kind == ERROR), ()
-    engine = Engine(state, Head(position=state.position, digest="0" * 64, epoch=1))
-    batch = engine.cycle(at_ns)
-    events = () if batch is None else map(event_of, batch.records)
-    decided = [one for one in events if isinstance(one, Decision)]
-    target = divergence_target(recorded, decided, engine.state)
+    decided = decisions_of_cycle(state, at_ns)
+    target = divergence_target(recorded, decided, state)
     return None if target is None else (target, decided)
 
 
