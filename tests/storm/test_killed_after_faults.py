@@ -19,8 +19,8 @@ from tests.storm.test_killed import weathered
 
 SEED: Final = 7
 NODES: Final = 10
-KILLS: Final = 6
-FAULT_SECONDS: Final = 18.0
+KILLS: Final = 4
+FAULT_SECONDS: Final = 10.0
 EVERY_SECONDS: Final = 0.5
 POLICY: Final[JsonObject] = {
     "actions": "enqueue, reschedule, allocate",
@@ -79,7 +79,7 @@ def write_faults(path: Path) -> Scenario:
         "metadata": {"name": LAST},
         "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
     }
-    steps.append({"at": f"{FAULT_SECONDS + 8:.0f}s", "apply": [last]})
+    steps.append({"at": f"{FAULT_SECONDS + 4:.0f}s", "apply": [last]})
     document: JsonObject = {
         "scenario": "faults",
         "period": "50ms",
