@@ -27,6 +27,8 @@ from simulator.controllers import Controllers
 from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
 from simulator.errors import ScenarioError
+from simulator.fault_steps import RaiseFault, RepairFault
+from simulator.faults import Faults
 from simulator.kubelet import POD, Kubelets
 from simulator.manifest import AUTOSCALER, KINDS, Kind, Manifest
 from simulator.manifest_fields import (
@@ -112,6 +114,7 @@ class SimulatedCluster:
             times or PodTimes(scenario.start_delay_ns),
             self._rejection,
         )
+        self._faults = Faults(self._store, self._timeline, self._kubelets, self._device_plugins)
         self._controllers = Controllers(
             self._store, self._kubelets.delete, self._requeue_at, recorded
         )
@@ -328,6 +331,8 @@ class SimulatedCluster:
             self._controllers.look(due.uid)
         elif due.verb is ActionKind.CONFIRM:
             self._device_plugins.confirm(due.key, due.uid)
+        elif due.verb in (ActionKind.FAULT, ActionKind.EVICT):
+            self._faults.run(due)
         else:
             self._kubelets.run(due)
 
@@ -346,6 +351,7 @@ class SimulatedCluster:
                     if self.has_kubelets:
                         self._kubelets.on_change(change, existed_before=existed_before)
                         self._device_plugins.on_change(change)
+                        self._faults.on_change(change)
                     if self.has_controllers:
                         self._controllers.on_change(change)
                         if self._pod_group_controller is not None:
@@ -378,6 +384,10 @@ class SimulatedCluster:
                 self._device_plugins.report(step)
             case Fail():
                 self._kubelets.fail(("Pod", step.namespace, step.name), step.exit_code)
+            case RaiseFault():
+                self._faults.begin(step)
+            case RepairFault():
+                self._faults.repair(step)
             case _:
                 raise AssertionError(f"{step} is a step of another cluster")
 

@@ -25,6 +25,7 @@ from simulator.manifest_fields import (
     section,
     text_at,
     uid_of,
+    whole_at,
 )
 from simulator.object_store import Change, Key, Store
 from simulator.pod_times import PodTimes
@@ -32,6 +33,8 @@ from simulator.scenario import kind_named
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
 
 POD: Final[Kind] = kind_named("Pod")
+CRASHED: Final = 255
+"""Exit code of a container of which the runtime knows nothing after a crash of its node."""
 _REASONS: Final = {"cpu": "OutOfcpu", "memory": "OutOfmemory", "pods": "OutOfpods"}
 
 
@@ -44,7 +47,13 @@ class _Node(Struct):
     pods: dict[Key, str] = field(default_factory=dict)
     """The pods with this node's name, to their uids."""
     waiting: list[ScheduledAction] = field(default_factory=list)
-    """Actions that the kubelet cannot do or report while the node is not ready."""
+    """Actions that the kubelet cannot do or report while the node is stopped or not ready."""
+    is_stopped: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """Whether its kubelet does anything that can be seen."""
+        return self.manifest is not None and not self.is_stopped and is_ready(self.manifest)
 
 
 class Kubelets:
@@ -64,6 +73,8 @@ class Kubelets:
         self._times = times
         self._nodes: dict[str, _Node] = {}
         self._taken: dict[str, tuple[str, Amounts]] = {}
+        self._finish_ns: dict[str, int] = {}
+        """When pods end whose containers were restarted, by UID."""
 
     def on_change(self, change: Change, *, existed_before: bool = False) -> None:
         """React to a changed object. `existed_before`: it is part of the initial cluster, so its pods are not
@@ -81,12 +92,12 @@ class Kubelets:
         node = self._nodes.get(node_of(pod))
         if node is None or node.manifest is None:
             return
-        if not is_ready(node.manifest):
+        if not node.acts:
             node.waiting.append(due)
         elif due.verb is ActionKind.REMOVE:
             self._remove_stopped(pod, due.key)
         elif due.verb is ActionKind.FINISH:
-            if phase_of(pod) == "Running":
+            if phase_of(pod) == "Running" and self._store.now_ns >= self._finish_ns.get(due.uid, 0):
                 self._finish(pod)
         elif phase_of(pod) == "Pending" and not is_terminating(pod):
             self._start(pod, due.key)
@@ -114,12 +125,7 @@ class Kubelets:
         stop = self._times.stop_ns(pod) or 0
         node = self._nodes.get(node_of(pod))
         is_gone = is_terminal(pod) or is_terminating(pod)
-        if (
-            is_gone
-            or node is None
-            or node.manifest is None
-            or (stop == 0 and is_ready(node.manifest))
-        ):
+        if is_gone or node is None or node.manifest is None or (stop == 0 and node.acts):
             self._store.remove(key)
             return
         at = self._store.timestamp(stop)
@@ -145,6 +151,59 @@ class Kubelets:
             self._store.now_ns + stop, ScheduledAction(ActionKind.REMOVE, key, uid_of(pod))
         )
 
+    def pods_on(self, node: str) -> list[Key]:
+        """Return the pods of a node, in the order in which they came to it."""
+        return list(self._nodes[node].pods) if node in self._nodes else []
+
+    def stop_node(self, name: str) -> None:
+        """A node stops, or cannot report: what its kubelet does is not seen until `start_node`."""
+        if name in self._nodes:
+            self._nodes[name].is_stopped = True
+
+    def start_node(self, name: str, *, has_crashed: bool) -> None:
+        """A node reports again. After a crash its pods fail, or their containers are started again."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        node.is_stopped = False
+        if has_crashed:
+            node.waiting = [due for due in node.waiting if due.verb is not ActionKind.FINISH]
+            for key in list(node.pods):
+                self._restart(key)
+        self._resume(node)
+
+    def _restart(self, key: Key) -> None:
+        """What happens to a pod when its node comes back after a crash."""
+        pod = self._store.find(key)
+        if pod is None or phase_of(pod) != "Running" or is_terminating(pod):
+            return
+        if text_at(section(pod, "spec"), "restartPolicy") == "Never":
+            self._store.put(POD, _over(pod, "Failed", CRASHED, "Unknown"))
+            return
+        statuses = {
+            text_at(one, "name"): one
+            for one in list_at(section(pod, "status"), "containerStatuses")
+        }
+        restarted: list[Json] = []
+        for container in list_at(section(pod, "spec"), "containers"):
+            name = text_at(container, "name")
+            status = statuses.get(name, {})
+            last: Json = {"terminated": {"exitCode": CRASHED, "reason": "Unknown"}}
+            count = whole_at(status, "restartCount", 0) + 1
+            restarted.append({**status, "name": name, "restartCount": count, "lastState": last})
+        self._store.put(POD, changed(pod, "status", containerStatuses=restarted))
+        run = self._times.run_ns(pod)
+        if run is not None:
+            self._finish_ns[uid_of(pod)] = self._store.now_ns + run
+            self._schedule(run, ActionKind.FINISH, key, uid_of(pod))
+
+    def _resume(self, node: _Node) -> None:
+        """Do what had to wait."""
+        if node.waiting and node.acts:
+            for due in node.waiting:
+                self._timeline.push(self._store.now_ns, due)
+            node.waiting.clear()
+
     def used(self, node: str) -> Amounts:
         """The resources used by the pods of a node."""
         return dict(self._nodes[node].used) if node in self._nodes else {}
@@ -158,6 +217,7 @@ class Kubelets:
         node.manifest = change.after
         if change.after is None:
             node.allocatable = {}
+            node.is_stopped = False
             node.waiting.clear()
             for key in list(node.pods):
                 # As the pod garbage collector does with the pods of a deleted node.
@@ -168,10 +228,7 @@ class Kubelets:
         if change.before is None:
             for key, uid in node.pods.items():
                 self._timeline.push(self._store.now_ns, ScheduledAction(ActionKind.START, key, uid))
-        if node.waiting and is_ready(change.after):
-            for due in node.waiting:
-                self._timeline.push(self._store.now_ns, due)
-            node.waiting.clear()
+        self._resume(node)
 
     def _on_pod_change(self, change: Change, *, existed_before: bool) -> None:
         before = node_of(change.before) if change.before is not None else ""
@@ -229,6 +286,7 @@ class Kubelets:
             self._store.put(POD, changed(pod, "metadata", deletionGracePeriodSeconds=0))
 
     def _release(self, uid: str) -> None:
+        self._finish_ns.pop(uid, None)
         taken = self._taken.pop(uid, None)
         if taken is not None:
             add(self._nodes[taken[0]].used, taken[1], -1)

@@ -12,8 +12,9 @@ from msgspec import Struct
 from events.normalize import Json, JsonObject
 from projections.duration import SECOND
 from simulator.errors import ScenarioError
+from simulator.fault_steps import RaiseFault, RepairFault, read_raise, read_repair
+from simulator.known_objects import KnownObjects, shown_name
 from simulator.manifest import (
-    COMMAND,
     KINDS,
     Kind,
     LocatedManifest,
@@ -22,7 +23,6 @@ from simulator.manifest import (
     read_manifest,
     read_merge,
 )
-from simulator.planned_autoscalers import PlannedAutoscalers
 from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
 
@@ -88,7 +88,9 @@ class DeviceReportStep(Struct, frozen=True):
     has_wrong_code: bool = False
 
 
-Step: TypeAlias = Apply | Delete | Patch | Fail | DevicePluginStep | DeviceReportStep
+Step: TypeAlias = (
+    Apply | Delete | Patch | Fail | RaiseFault | RepairFault | DevicePluginStep | DeviceReportStep
+)
 
 
 class TraceSource(Struct, frozen=True):
@@ -150,7 +152,7 @@ _KEYS: Final = (
     "podgroup_controller",
     *("cluster", "steps", "trace", "workload", "expect"),
 )
-_STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail", "devices")
+_STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail", "repair", "devices")
 _DEVICE_KEYS: Final = ("node", "confirm", "reject", "report")
 _REPORT_LISTS: Final = ("available", "unhealthy", "network_unhealthy", "recovering")
 _REPORT_KEYS: Final = ("resource", *_REPORT_LISTS, "super_pod_id", "wrong_code")
@@ -180,7 +182,7 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
     cluster = _read_cluster(fields.get("cluster"))
     trace = _read_trace(fields["trace"]) if "trace" in fields else None
     workload = _read_workload(fields["workload"]) if "workload" in fields else None
-    known = _KnownObjects(cluster, is_all=not (trace or workload))
+    known = KnownObjects(cluster, is_all=not (trace or workload))
     return Scenario(
         name=fields["scenario"].text("scenario"),
         source=source,
@@ -206,7 +208,7 @@ def read_steps(
     value: YamlValue, until_ns: int | None, objects: tuple[LocatedManifest, ...] | None
 ) -> tuple[Step, ...]:
     """Read the steps of something else than a scenario, in which they may name these objects; None for any."""
-    known = _KnownObjects(objects or (), is_all=objects is not None)
+    known = KnownObjects(objects or (), is_all=objects is not None)
     return tuple(_read_steps(value, until_ns, known, "the log"))
 
 
@@ -251,60 +253,17 @@ def _read_cluster(value: YamlValue | None) -> tuple[LocatedManifest, ...]:
             if key in objects:
                 line = objects[key].place.rpartition(":")[2]
                 raise item.error(
-                    f"{placed.kind.kind} {_shown(placed.namespace, placed.name)} is there already, "
+                    f"{placed.kind.kind} {shown_name(placed.namespace, placed.name)} is there already, "
                     f"from line {line}"
                 )
             objects[key] = placed
     return tuple(objects.values())
 
 
-class _KnownObjects:
-    """The objects that can exist at a step: naming any other one is an error.
-
-    Controllers create objects whose names begin with the workload's name.
-    """
-
-    def __init__(self, cluster: tuple[LocatedManifest, ...], *, is_all: bool) -> None:
-        self._is_all = is_all
-        """If False, a trace or workload brings other objects."""
-        self.planned = PlannedAutoscalers()
-        self._names: dict[tuple[str, str, str], None] = {}
-        self._makers: dict[tuple[str, str], None] = {}
-        for placed in cluster:
-            self.add(placed)
-
-    def add(self, placed: LocatedManifest, value: YamlValue | None = None) -> None:
-        """Add an object; with `value`, in a step, where the target of a Command must exist."""
-        if value is not None and placed.kind == COMMAND:
-            target = placed.manifest["target"]
-            assert isinstance(target, dict)
-            kind = str(target["kind"])
-            namespace = placed.namespace if kind == "Job" else ""
-            self.check(value, kind, namespace, str(target["name"]))
-        self.planned.add(placed, value)
-        self._names[placed.kind.kind, placed.namespace, placed.name] = None
-        if "template" in str(placed.manifest.get("spec", "")):
-            self._makers[placed.namespace, placed.name + "-"] = None
-
-    def check(self, value: YamlValue, kind: str, namespace: str, name: str) -> None:
-        if not self._is_all:
-            return
-        made = any(
-            namespace == maker_namespace and name.startswith(prefix)
-            for maker_namespace, prefix in self._makers
-        )
-        if not made and (kind, namespace, name) not in self._names:
-            raise value.error(f"there is no {kind} {_shown(namespace, name)} by then")
-
-
-def _shown(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
-
-
 def _read_steps(
     value: YamlValue | None,
     until: int | None,
-    known: _KnownObjects,
+    known: KnownObjects,
     end: str = "the scenario (until)",
 ) -> Iterator[Step]:
     before = 0
@@ -324,7 +283,7 @@ def _read_steps(
                     yield from _read_action(name, action, at, known)
 
 
-def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> Iterator[Step]:
+def _read_action(name: str, value: YamlValue, at: int, known: KnownObjects) -> Iterator[Step]:
     match name:
         case "apply":
             for placed in read_manifest(value):
@@ -346,12 +305,16 @@ def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> 
             yield Patch(at, kind, namespace, name, merge)
         case "devices":
             yield from _read_devices(value, at, known)
-        case _:
+        case "repair":
+            yield read_repair(value, at, known)
+        case _ if "pod" in value.mapping("fail"):
             yield _read_fail(value, at, known)
+        case _:
+            yield read_raise(value, at, known)
 
 
 def _read_reference(
-    value: YamlValue, fields: dict[str, YamlValue], known: _KnownObjects
+    value: YamlValue, fields: dict[str, YamlValue], known: KnownObjects
 ) -> tuple[Kind, str, str]:
     kind = read_kind(value, fields)
     if "name" not in fields:
@@ -364,10 +327,8 @@ def _read_reference(
     return kind, namespace, name
 
 
-def _read_fail(value: YamlValue, at: int, known: _KnownObjects) -> Fail:
+def _read_fail(value: YamlValue, at: int, known: KnownObjects) -> Fail:
     fields = value.fields("fail", ("pod", "exit_code"))
-    if "pod" not in fields:
-        raise value.error("pod is missing")
     namespace, slash, name = fields["pod"].text("pod").rpartition("/")
     namespace = namespace if slash else "default"
     known.check(fields["pod"], "Pod", namespace, name)
@@ -375,7 +336,7 @@ def _read_fail(value: YamlValue, at: int, known: _KnownObjects) -> Fail:
     return Fail(at, namespace, name, exit_code)
 
 
-def _read_devices(value: YamlValue, at: int, known: _KnownObjects) -> Iterator[Step]:
+def _read_devices(value: YamlValue, at: int, known: KnownObjects) -> Iterator[Step]:
     fields = value.fields("devices", _DEVICE_KEYS)
     if "node" not in fields:
         raise value.error("node is missing")

@@ -16,6 +16,10 @@ class ActionKind(Enum):
     REMOVE = "vanish"
     CONFIRM = "confirm"
     """A device plugin confirms the devices of a pod."""
+    EVICT = "evict"
+    """A pod has tolerated for long enough that its node cannot be reached."""
+    FAULT = "fault"
+    """A fault is noticed or ends; the key is not used."""
     RECONCILE = "look"
     """A controller reconciles a workload again; the key is not used."""
 
