@@ -12,6 +12,7 @@ from msgspec import Struct
 from events.normalize import Json, JsonObject
 from projections.duration import SECOND
 from simulator.errors import ScenarioError
+from simulator.fault_rates import FaultRates, read_fault_rates
 from simulator.fault_steps import RaiseFault, RepairFault, read_raise, read_repair
 from simulator.known_objects import KnownObjects, shown_name
 from simulator.manifest import (
@@ -141,6 +142,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     cluster: tuple[LocatedManifest, ...] = ()
     steps: tuple[Step, ...] = ()
     """By time; at equal times in the order of the text."""
+    faults: FaultRates | None = None
+    """Faults that are drawn, in addition to those of `steps`."""
     trace: TraceSource | None = None
     workload: WorkloadSource | None = None
     expect: Json = None
@@ -149,7 +152,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 _KEYS: Final = (
     *("scenario", "policy", "policy_file", "period", "start_delay", "until", "cycles"),
-    "podgroup_controller",
+    *("podgroup_controller", "faults"),
     *("cluster", "steps", "trace", "workload", "expect"),
 )
 _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail", "repair", "devices")
@@ -182,6 +185,8 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
     cluster = _read_cluster(fields.get("cluster"))
     trace = _read_trace(fields["trace"]) if "trace" in fields else None
     workload = _read_workload(fields["workload"]) if "workload" in fields else None
+    if "faults" in fields and until is None:
+        raise fields["faults"].error("faults need an end of the scenario: `until: 168h`")
     known = KnownObjects(cluster, is_all=not (trace or workload))
     return Scenario(
         name=fields["scenario"].text("scenario"),
@@ -198,6 +203,7 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
         has_podgroup_controller=_truth(fields, "podgroup_controller"),
         cluster=cluster,
         steps=tuple(_read_steps(fields.get("steps"), until, known)),
+        faults=read_fault_rates(fields["faults"]) if "faults" in fields else None,
         trace=trace,
         workload=workload,
         expect=_read_expect(fields["expect"]) if "expect" in fields else None,

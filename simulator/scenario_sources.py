@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from events.normalize import Json
 from simulator import openb_table, spot_gpu_table
+from simulator.fault_timeline import fault_steps
 from simulator.generated_workload import GeneratedWorkload, WorkloadSummary, with_workload
 from simulator.openb_trace import TraceText, openb_trace_workload
 from simulator.openb_workload import openb_workload
@@ -44,8 +45,17 @@ def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> 
             with_shares=trace.shares == "thousandths",
         )
     else:
-        return LoadedScenario(scenario)
-    return LoadedScenario(with_workload(scenario, workload), workload.notes)
+        return LoadedScenario(_with_faults(scenario))
+    return LoadedScenario(_with_faults(with_workload(scenario, workload)), workload.notes)
+
+
+def _with_faults(scenario: Scenario) -> Scenario:
+    """Return the scenario with the faults that are drawn; its own steps come first at equal times."""
+    if scenario.faults is None or scenario.until_ns is None:
+        return scenario
+    faults = fault_steps(scenario.faults, scenario.cluster, scenario.until_ns)
+    steps = sorted((*scenario.steps, *faults), key=lambda step: step.at_ns)
+    return msgspec.structs.replace(scenario, steps=tuple(steps))
 
 
 def generate_workload(source: WorkloadSource) -> GeneratedWorkload:

@@ -9,14 +9,12 @@ Random choices come from SHA-256 over the seed and the index of a job, so the sa
 every machine.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from hashlib import sha256
-from itertools import accumulate
-from typing import Final, Generic, TypeVar
+from collections.abc import Iterator
+from typing import Final, TypeVar
 
 from projections.duration import SECOND
 from simulator.generated_workload import GeneratedWorkload, WorkloadSummary
+from simulator.random_sequence import RandomSequence, WeightedChoice
 from simulator.scenario import Apply, WorkloadSource
 from simulator.spot_gpu_objects import JOB, POLICY, CardQuota, Job, cluster_of, job_of
 from simulator.spot_gpu_table import TYPES, Fleet, Shape, SpotGpuTable, Tenancy
@@ -50,32 +48,6 @@ def spot_gpu_workload(source: WorkloadSource, table: SpotGpuTable) -> GeneratedW
             origin=ORIGIN,
         ),
     )
-
-
-class _RandomSequence:
-    """A sequence of random numbers that depends only on its name."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._count = 0
-
-    def below(self, bound: int) -> int:
-        """Return the next number, from 0 to below the bound."""
-        self._count += 1
-        digest = sha256(f"{self._name}/{self._count}".encode()).digest()
-        return int.from_bytes(digest[:16], "big") % bound
-
-
-class _WeightedChoice(Generic[_T]):
-    """Picks items with a probability proportional to their weight."""
-
-    def __init__(self, weighted: Iterable[tuple[_T, int]]) -> None:
-        held = [(thing, weight) for thing, weight in weighted if weight > 0]
-        self._things = [thing for thing, _ in held]
-        self._ends = list(accumulate(weight for _, weight in held))
-
-    def turn(self, chance: _RandomSequence) -> _T:
-        return self._things[bisect_right(self._ends, chance.below(self._ends[-1]))]
 
 
 class _Capacity:
@@ -142,15 +114,15 @@ class _JobGenerator:
         self.grounds = _Capacity(table, source.scale_percent)
         self._made = 0
         self._jobs = list(zip(TYPES, _types(source, table), strict=True))
-        self._types = _WeightedChoice(self._jobs)
-        self._cores = _WeightedChoice(((low, high), jobs) for low, high, jobs in table.cores)
+        self._types = WeightedChoice(self._jobs)
+        self._cores = WeightedChoice(((low, high), jobs) for low, high, jobs in table.cores)
         models = list(self.grounds.cards)
         self._shapes = {
-            model: _WeightedChoice((one, one.weight) for one in table.shapes if one.model == model)
+            model: WeightedChoice((one, one.weight) for one in table.shapes if one.model == model)
             for model in models
         }
         self._sizes = {
-            shape.least_workers: _WeightedChoice(
+            shape.least_workers: WeightedChoice(
                 (size, jobs)
                 for size, jobs in table.workers
                 if shape.least_workers <= size <= shape.most_workers
@@ -167,10 +139,10 @@ class _JobGenerator:
         for model in self._table.models:
             if model.name not in self.grounds.cards:
                 continue
-            tenancies = _WeightedChoice(
+            tenancies = WeightedChoice(
                 (one, one.card_hours) for one in self.grounds.tenancies if one.model == model.name
             )
-            spans = _WeightedChoice(
+            spans = WeightedChoice(
                 ((kind, low, high), jobs * weight * (low + high))
                 for kind, jobs in self._jobs
                 for (low, high), weight in self._spans[model.name, kind]
@@ -186,10 +158,10 @@ class _JobGenerator:
 
     def arriving_jobs(self) -> Iterator[Job]:
         """Yield the jobs that arrive, hour by hour: as many as in the same hour of some day of the trace."""
-        tenancies = _WeightedChoice((one, one.jobs) for one in self.grounds.tenancies)
+        tenancies = WeightedChoice((one, one.jobs) for one in self.grounds.tenancies)
         seconds = self._source.window_ns // SECOND
         for hour in range(-(-seconds // HOUR_SECONDS)):
-            chance = _RandomSequence(f"spot-gpu/{self._source.seed}/hour/{hour}")
+            chance = RandomSequence(f"spot-gpu/{self._source.seed}/hour/{hour}")
             days = self._table.hours[hour % 24]
             length = min(HOUR_SECONDS, seconds - hour * HOUR_SECONDS)
             count = days[chance.below(len(days))] * self._percent * length
@@ -198,14 +170,14 @@ class _JobGenerator:
                 at = hour * HOUR_SECONDS + chance.below(length)
                 own = self._next()
                 tenancy, kind = tenancies.turn(own), self._types.turn(own)
-                low, high = _WeightedChoice(self._spans[tenancy.model, kind]).turn(own)
+                low, high = WeightedChoice(self._spans[tenancy.model, kind]).turn(own)
                 yield self._job(own, tenancy, kind, low + own.below(high - low), at)
 
-    def _next(self) -> _RandomSequence:
+    def _next(self) -> RandomSequence:
         self._made += 1
-        return _RandomSequence(f"spot-gpu/{self._source.seed}/{self._made}")
+        return RandomSequence(f"spot-gpu/{self._source.seed}/{self._made}")
 
-    def _job(self, chance: _RandomSequence, tenancy: Tenancy, kind: str, run: int, at: int) -> Job:
+    def _job(self, chance: RandomSequence, tenancy: Tenancy, kind: str, run: int, at: int) -> Job:
         model, quota = tenancy.model, self.grounds.quota(tenancy)
         shape: Shape = self._shapes[model].turn(chance)
         cards = min(shape.cards, self.grounds.widest(model))
