@@ -101,11 +101,13 @@ class FaultRates(Struct, frozen=True, kw_only=True):
     lemon_permille: int = 12
     """Nodes that fail more often."""
     lemon_factor: int = 20
+    cards: tuple[str, ...] = ()
+    """Resources that count cards; without any, those named `.../gpu` or `.../npu`."""
     card_condition: str = ""
     """The condition that a node gets while a counted card of it is broken; empty for none."""
 
 
-_KEYS: Final = ("preset", "seed", "scale", "rates", "flapping", "lemons", "card_condition")
+_KEYS: Final = ("preset", "seed", "scale", "rates", "flapping", "lemons", "cards", "card_condition")
 
 
 def read_fault_rates(value: YamlValue) -> FaultRates:
@@ -129,6 +131,9 @@ def read_fault_rates(value: YamlValue) -> FaultRates:
         flapping_percent=int(_number(fields, "flapping", Decimal("0.5"), Decimal(1)) * 100),
         lemon_permille=int(_number(lemons, "share", Decimal("0.012"), Decimal(1)) * 1000),
         lemon_factor=lemons["factor"].whole("factor", 1) if "factor" in lemons else 20,
+        cards=tuple(one.text("cards") for one in fields["cards"].items("cards"))
+        if "cards" in fields
+        else (),
         card_condition=fields["card_condition"].text("card_condition")
         if "card_condition" in fields
         else "",

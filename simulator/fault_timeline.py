@@ -13,8 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from projections.duration import SECOND
-from projections.nodes import node_facts
-from projections.objects import NodeObject, read
 from simulator.errors import ScenarioError
 from simulator.fault_rates import (
     CARD_FATAL,
@@ -42,12 +40,16 @@ from simulator.fault_steps import (
     RaiseFault,
 )
 from simulator.manifest import LocatedManifest, Manifest
+from simulator.manifest_fields import amounts, section
 from simulator.network_domains import MAP_KEY, leaf_switches
 from simulator.node_chips import chips_of
 from simulator.random_sequence import RandomSequence, WeightedChoice
 
 FAULTS_MAX: Final = 1_000_000
 """Maximum faults of a scenario."""
+
+CARDS: Final = ("/gpu", "/npu")
+"""Ends of the names of resources that count cards, where the scenario names none."""
 
 _REPEATS: Final = ((125, DAY), (70, None))
 """Of 1,000 faults of cards, so many come again: within a day, and (None) within weeks."""
@@ -76,7 +78,7 @@ def fault_steps(
     rates: FaultRates, cluster: tuple[LocatedManifest, ...], until_ns: int
 ) -> tuple[RaiseFault, ...]:
     """Return the faults of a cluster up to a time, by time. Raises ScenarioError if there are too many."""
-    units = _units(cluster)
+    units = _units(rates, cluster)
     steps: list[RaiseFault] = []
     for name, one in CLASSES.items():
         of_class = units[_CARD if name == FALSE_ALARM else one.unit]
@@ -98,7 +100,7 @@ def fault_steps(
     return tuple(sorted(kept, key=lambda step: step.at_ns))
 
 
-def _units(cluster: tuple[LocatedManifest, ...]) -> dict[str, list[_Unit]]:
+def _units(rates: FaultRates, cluster: tuple[LocatedManifest, ...]) -> dict[str, list[_Unit]]:
     """Return what can break, by kind. Each card has a link of its own; switches are the leaf switches."""
     nodes: list[_Unit] = []
     cards: list[_Unit] = []
@@ -106,7 +108,7 @@ def _units(cluster: tuple[LocatedManifest, ...]) -> dict[str, list[_Unit]]:
     for placed in cluster:
         if placed.kind.kind == "Node":
             nodes.append(_Unit(placed.name))
-            cards += [_Unit(placed.name, card) for card in _cards(placed.manifest)]
+            cards += [_Unit(placed.name, card) for card in _cards(rates, placed.manifest)]
         elif placed.kind.kind == "HyperNode" and _tier(placed.manifest) == 1:
             switches.append(_Unit(placed.name))
         elif (placed.kind.kind, placed.namespace, placed.name) == MAP_KEY:
@@ -114,15 +116,18 @@ def _units(cluster: tuple[LocatedManifest, ...]) -> dict[str, list[_Unit]]:
     return {NODE: nodes, _CARD: cards, LINK: cards, SWITCH: switches}
 
 
-def _cards(node: Manifest) -> Iterator[str]:
+def _cards(rates: FaultRates, node: Manifest) -> Iterator[str]:
     """Yield the cards of a node: chips by name, counted ones by resource and index."""
     chips = chips_of(node)
     if chips:
         yield from chips
         return
-    obj = read(NodeObject, msgspec.json.encode(node))
-    if not isinstance(obj, str):
-        for resource, count in node_facts(obj).card_totals:
+    status = section(node, "status")
+    for resource, count in amounts(
+        section(status, "capacity") or section(status, "allocatable")
+    ).items():
+        is_card = resource in rates.cards if rates.cards else resource.endswith(CARDS)
+        if is_card:
             yield from (f"{resource}/{index}" for index in range(count))
 
 
