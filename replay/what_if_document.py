@@ -54,10 +54,18 @@ def mean(values: list[int]) -> int:
 
 def card_hours(totals: Totals) -> dict[str, float]:
     """Return the hours for which each card was allocated, to four places."""
-    return {
-        card: round(float(Fraction(amount, HOUR)), 4)
-        for card, amount in sorted(totals.card_ns.items())
-    }
+    return {card: hours_of(amount) for card, amount in sorted(totals.card_ns.items())}
+
+
+def hours_of(card_ns: int) -> float:
+    """Return hours, to four places."""
+    return round(float(Fraction(card_ns, HOUR)), 4)
+
+
+def goodput(run: RunFigures) -> float:
+    """Return the useful card-hours as a part of those of the cluster, to four places; 0 without cards."""
+    existing = run.goodput.card_ns
+    return round(float(Fraction(run.total().goodput.useful, existing)), 4) if existing else 0.0
 
 
 def groups_of_queues(runs: Iterable[RunFigures]) -> dict[str, list[str]]:
@@ -77,7 +85,8 @@ def _run(run: RunFigures) -> JsonObject:
         key: {"queue": run.queue_of.get(key, ""), **_totals(totals)}
         for key, totals in sorted(run.groups.items())
     }
-    return {"total": _totals(run.total()), "queues": queues, "pod_groups": groups}
+    total: JsonObject = {**_totals(run.total()), "goodput": goodput(run)}
+    return {"total": total, "queues": queues, "pod_groups": groups}
 
 
 def _totals(totals: Totals) -> JsonObject:
@@ -91,6 +100,9 @@ def _totals(totals: Totals) -> JsonObject:
         "waiting_seconds": waiting,
         "evictions": totals.evicted,
         "card_hours": hours,
+        "useful_card_hours": hours_of(totals.goodput.useful),
+        "redone_card_hours": hours_of(totals.goodput.redone),
+        "interruptions": totals.goodput.interruptions,
         "pending": totals.pending,
         "pending_seconds": _seconds(totals.pending_ns),
     }

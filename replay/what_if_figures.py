@@ -18,6 +18,7 @@ from events.union import Event
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED, GATED, PENDING, Pod
 from projections.state import State
+from replay.goodput import CHECKPOINT_NS, Goodput, GoodputTotals
 
 
 class DecisionShown(Struct, frozen=True):
@@ -57,6 +58,7 @@ class Totals(Struct):
     """How long these have waited."""
     card_ns: dict[str, int] = field(default_factory=dict)
     """Cards times nanoseconds, by card."""
+    goodput: GoodputTotals = field(default_factory=GoodputTotals)
 
     def add(self, other: "Totals") -> None:
         """Add the figures of other pods."""
@@ -65,6 +67,7 @@ class Totals(Struct):
         self.evicted += other.evicted
         self.pending += other.pending
         self.pending_ns += other.pending_ns
+        self.goodput.add(other.goodput)
         for card, amount in other.card_ns.items():
             self.card_ns[card] = self.card_ns.get(card, 0) + amount
 
@@ -87,8 +90,15 @@ class RunFigures:
     `state` is State there, and is folded further. `seen_ns` says when pods were created that were there.
     """
 
-    def __init__(self, state: State, now_ns: int, seen_ns: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        state: State,
+        now_ns: int,
+        seen_ns: Mapping[str, int],
+        checkpoint_ns: int = CHECKPOINT_NS,
+    ) -> None:
         self.state = state
+        self.goodput = Goodput(state, now_ns, checkpoint_ns)
         self.groups: dict[str, Totals] = {}
         self.queue_of: dict[str, str] = {}
         """Queue of each pod group."""
@@ -106,6 +116,13 @@ class RunFigures:
         state.cluster.clear_changed_rows()
         for uid, pod in state.cluster.pods.items():
             self._update_pod(uid, pod)
+        rows = state.cluster.changed_rows
+        rows.pods, rows.nodes = (
+            dict.fromkeys(state.cluster.pods),
+            dict.fromkeys(state.cluster.nodes.nodes),
+        )
+        self.goodput.settle(now_ns)
+        state.cluster.clear_changed_rows()
 
     def add(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take a record."""
@@ -117,12 +134,16 @@ class RunFigures:
             self._cycle_ns = event.at_ns
         elif isinstance(event, Decision) and event.is_in_document:
             self._add_decision(record, event)
+        self.goodput.add(record, event, content)
         self.state.apply(record, event, content)
 
     def finish(self, end_ns: int) -> None:
         """Close all figures at the end of the run."""
         self._close_batch()
         self._now_ns = end_ns
+        self.goodput.finish(end_ns)
+        for key, work in self.goodput.groups.items():
+            self._totals(key).goodput = work
         for life in self._lives.values():
             self._charge(life, {})
             if life.is_pending:
@@ -164,6 +185,7 @@ class RunFigures:
         cluster = self.state.cluster
         for uid in cluster.changed_rows.pods:
             self._update_pod(uid, cluster.pods.get(uid))
+        self.goodput.settle(self._now_ns)
         cluster.clear_changed_rows()
 
     def _update_pod(self, uid: str, pod: Pod | None) -> None:

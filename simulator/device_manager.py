@@ -51,6 +51,14 @@ class DeviceManager:
         for place in [one for one in self._held if one[0] == node]:
             del self._held[place]
 
+    def holders(self, node: str, device: str, pods: Iterable[Key]) -> list[Key]:
+        """Return the pod that has a device, if one has it."""
+        resource, _, number = device.rpartition("/")
+        found = self._store.find(("Node", "", node))
+        if found is None:
+            return []
+        return self._holders((node, resource), found, int(number), pods)
+
     def _set(self, node: str, device: str, pods: Iterable[Key], *, is_healthy: bool) -> None:
         resource, _, number = device.rpartition("/")
         found, index = self._store.find(("Node", "", node)), int(number)

@@ -177,6 +177,11 @@ class DevicePlugins:
             plugin.faults[chip] = fault
         self._report_faults(node, plugin)
 
+    def holders(self, node: str, chip: str) -> list[Key]:
+        """Return the pods that have a chip: several if they share it."""
+        pods = self._store.objects()["Pod"].items()
+        return [key for key, pod in pods if node_of(pod) == node and chip in _chips(pod)]
+
     def set_network(self, node: str, *, is_healthy: bool) -> None:
         """All chips of a node lose their network, or have it again; faults of single chips stay."""
         plugin = self._plugins.setdefault(node, _Plugin())

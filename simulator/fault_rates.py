@@ -94,6 +94,8 @@ class FaultRates(Struct, frozen=True, kw_only=True):
     place: str
     """`FILE:LINE` of the key."""
     seed: int = 1
+    after_ns: int = 0
+    """When they begin."""
     rates: dict[str, Decimal] = field(default_factory=dict)
     """Class to its rate, scaled."""
     flapping_percent: int = 50
@@ -107,7 +109,17 @@ class FaultRates(Struct, frozen=True, kw_only=True):
     """The condition that a node gets while a counted card of it is broken; empty for none."""
 
 
-_KEYS: Final = ("preset", "seed", "scale", "rates", "flapping", "lemons", "cards", "card_condition")
+_KEYS: Final = (
+    "preset",
+    "seed",
+    "scale",
+    "rates",
+    "flapping",
+    "lemons",
+    "cards",
+    "card_condition",
+    "after",
+)
 
 
 def read_fault_rates(value: YamlValue) -> FaultRates:
@@ -127,6 +139,7 @@ def read_fault_rates(value: YamlValue) -> FaultRates:
     return FaultRates(
         place=value.place,
         seed=fields["seed"].whole("seed") if "seed" in fields else 1,
+        after_ns=fields["after"].time_ns("after") if "after" in fields else 0,
         rates=rates,
         flapping_percent=int(_number(fields, "flapping", Decimal("0.5"), Decimal(1)) * 100),
         lemon_permille=int(_number(lemons, "share", Decimal("0.012"), Decimal(1)) * 1000),

@@ -34,7 +34,10 @@ DETECTION_NS: Final = 50 * SECOND
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     NODE: (NODE, "for", "detected_after"),
     CONDITION: (NODE, CONDITION, "status", "reason", "for"),
-    DEVICE: (NODE, DEVICE, "index", "kind", "level", "code", "for", "detected_after"),
+    DEVICE: (
+        *(NODE, DEVICE, "index", "kind", "level", "code", "exit_code"),
+        *("for", "detected_after"),
+    ),
     LINK: (LINK, CONDITION, "level", "for", "detected_after"),
     SWITCH: (SWITCH, "kind", "for", "detected_after"),
 }
@@ -73,6 +76,8 @@ class RaiseFault(Struct, frozen=True):
     """Fault codes of a chip; the reason of a condition."""
     kind: str = ""
     """Of a chip: `chip` or `network`; of a switch: `hosts` or `network`."""
+    exit_code: int | None = None
+    """With which the containers of the pod that has the device end; None if they go on."""
     condition: str = ""
     """The type of the condition that shows a link which is down; of a condition: its status."""
 
@@ -105,6 +110,7 @@ def read_raise(value: YamlValue, at_ns: int, known: KnownObjects) -> RaiseFault:
             kind=_text(fields, "kind", CHIP, (CHIP, NETWORK)),
             level=_text(fields, "level", "SeparateNPU", LEVELS),
             code=_text(fields, "code", ""),
+            exit_code=fields["exit_code"].whole("exit_code", 1) if "exit_code" in fields else None,
         )
     if what == LINK:
         level = _text(fields, "level", "", SWITCH_LEVELS)

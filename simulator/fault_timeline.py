@@ -7,10 +7,9 @@ some weeks, exponentially with a median of 16 days.
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from projections.duration import SECOND
 from simulator.errors import ScenarioError
@@ -51,6 +50,9 @@ FAULTS_MAX: Final = 1_000_000
 CARDS: Final = ("/gpu", "/npu")
 """Ends of the names of resources that count cards, where the scenario names none."""
 
+CRASHED: Final = 1
+"""Exit code of the containers of a pod that has a card which breaks."""
+
 _REPEATS: Final = ((125, DAY), (70, None))
 """Of 1,000 faults of cards, so many come again: within a day, and (None) within weeks."""
 _WEEKS: Final = Decimal(16 * DAY) / Decimal("0.6931471805599453")
@@ -65,7 +67,7 @@ _LEVELS: Final = {
 """Class to the level with which the device plugin of an Ascend node reports it."""
 
 
-class _Unit(Struct, frozen=True):
+class _Unit(NamedTuple):
     """Something that breaks."""
 
     name: str
@@ -90,7 +92,7 @@ def fault_steps(
         mean = Decimal(1000 * one.period_ns) / (rates.rates[name] * share)
         chance = RandomSequence(f"faults/{rates.seed}/{name}")
         choice = WeightedChoice(zip(of_class, weights, strict=True))
-        at_ns = chance.exponential(mean)
+        at_ns = rates.after_ns + chance.exponential(mean)
         while at_ns <= until_ns:
             steps += _events(rates, name, one, choice.turn(chance), at_ns, chance)
             if len(steps) > FAULTS_MAX:
@@ -113,7 +115,9 @@ def _units(rates: FaultRates, cluster: tuple[LocatedManifest, ...]) -> dict[str,
             switches.append(_Unit(placed.name))
         elif (placed.kind.kind, placed.namespace, placed.name) == MAP_KEY:
             switches += [_Unit(name) for name in leaf_switches(placed.manifest)]
-    return {NODE: nodes, _CARD: cards, LINK: cards, SWITCH: switches}
+    found = {NODE: nodes, _CARD: cards, LINK: cards, SWITCH: switches}
+    # In an order that does not depend on that of the objects, each once.
+    return {kind: sorted(set(units)) for kind, units in found.items()}
 
 
 def _cards(rates: FaultRates, node: Manifest) -> Iterator[str]:
@@ -178,6 +182,7 @@ def _steps(
     """Yield the fault of a unit, and the condition that shows it if the scenario wants one."""
     is_chip = bool(unit.part) and "/" not in unit.part
     step = RaiseFault(at_ns, FaultPlace(NODE, unit.name), duration_ns, detection_ns)
+    code = CRASHED if name in (CARD_FATAL, CARD_RECOVERABLE) else None
     set_ = msgspec.structs.replace
     if name == NODE_STOP:
         yield step
@@ -186,11 +191,17 @@ def _steps(
     elif is_chip:
         kind = NETWORK if name == LINK_DOWN else CHIP
         level = _LEVELS.get(name, "NotHandleFault")
-        yield set_(step, place=FaultPlace(DEVICE, unit.name, unit.part), kind=kind, level=level)
+        yield set_(
+            step,
+            place=FaultPlace(DEVICE, unit.name, unit.part),
+            kind=kind,
+            level=level,
+            exit_code=code,
+        )
     elif name == LINK_DOWN:
         yield set_(step, place=FaultPlace(LINK, unit.name), condition="NetworkUnavailable")
     elif name != CARD_SLOW:
-        yield set_(step, place=FaultPlace(DEVICE, unit.name, unit.part))
+        yield set_(step, place=FaultPlace(DEVICE, unit.name, unit.part), exit_code=code)
         if rates.card_condition and duration_ns > detection_ns:
             place = FaultPlace(CONDITION, unit.name, rates.card_condition)
             yield set_(

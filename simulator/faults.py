@@ -77,6 +77,9 @@ class Faults:
         self._active[step.place] = fault
         for host in hosts if _is_silent(step) else ():
             self._lifecycle.stop(host, _cause(step), has_crashed=step.place.kind == NODE)
+        if step.exit_code is not None:
+            for key in self._holders(step.place):
+                self._kubelets.crash(key, step.exit_code)
         if not fault.is_seen:
             self._schedule(fault, step.detection_ns, ends=False)
         if step.duration_ns is not None:
@@ -155,6 +158,13 @@ class Faults:
         else:
             condition = step.condition or "NetworkUnavailable"
             set_condition(self._store, host, condition, "True" if is_broken else "False", "")
+
+    def _holders(self, device: FaultPlace) -> list[Key]:
+        """Return the pods that have a device."""
+        if "/" not in device.part:
+            return self._device_plugins.holders(device.name, device.part)
+        pods = self._kubelets.pods_on(device.name)
+        return self._device_manager.holders(device.name, device.part, pods)
 
     def _hosts(self, place: FaultPlace) -> tuple[str, ...]:
         """Return the nodes that exist and that a fault of this place hits."""

@@ -169,16 +169,16 @@ class Kubelets:
         if has_crashed:
             node.waiting = [due for due in node.waiting if due.verb is not ActionKind.FINISH]
             for key in list(node.pods):
-                self._restart(key)
+                self.crash(key, CRASHED, "Unknown")
         self._resume(node)
 
-    def _restart(self, key: Key) -> None:
-        """What happens to a pod when its node comes back after a crash."""
+    def crash(self, key: Key, exit_code: int, reason: str = "Error") -> None:
+        """End the containers of a running pod: it fails, or (by its restart policy) they are started again."""
         pod = self._store.find(key)
         if pod is None or phase_of(pod) != "Running" or is_terminating(pod):
             return
         if text_at(section(pod, "spec"), "restartPolicy") == "Never":
-            self._store.put(POD, _over(pod, "Failed", CRASHED, "Unknown"))
+            self._store.put(POD, _over(pod, "Failed", exit_code, reason))
             return
         statuses = {
             text_at(one, "name"): one
@@ -188,7 +188,7 @@ class Kubelets:
         for container in list_at(section(pod, "spec"), "containers"):
             name = text_at(container, "name")
             status = statuses.get(name, {})
-            last: Json = {"terminated": {"exitCode": CRASHED, "reason": "Unknown"}}
+            last: Json = {"terminated": {"exitCode": exit_code, "reason": reason}}
             count = whole_at(status, "restartCount", 0) + 1
             restarted.append({**status, "name": name, "restartCount": count, "lastState": last})
         self._store.put(POD, changed(pod, "status", containerStatuses=restarted))

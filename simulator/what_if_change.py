@@ -9,13 +9,15 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.normalize import Json
+from simulator.fault_rates import read_fault_rates
+from simulator.fault_timeline import fault_steps
 from simulator.manifest import Kind, LocatedManifest, Manifest, read_kind
 from simulator.object_store import resource_of
 from simulator.scenario import Step, read_policy_value, read_steps
 from simulator.what_if_history import ObjectName
 from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
-_KEYS: Final = ("policy", "policy_file", "steps", "drop")
+_KEYS: Final = ("policy", "policy_file", "steps", "faults", "drop")
 _DROP_KEYS: Final = ("kind", "apiVersion", "namespace", "name")
 
 
@@ -68,11 +70,17 @@ def parse_change(
     if objects is not None:
         known = tuple(LocatedManifest(kind, one, source) for kind, one in objects)
     policy = fields.get("policy", fields.get("policy_file"))
+    steps = read_steps(fields["steps"], length_ns, known) if "steps" in fields else ()
+    if "faults" in fields:
+        rates = read_fault_rates(fields["faults"])
+        if known is not None and length_ns is not None:
+            drawn = fault_steps(rates, known, length_ns)
+            steps = tuple(sorted((*steps, *drawn), key=lambda step: step.at_ns))
     return Change(
         policy=read_policy_value(fields["policy"]) if "policy" in fields else None,
         policy_file=fields["policy_file"].text("policy_file") if "policy_file" in fields else None,
         policy_place="" if policy is None else policy.place,
-        steps=read_steps(fields["steps"], length_ns, known) if "steps" in fields else (),
+        steps=steps,
         dropped=tuple(map(_read_drop, fields["drop"].items("drop") if "drop" in fields else ())),
     )
 
@@ -81,7 +89,9 @@ def _read_drop(value: YamlValue) -> Dropped:
     fields = value.fields("drop", _DROP_KEYS)
     kind = read_kind(value, fields)
     if "name" not in fields:
-        raise value.error("name is missing")
+        if "namespace" in fields:
+            raise fields["namespace"].error("namespace goes with a name")
+        return Dropped((resource_of(kind), "", ""), value.place)
     namespace = ""
     if kind.is_namespaced:
         namespace = fields["namespace"].text("namespace") if "namespace" in fields else "default"

@@ -87,7 +87,7 @@ class RecordedPod(Struct):
 class RecordedHistory:
     """Takes all records of a log in order. `begin_branch` is called behind the last one that stands.
 
-    Records of objects in `dropped` after that position are left out.
+    Records of objects in `dropped` after that position are left out; an empty name stands for all of its kind.
     """
 
     def __init__(self, dropped: frozenset[ObjectName] = frozenset()) -> None:
@@ -279,10 +279,15 @@ class RecordedHistory:
             self._record_revision(manifest)
         if not self._is_after:
             return
-        if named in self.dropped:
-            self.dropped[named] += 1
+        if (left_out := self._dropped_as(named)) is not None:
+            self.dropped[left_out] += 1
         elif resource in _KINDS:
             self._add_steps(_Change(record, named, event.uid, before, manifest, is_deleted))
+
+    def _dropped_as(self, named: ObjectName) -> ObjectName | None:
+        """Return the name in `dropped` that is that of an object, or of its kind; None if it is kept."""
+        kind: ObjectName = named[0], "", ""
+        return next((one for one in (named, kind) if one in self.dropped), None)
 
     def _record_progress(self, named: ObjectName, event: ObjectObserved | ObjectDeleted) -> None:
         if event.resource_version.isdecimal():

@@ -9,8 +9,9 @@ from daemon.cli.output import print_warning
 from daemon.limits import limits_of
 from daemon.settings import with_environment
 from daemon.text_file import read_text
-from events.errors import PolicyError
+from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
+from projections.duration import nanoseconds
 from projections.policy import parse_policy
 from simulator import scenario_sources
 from simulator.scenario import Scenario, parse_scenario
@@ -40,6 +41,14 @@ def is_scenario(path: Path) -> bool:
     if path.suffix not in SUFFIXES or not path.is_file():
         return False
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())
+
+
+def read_duration(option: str, text: str) -> int:
+    """Return the duration that an option states (`90s`), in nanoseconds."""
+    try:
+        return nanoseconds(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 def load_scenario(path: Path) -> LoadedScenario:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from msgspec import Struct, structs
 
-from daemon.cli.inputs import read_policy
+from daemon.cli.inputs import read_duration, read_policy
 from daemon.cli.output import (
     counted,
     log_argument,
@@ -37,7 +37,7 @@ from daemon.version import VERSION
 from events.codec import event_of
 from events.decision import Decision
 from events.errors import MusterError, UsageError
-from projections.duration import format_duration, nanoseconds
+from projections.duration import format_duration
 from scheduling.decide import DECIDER
 from simulator.errors import ScenarioError
 from simulator.log_timeline import TimedChange, timeline_scenario
@@ -125,7 +125,7 @@ def reduce(
         muster reduce demo.db --keep 'pending pod_group=ml/b code=NotEnoughResources' --to 5000
     """
     condition = parse_condition(keep)
-    limit_ns = _limit(time_limit)
+    limit_ns = read_duration("--time-limit", time_limit)
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it")
     if out is not None and not out.parent.is_dir():
@@ -170,13 +170,6 @@ def _is_shown_by_simulate(result: "_Result") -> bool:
     except ScenarioError as error:
         raise NotShownError(f"no scenario can be made of objects of this log: {error}") from error
     return shows(structs.replace(result.target, is_error=False), _simulated(scenario))
-
-
-def _limit(text: str) -> int:
-    try:
-        return nanoseconds(text)
-    except ValueError as error:
-        raise UsageError(f"--time-limit: {error}") from error
 
 
 def _subject(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from daemon.cli.inputs import load_change
+from daemon.cli.inputs import load_change, read_duration
 from daemon.cli.output import (
     Cell,
     Line,
@@ -27,7 +27,9 @@ from replay.log_time import LogTime, format_time, parse_log_time
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
 from replay.what_if_document import (
     card_hours,
+    goodput,
     groups_of_queues,
+    hours_of,
     mean,
     percentile,
     what_if_document,
@@ -67,8 +69,23 @@ _TITLES = {"record": "happened", "model": "no change"}
 @click.option(
     "--log", "kept", metavar="NEW", help="Keep the run with the change there, in a new log."
 )
+@click.option(
+    "--checkpoint",
+    metavar="DURATION",
+    default="30m",
+    show_default=True,
+    help="How often jobs make a checkpoint: work since the last one is lost when a pod is.",
+)
 @output_option
-def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as_json: bool) -> int:
+def what_if(
+    log: str,
+    at: str,
+    change: Path,
+    baseline: str,
+    kept: str | None,
+    checkpoint: str,
+    as_json: bool,
+) -> int:
     """Run the rest of a log once more from a moment on, with a change, and compare it with what happened.
 
     The batches up to MOMENT stand. Later changes by other clients happen again at their times; what answered
@@ -84,7 +101,10 @@ def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as
         muster what-if demo.db --at 90s --change policy.yaml --log branch.db
     """
     moment = parse_log_time(at)
-    branch = asyncio.run(_ask(log, moment, change, kept))
+    checkpoint_ns = read_duration("--checkpoint", checkpoint)
+    if not checkpoint_ns:
+        raise UsageError("--checkpoint must be longer than nothing")
+    branch = asyncio.run(_ask(log, moment, change, kept, checkpoint_ns))
     if as_json:
         print_json(what_if_document(branch, baseline))
     else:
@@ -94,7 +114,9 @@ def what_if(log: str, at: str, change: Path, baseline: str, kept: str | None, as
     return 0
 
 
-async def _ask(url: str, moment: LogTime, change: Path, kept: str | None) -> Branch:
+async def _ask(
+    url: str, moment: LogTime, change: Path, kept: str | None, checkpoint_ns: int
+) -> Branch:
     log = await open_log(url)
     try:
         target = None if kept is None else await open_log(kept, "write")
@@ -107,6 +129,7 @@ async def _ask(url: str, moment: LogTime, change: Path, kept: str | None) -> Bra
                     moment,
                     lambda history, length_ns: load_change(change, history, length_ns),
                     kept=target,
+                    checkpoint_ns=checkpoint_ns,
                     progress=shown,
                 )
         finally:
@@ -157,7 +180,7 @@ def _model_line(branch: Branch) -> list[Line]:
 
 
 def _totals_table(branch: Branch) -> list[Line]:
-    runs = [one.total() for one in (branch.recorded, branch.model, branch.changed)]
+    runs = [one.total() for one in _runs(branch)]
     rows: list[list[Cell]] = [
         ["pods placed", *(one.placed for one in runs)],
         ["wait, mean", *(_duration(mean(one.waits_ns)) for one in runs)],
@@ -172,7 +195,19 @@ def _totals_table(branch: Branch) -> list[Line]:
     hours = [card_hours(one) for one in runs]
     for card in sorted({card for one in hours for card in one}):
         rows.append([f"{card} hours", *(f"{one.get(card, 0.0):.4f}" for one in hours)])
+    if any(one.goodput.interruptions for one in runs):
+        work = [one.goodput for one in runs]
+        rows += [
+            ["interrupted jobs", *(f"{one.interruptions:,}" for one in work)],
+            ["card hours of work done again", *(f"{hours_of(one.redone):,.1f}" for one in work)],
+            ["useful card hours", *(f"{hours_of(one.useful):,.1f}" for one in work)],
+            ["goodput", *(f"{goodput(one):.2%}" for one in _runs(branch))],
+        ]
     return table(("", "happened", "no change", "with the change"), rows)
+
+
+def _runs(branch: Branch) -> tuple[RunFigures, RunFigures, RunFigures]:
+    return branch.recorded, branch.model, branch.changed
 
 
 def _queue_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:

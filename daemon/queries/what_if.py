@@ -25,6 +25,7 @@ from events.errors import UsageError
 from events.record import Head
 from projections.left_out import LeftOut, folded
 from projections.state import State
+from replay.goodput import CHECKPOINT_NS
 from replay.log_time import LogTime
 from replay.what_if_comparison import Branch
 from replay.what_if_figures import RunFigures
@@ -50,6 +51,7 @@ class _Past(Struct):
     """When the branch begins."""
     end: int
     """Position of the last record."""
+    checkpoint_ns: int = CHECKPOINT_NS
 
 
 async def what_if(
@@ -58,16 +60,18 @@ async def what_if(
     read_change: ReadChange,
     *,
     kept: Log | None = None,
+    checkpoint_ns: int = CHECKPOINT_NS,
     progress: Callable[[int], None] | None = None,
 ) -> Branch:
     """Run the rest of a log once more, without and with a change. Raises UsageError where the log cannot answer.
 
     The run with the change is appended to `kept`, an empty log, behind a copy of the records that stand; else it is
-    kept in memory. `progress` is called with positions as they are read or written.
+    kept in memory. Jobs are taken to make a checkpoint in each `checkpoint_ns`. `progress` is called with positions as they are read or written.
     """
     check_complete(log)
     read_change(None, None)
     past = await _read_past(log, moment, frozenset(), progress)
+    past.checkpoint_ns = checkpoint_ns
     history, at_ns = past.history, past.at_ns
     change = read_change(history, history.end_ns - at_ns)
     state = await fold(log, past.head.position, progress=progress)
@@ -153,8 +157,9 @@ def _check_dropped(change: Change, history: RecordedHistory, position: int) -> N
         if not history.dropped[one.name]:
             resource, namespace, name = one.name
             shown = f"{namespace}/{name}" if namespace else name
+            about = f"{resource} {shown}" if shown else f"any {resource}"
             raise UsageError(
-                f"{one.place}: drop: no record after position {position} is about {resource} {shown}"
+                f"{one.place}: drop: no record after position {position} is about {about}"
             )
 
 
@@ -168,7 +173,7 @@ async def _measure(
 ) -> RunFigures:
     """Return the figures of the records behind the beginning of the branch."""
     state.left_out = {**state.left_out, **left_out}
-    figures = RunFigures(state, past.at_ns, past.history.seen_ns)
+    figures = RunFigures(state, past.at_ns, past.history.seen_ns, past.checkpoint_ns)
     async for entries in log.read(after=past.head.position, until=until):
         for entry in entries:
             figures.add(entry.record, event_of(entry.record), entry.content)
