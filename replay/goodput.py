@@ -18,7 +18,7 @@ from events.cluster import ObjectObserved
 from events.record import Record
 from events.union import Event
 from projections.duration import SECOND
-from projections.faulty_pods import FaultyPods
+from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, SUCCEEDED, Pod
 from projections.state import State
@@ -114,12 +114,18 @@ class Goodput:
         self._restarts: dict[str, int] = {}
         """UID of a pod of which containers were started again, and how often."""
         self._faulty: dict[str, None] = {}
+        self._seen: dict[str, None] = {}
+        """UIDs of pods with nodes that the open batch shows: that a pod runs changes no row."""
         self._nodes: dict[str, int] = {}
         self._total, self._now_ns = 0, now_ns
 
     def add(self, record: Record, event: Event, content: bytes | None) -> None:
-        """Take a record, before State does: a container that was started again."""
-        if content is None or not isinstance(event, ObjectObserved) or _RESTARTED not in content:
+        """Take a record, before State does: a pod that runs now, or of which a container was started again."""
+        if content is None or not isinstance(event, ObjectObserved):
+            return
+        if event.uid in self._cards:
+            self._seen[event.uid] = None
+        if _RESTARTED not in content:
             return
         group = self._running.get(event.uid)
         if group is None:
@@ -144,14 +150,18 @@ class Goodput:
             node = cluster.nodes.nodes.get(name)
             facts = None if node is None else node.facts
             self._count_cards(name, 0 if facts is None else sum(n for _, n in facts.card_totals))
-        for uid in touched.pods:
+        for uid in {**touched.pods, **self._seen}:
             self._update_pod(uid, cluster.pods.get(uid), now_ns, groups)
-        faulty = cluster.indexes.of(FaultyPods).by_group
-        if faulty or self._faulty:
-            changed = [key for key in self._faulty if key not in faulty]
-            changed += [key for key in faulty if key not in self._faulty]
-            groups.update(dict.fromkeys(changed))
-            self._faulty = dict.fromkeys(faulty)
+        self._seen.clear()
+        index = cluster.indexes.of(FaultyPods)
+        if index.by_group or self._faulty:
+            faulty = {
+                key: None
+                for key, uids in index.by_group.items()
+                if any(index.pods[uid].kind != POD_FAILED for uid in uids)
+            }
+            groups.update({key: None for key in (*self._faulty, *faulty)})
+            self._faulty = faulty
         for key in groups:
             if key in self._works:
                 self._update_group(self._works[key], cluster.groups.get(key), key, now_ns)

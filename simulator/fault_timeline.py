@@ -44,7 +44,7 @@ from simulator.network_domains import MAP_KEY, leaf_switches
 from simulator.node_chips import chips_of
 from simulator.random_sequence import RandomSequence, WeightedChoice
 
-FAULTS_MAX: Final = 1_000_000
+FAULTS_MAX: Final = 100_000
 """Maximum faults of a scenario."""
 
 CARDS: Final = ("/gpu", "/npu")
