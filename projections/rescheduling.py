@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from events.decisions.reschedule import RestartedPod
 from projections.duration import SECOND
+from projections.fault_options import FORCE
 from projections.nodes import Request
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ RESTART_NS: Final = 300 * SECOND
 
 WAIT_NS: Final = 10 * SECOND
 """Time for which a job that is placed as a whole waits for the nodes of its healthy pods (the vendor's)."""
+
+REPEAT_NS: Final = 30 * SECOND
+"""Shortest time between two deletions by force of the same pods: one with a finalizer may stay for ever."""
 
 HOUR_NS: Final = 3600 * SECOND
 
@@ -64,8 +68,15 @@ class Restart(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_ns(self) -> int:
-        """Return when the restart is given up."""
-        return self.begun_ns + RESTART_NS + self.grace_ns
+        """Return when the restart is given up: not before its reservations end."""
+        return max(self.begun_ns + RESTART_NS + self.grace_ns, self.reserved_until_ns)
+
+    @property
+    def overdue_ns(self) -> int:
+        """Return when deleted pods that are still there are deleted by force, at first or once more."""
+        was_forced = self.mode == FORCE or bool(self.forced_ns)
+        wait = max(self.grace_ns, REPEAT_NS if was_forced else SECOND)
+        return max(self.decided_ns, self.forced_ns) + wait
 
     def is_complete(self, group: "PodGroup") -> bool:
         """Return whether as many pods have nodes as before, none of them a deleted one."""

@@ -77,7 +77,7 @@ def _deadlines(cluster: "Cluster", key: str) -> list[int]:
         if restart.reservations:
             due.append(restart.reserved_until_ns)
         if restart.leaving:
-            due.append(max(restart.decided_ns, restart.forced_ns) + restart.grace_ns)
+            due.append(restart.overdue_ns)
         if restart.gone_ns:
             due.append(nodes_free_by(restart))
             due += escalation_times(restart.gone_ns, arguments)

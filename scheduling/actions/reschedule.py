@@ -149,9 +149,7 @@ def _overdue(session: Session, restart: Restart) -> list[Pod]:
     """Return the deleted pods that should have ended, and are still there."""
     if restart.mode not in (GRACE, FORCE) or not restart.leaving:
         return []
-    if session.state.now_ns < max(restart.decided_ns, restart.forced_ns) + max(
-        restart.grace_ns, SECOND
-    ):
+    if session.state.now_ns < restart.overdue_ns:
         return []
     pods = (session.cluster.pods.get(uid) for uid in sorted(restart.leaving))
     # A pod that a disruption budget protects is not terminating: it is evicted again instead.

@@ -16,6 +16,7 @@ from replay.log_time import LogTime
 from replay.what_if_comparison import Branch, first_difference, moved_pods
 from simulator import stateful_set
 from simulator.scenario import Scenario, parse_scenario
+from simulator.scenario_sources import load_sources
 from simulator.what_if_change import parse_change
 from tests.scenarios.play import FILES, name_of, scenario_of
 
@@ -80,6 +81,7 @@ steps:
 async def log_of(scenario: Scenario | str) -> MemoryLog:
     if isinstance(scenario, str):
         scenario = parse_scenario("scenario: a test\n" + dedent(scenario), "test.yaml")
+    scenario = load_sources(scenario, lambda name: Path(name).read_text(encoding="utf-8")).scenario
     log = MemoryLog()
     await simulate(scenario, log, with_views=False)
     return log
@@ -188,6 +190,69 @@ async def test_a_fault_that_is_dropped_did_not_happen() -> None:
     lost = [one for one in branch.recorded.nodes.values() if one == "n2"]
     assert len(lost) == len(branch.recorded.nodes)
     assert {"n1"} & set(branch.changed.nodes.values())
+
+
+WEEK = """
+until: 168h
+start_delay: 30s
+faults: {preset: high, seed: 2, after: 10m, scale: 20, card_condition: GpuUnhealthy}
+policy:
+  actions: "enqueue, reschedule, allocate"
+  configurations:
+    - {name: reschedule, arguments: {mode: grace, graceOverTime: 60s, conditions: [GpuUnhealthy], MORE}}
+  tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}]}]
+cluster:
+  - kind: Node
+    metadata: {name: "n{i}", labels: {nvidia.com/gpu.product: H100}}
+    status: {allocatable: {nvidia.com/gpu: 8}}
+    count: 12
+  - apiVersion: batch.volcano.sh/v1alpha1
+    kind: Job
+    metadata: {name: "train-{i}"}
+    count: 2
+    spec:
+      minAvailable: 4
+      tasks:
+        - name: worker
+          replicas: 4
+          template: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]}}
+"""
+"""Two gangs for a week, with faults from the tenth minute on."""
+
+SAME_FAULTS = """
+faults: {preset: high, seed: 2, scale: 20, card_condition: GpuUnhealthy}
+drop: [{kind: Node}]
+"""
+
+
+async def test_the_same_faults_drawn_again_give_what_happened() -> None:
+    log = await log_of(WEEK.replace("MORE", "reservation: 5m"))
+    at = LogTime(since_start_ns=600 * SECOND)
+    branch = await branch_of(log, at, SAME_FAULTS)
+    recorded, changed = branch.recorded.total(), branch.changed.total()
+    assert recorded.goodput.interruptions > 20
+    assert first_difference(branch.recorded, branch.changed) is None
+    assert changed == recorded
+    assert branch.changed.goodput.card_ns == branch.recorded.goodput.card_ns
+
+
+async def test_the_same_faults_can_meet_another_policy() -> None:
+    log = await log_of(WEEK.replace("MORE", "reservation: 5m"))
+    at = LogTime(since_start_ns=600 * SECOND)
+    policy = WEEK[WEEK.index("policy:") : WEEK.index("cluster:")].replace("MORE", "tolerance: 70s")
+    branch = await branch_of(log, at, policy + SAME_FAULTS)
+    assert branch.changed.total().evicted < branch.recorded.total().evicted
+    worked = branch.changed.total().goodput.useful
+    assert 0 < worked < branch.changed.goodput.card_ns
+
+
+async def test_records_that_are_not_there_cannot_be_dropped_by_kind() -> None:
+    log = await log_of(FOUR_PODS)
+    at = LogTime(since_start_ns=12 * SECOND)
+    with pytest.raises(UsageError, match="no record after position .* is about any ConfigMap"):
+        await branch_of(log, at, "drop: [{kind: ConfigMap}]")
+    with pytest.raises(UsageError, match="namespace goes with a name"):
+        await branch_of(log, at, "drop: [{kind: Pod, namespace: default}]")
 
 
 async def test_a_node_that_is_deleted_takes_its_pods_along() -> None:
