@@ -11,6 +11,7 @@ from events.messages import (
     Answer,
     BindRequest,
     EvictRequest,
+    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
@@ -38,6 +39,7 @@ from events.outcome import (
 )
 from events.union import Outcome
 from projections.apply_outcome import COUNTS
+from projections.fault_marks import FAULT_MARK
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
@@ -51,6 +53,9 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _annotated(answer, request), f"Pod/{request.namespace}/{request.name}"
         case EvictRequest():
             return _evicted(answer, request), f"Pod/{request.namespace}/{request.name}"
+        case FaultMarkRequest():
+            subject = f"Pod/{request.namespace}/{request.name}"
+            return _status_updated(answer, request.uid, FAULT_MARK), subject
         case PodGroupPhaseRequest():
             return _phase(answer, request), f"PodGroup/{request.namespace}/{request.name}"
         case PodConditionRequest():

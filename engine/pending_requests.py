@@ -19,6 +19,7 @@ from events.messages import (
 )
 from projections.apply_outcome import Commitment
 from projections.device_family import PlacedPod, writing_families
+from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -33,7 +34,7 @@ STATUS_UPDATES_MAX: Final = 500
 
 
 def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Yield bindings, evictions and phase updates, each in the order of their decisions."""
+    """Yield bindings, evictions, marks of faults and phase updates, each in the order of their decisions."""
     for one in sorted(state.commitments.values(), key=lambda one: one.decision):
         yield from _placement(state, one, on_error)
     for one in sorted(state.evictions.values(), key=lambda one: one.decision):
@@ -50,6 +51,7 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             is_forced=one.is_forced,
             is_limited=not one.mode,
         )
+    yield from mark_requests(state.cluster)
     yield from phase_updates(state, on_error)
 
 

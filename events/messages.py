@@ -170,6 +170,17 @@ class EvictRequest(Struct, frozen=True):
     """Whether it counts among the evictions of a minute. Restarts of jobs after faults have a limit of their own."""
 
 
+class FaultMarkRequest(Struct, frozen=True):
+    """Write on a pod which fault it has, for a controller outside that restarts it."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    value: str
+    """Value of the annotation `huawei.com/pod-status`."""
+
+
 class PodConditionRequest(Struct, frozen=True):
     """Update the condition PodScheduled of a pod: why it is not placed."""
 
@@ -223,6 +234,7 @@ Request: TypeAlias = (
     | BindRequest
     | PodGroupPhaseRequest
     | EvictRequest
+    | FaultMarkRequest
     | PodConditionRequest
     | PodGroupCountsRequest
     | PodGroupConditionRequest

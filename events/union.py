@@ -10,6 +10,7 @@ from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
@@ -64,6 +65,7 @@ DECISIONS: Final[tuple[type[Decision], ...]] = (
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
+    FaultsMarked,
     EvictionDecided,
     RescheduleDecided,
     RestartEnded,

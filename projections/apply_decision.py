@@ -12,6 +12,7 @@ from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
@@ -24,6 +25,7 @@ from projections import quota_charging, restarts
 from projections.apply_outcome import Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_family import writing_families
+from projections.fault_marks import begin_marks
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
 from projections.pods import Pod
@@ -218,6 +220,10 @@ def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None
         cluster.update_group(cluster.groups[event.pod_group])
 
 
+def _marked(state: "State", record: Record, event: FaultsMarked) -> None:
+    begin_marks(state.cluster, record.position, event)
+
+
 def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
@@ -254,6 +260,7 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     PodGroupUnschedulable: _refused,
     PipelineDecided: _pipelined,
     PipelineWithdrawn: _withdrawn,
+    FaultsMarked: _marked,
     EvictionDecided: _evicted,
     RescheduleDecided: _rescheduled,
     RestartEnded: _restart_ended,

@@ -21,6 +21,7 @@ from events.outcome import (
 )
 from events.record import Record
 from events.union import Outcome
+from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.leaf_switches import LeafSwitches
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
@@ -157,9 +158,11 @@ def _status_outcome(
     state: "State", record: Record, event: StatusUpdated | StatusUpdateFailed
 ) -> None:
     """Record that a status was reported, or rejected for good."""
-    if record.cause is None or (
-        isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
-    ):
+    is_lost = isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
+    if record.cause is not None and event.what == FAULT_MARK:
+        end_mark(state.cluster, event.uid, record.cause, is_lost=is_lost)
+        return
+    if record.cause is None or is_lost:
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from events.decisions.reschedule import RestartedPod
 from projections.duration import SECOND
+from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
 
@@ -112,6 +113,8 @@ class Reschedulings:
         """Key of a pod group that runs below its minimum to the time of the first cycle that saw it so."""
         self.settling: dict[str, int] = {}
         """Node that has recovered to the time until which it gets no pods; 0 until the next cycle sets it."""
+        self.marks: dict[str, FaultMark] = {}
+        """UID of a pod to the fault that is written on it for a controller outside."""
         self.deadlines: dict[str, int] = {}
         """Pod group key to the time at which it is looked at again."""
 
@@ -163,7 +166,8 @@ def _reserve(cluster: "Cluster", one: Reservation, sign: int) -> None:
 
 
 def pod_gone(cluster: "Cluster", key: str, uid: str) -> None:
-    """Record that a deleted pod of a restart is gone."""
+    """Record that a pod is gone: it may be one that a restart deleted, or that is marked."""
+    cluster.reschedulings.marks.pop(uid, None)
     restart = cluster.reschedulings.restarts.get(key)
     if restart is None or uid not in restart.leaving:
         return

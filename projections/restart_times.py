@@ -43,6 +43,9 @@ def _update_times(cluster: "Cluster", key: str, at_ns: int) -> None:
     before = book.faulty_since_ns.pop(key, {})
     if faulty:
         book.faulty_since_ns[key] = {uid: before.get(uid, at_ns) for uid in faulty}
+    for uid in before if book.marks else ():
+        if uid not in faulty and uid in book.marks:
+            del book.marks[uid]
     restart = book.restarts.get(key)
     if restart is not None:
         if not restart.leaving and not restart.gone_ns:

@@ -18,6 +18,7 @@ from projections.cluster import Cluster
 from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
+from projections.fault_marks import FaultMark
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import KINDS
@@ -35,7 +36,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 19
+VERSION: Final = 20
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -146,6 +147,7 @@ class Image(Struct, frozen=True):
     faulty_since_ns: dict[str, dict[str, int]]
     stranded_since_ns: dict[str, int]
     settling: dict[str, int]
+    fault_marks: dict[str, FaultMark]
     fault_deadlines: dict[str, int]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
@@ -234,6 +236,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         faulty_since_ns=cluster.reschedulings.faulty_since_ns,
         stranded_since_ns=cluster.reschedulings.stranded_since_ns,
         settling=cluster.reschedulings.settling,
+        fault_marks=cluster.reschedulings.marks,
         fault_deadlines=cluster.reschedulings.deadlines,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
@@ -298,6 +301,7 @@ def load(read: Callable[[int], bytes]) -> State:
     book.restarts, book.retries = image.restarts, image.retries
     book.restarted_ns, book.faulty_since_ns = image.restarted_ns, image.faulty_since_ns
     book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
+    book.marks = image.fault_marks
     book.deadlines = image.fault_deadlines
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads

@@ -160,7 +160,7 @@ class Goodput:
                 for key, uids in index.by_group.items()
                 if any(index.pods[uid].kind != POD_FAILED for uid in uids)
             }
-            groups.update({key: None for key in (*self._faulty, *faulty)})
+            groups.update(dict.fromkeys((*self._faulty, *faulty)))
             self._faulty = faulty
         for key in groups:
             if key in self._works:

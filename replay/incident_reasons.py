@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from projections.duration import format_duration
+from projections.fault_marks import ANNOTATION
 from projections.fault_options import FORCE_EXIT, GRACE_EXIT, MODE, OFF, FaultOptions
 from projections.faulty_pods import POD_FAILED, SOFTWARE, FaultyPods, PodFault
 from projections.group_fault_options import fault_options
@@ -34,8 +35,9 @@ def reason_not_moved(state: State, group: PodGroup, uids: Iterable[str], now_ns:
             "ModeOff",
             f"the label {MODE} of the job, or else the mode of the policy, is `off`",
         )
-    if options.is_external:
-        return "OtherController", f"{MODE} is `{options.mode}`: another controller deletes the pods"
+    if options.is_external and any(uid in cluster.reschedulings.marks for uid in uids):
+        text = f"{MODE} is `{options.mode}`: the faults are written on the pods ({ANNOTATION})"
+        return "Marked", text
     index = cluster.indexes.of(FaultyPods)
     faults = {uid: index.pods[uid] for uid in uids if uid in index.pods}
     if not faults:

@@ -16,7 +16,7 @@ from scheduling.explanation import Explanation, Subject
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
-DECIDER: Final = 9
+DECIDER: Final = 10
 """Version of the decision code. Raise it with every change that can alter a decision."""
 
 

@@ -16,6 +16,7 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
+    FaultMarkRequest,
     PodGroupPhaseRequest,
     Rejected,
     Reply,
@@ -23,6 +24,7 @@ from events.messages import (
 )
 from events.normalize import JsonObject
 from projections.duration import SECOND
+from projections.fault_marks import ANNOTATION
 from simulator.controllers import Controllers
 from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
@@ -68,12 +70,12 @@ class Call(Struct, frozen=True):
 
     at_ns: int
     verb: str
-    """`bind`, `evict`, `delete` or `phase`"""
+    """`annotate`, `bind`, `evict`, `delete`, `mark` or `phase`"""
     subject: str
     """`namespace/name`"""
     uid: str
     value: str
-    """The node, or the phase."""
+    """The node, the phase, or what is written."""
     decision: int
     result: str
     """`done`; `again` if it had been done before; else the code of the refusal."""
@@ -216,6 +218,27 @@ class SimulatedCluster:
         )
         if result == "done" and pod is not None:
             there = {**section(pod, "metadata", "annotations"), **request.annotations}
+            self._store.put(POD, changed(pod, "metadata", annotations=there))
+            self._react()
+            self.advance(self.now_ns)
+        return reply
+
+    def mark_fault(self, request: FaultMarkRequest) -> Reply:
+        """`PATCH pods/NAME` with the annotation that names its fault, if the pod has this UID."""
+        pod = self._store.find(("Pod", request.namespace, request.name))
+        subject = f"{request.namespace}/{request.name}"
+        wanted = {ANNOTATION: request.value}
+        reply: Reply = Accepted()
+        result = "done"
+        if pod is None or not has_uid(pod, request.uid):
+            reply, result = Rejected("NotFound", f"pod {subject} does not exist"), "NotFound"
+        elif _has_annotations(pod, wanted):
+            result = "again"
+        self.journal.append(
+            Call(self.now_ns, "mark", subject, request.uid, request.value, request.decision, result)
+        )
+        if result == "done" and pod is not None:
+            there = {**section(pod, "metadata", "annotations"), **wanted}
             self._store.put(POD, changed(pod, "metadata", annotations=there))
             self._react()
             self.advance(self.now_ns)

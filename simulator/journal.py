@@ -14,6 +14,7 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
+    FaultMarkRequest,
     PodGroupPhaseRequest,
     Reply,
     Request,
@@ -23,7 +24,7 @@ from simulator.scenario import Scenario
 
 
 class JournalEntry(Struct, frozen=True):
-    """A call as it is stored, with its result. `value` is the node or the phase."""
+    """A call as it is stored, with its result. `value` is the node, the phase, or what is written."""
 
     at_ns: int
     verb: str
@@ -46,6 +47,8 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
             return simulated.bind(request)
         case EvictRequest():
             return simulated.evict(request)
+        case FaultMarkRequest():
+            return simulated.mark_fault(request)
         case PodGroupPhaseRequest():
             return simulated.set_phase(request)
         case _:
@@ -55,7 +58,10 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
 def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
     """Execute a request, and return it as a journal entry too."""
     reply = execute(simulated, request)
-    assert isinstance(request, AnnotateRequest | BindRequest | EvictRequest | PodGroupPhaseRequest)
+    assert isinstance(
+        request,
+        AnnotateRequest | BindRequest | EvictRequest | FaultMarkRequest | PodGroupPhaseRequest,
+    )
     annotations = request.annotations if isinstance(request, AnnotateRequest | BindRequest) else {}
     call = simulated.journal[-1]
     entry = JournalEntry(
@@ -114,4 +120,6 @@ def _request(call: JournalEntry) -> Request:
             call.value,
             is_forced=call.verb == "delete",
         )
+    if call.verb == "mark":
+        return FaultMarkRequest(call.decision, call.namespace, call.name, call.uid, call.value)
     return PodGroupPhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)

@@ -124,8 +124,15 @@ def test_the_cluster_of_every_product_ends_as_it_expects_and_serves_the_job_of_t
 
 
 def test_the_examples_of_traces_and_workloads_can_be_read() -> None:
-    trace = parse_scenario("scenario: a\n" + blocks("docs/scenarios.md", "yaml")[1], "page").trace
+    _, steps, faults, of_trace = blocks("docs/scenarios.md", "yaml")
+    trace = parse_scenario("scenario: a\n" + of_trace, "page").trace
     assert trace is not None
+    drawn = parse_scenario("scenario: a\n" + faults, "page").faults
+    assert drawn is not None
+    assert drawn.seed == 7
+    # A workload brings nodes of its own, so that steps may name any.
+    with_nodes = f"scenario: a\nworkload: openb\n{steps}"
+    assert len(parse_scenario(with_nodes, "page").steps) == 6
     assert trace.order == "saturate"
     text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     (given,) = re.findall(r"`(workload: \{.*?\})`", text)

@@ -13,6 +13,7 @@ import msgspec
 
 from events.daemon import PolicyChanged
 from events.decision import Decision
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.reschedule import RescheduleDecided
 from events.outcome import (
     BindFailed,
@@ -172,8 +173,9 @@ class Views:
         self.on_error = on_error
         self._current = {view.name: _Current(view) for view in VIEWS}
         self._changes: ViewChanges = {}
-        self._restarts: dict[str, list[tuple[int, RescheduleDecided]]] = {}
-        """Node to the decisions of this batch that restart jobs after faults of it, with their positions."""
+        self._restarts: dict[str, list[tuple[int, RescheduleDecided | FaultsMarked]]] = {}
+        """Node to the decisions of this batch that restart jobs after faults of it, or mark pods of them, with their
+        positions."""
 
     def resume(self, view: str, rows: Iterable[Row], checksum: int) -> None:
         """Load the stored rows of a view; those with a history end with their position."""
@@ -191,7 +193,7 @@ class Views:
         """Add the rows of a record that State has just applied."""
         if type(event) not in _NOTED:
             return
-        if isinstance(event, RescheduleDecided):
+        if isinstance(event, RescheduleDecided | FaultsMarked):
             for node in dict.fromkeys(one.node for one in event.members if one.fault):
                 self._restarts.setdefault(node, []).append((record.position, event))
         if isinstance(event, Decision):
@@ -288,7 +290,8 @@ class Views:
                 for one in event.members
             ):
                 continue
-            begun = f"{event.pod_group} restarted at "
+            word = "marked" if isinstance(event, FaultsMarked) else "restarted"
+            begun = f"{event.pod_group} {word} at "
             index = next((at for at, one in enumerate(parts) if one.startswith(begun)), None)
             if index is None:
                 parts.append(f"{begun}{position}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from events.decision import Decision, Eviction
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.reschedule import (
     JOB,
     POD,
@@ -28,6 +29,7 @@ from projections.restart_times import GRACE_NS, escalation_times
 from projections.restarts import owner_of
 from scheduling.plugins.volcano_npu import npu_arguments
 from scheduling.rescheduling.job_faults import (
+    JobFaults,
     job_faults,
     job_ranks,
     living_pods,
@@ -76,9 +78,12 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
 def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
     state, cluster = session.state, session.cluster
     options = fault_options(group, cluster.policy.action_arguments.rescheduling)
-    if not options.is_on or options.is_external:
+    if not options.is_on:
         return
     found = job_faults(cluster, group, options, state.now_ns)
+    if options.is_external:
+        yield from _mark(session, group, options, found)
+        return
     if found.faults and not _has_too_many_restarts(session, group):
         faulty = [cluster.pods[uid] for uid in sorted(found.faults)]
         living = living_pods(group)
@@ -102,6 +107,23 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
         )
         return
     yield from _go_on(session, group, options)
+
+
+def _mark(
+    session: Session, group: PodGroup, options: FaultOptions, found: JobFaults
+) -> Iterator[Decision]:
+    """Yield the faults that are not written on their pods: a controller outside restarts these."""
+    marks = session.cluster.reschedulings.marks
+    new = {
+        uid: fault
+        for uid, fault in found.faults.items()
+        if uid not in marks or marks[uid].fault != fault.kind
+    }
+    if new:
+        pods = [one for one in members(session.state, group, new) if one.uid in new]
+        yield FaultsMarked(
+            pod_group=group.key, queue=group.queue, mode=options.mode, members=tuple(pods)
+        )
 
 
 def _has_too_many_restarts(session: Session, group: PodGroup) -> bool:

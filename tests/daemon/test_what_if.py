@@ -249,7 +249,7 @@ async def test_the_same_faults_can_meet_another_policy() -> None:
 async def test_records_that_are_not_there_cannot_be_dropped_by_kind() -> None:
     log = await log_of(FOUR_PODS)
     at = LogTime(since_start_ns=12 * SECOND)
-    with pytest.raises(UsageError, match="no record after position .* is about any ConfigMap"):
+    with pytest.raises(UsageError, match=r"no record after position .* is about any ConfigMap"):
         await branch_of(log, at, "drop: [{kind: ConfigMap}]")
     with pytest.raises(UsageError, match="namespace goes with a name"):
         await branch_of(log, at, "drop: [{kind: Pod, namespace: default}]")

@@ -16,9 +16,11 @@ from events.decision import Decision, Eviction, Placement
 from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.eviction import EvictionDecided
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.reschedule import RestartedPod
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import DeferredAction, WorkDeferred
 from events.outcome import (
@@ -150,6 +152,18 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         PipelineWithdrawn(pod_group="d/g", queue="q", code="NotEnoughPods"),
         ["withdraw the nomination of d/g: NotEnoughPods (because of 3)"],
+    ),
+    (
+        FaultsMarked(
+            pod_group="d/g",
+            queue="q",
+            mode="external-force",
+            members=(RestartedPod("d/p", "u", "n1", fault="CardUnhealthy", detail="broken"),),
+        ),
+        [
+            "mark 1 faulty pod of d/g (external-force) (because of 3)",
+            "fault: d/p on n1: broken",
+        ],
     ),
     (
         ConfigInvalid(subject="Queue//q", code="InvalidCardQuota", message="not JSON"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from daemon.cluster.acting.binding import annotate, bind
+from daemon.cluster.acting.binding import annotate, bind, mark_fault
 from daemon.cluster.acting.evicting import EvictionBudget, delete, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
@@ -13,6 +13,7 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
+    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
@@ -62,6 +63,8 @@ class Actor:
                 return await bind(budget, request)
             case EvictRequest():
                 return await self._evict(budget, request)
+            case FaultMarkRequest():
+                return await mark_fault(budget, request)
             case PodConditionRequest():
                 return await self._pods.write(budget, request)
             case PodGroupPhaseRequest():

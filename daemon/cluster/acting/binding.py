@@ -17,7 +17,16 @@ from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD, PATCH_POD
 from events.errors import ClusterError
-from events.messages import Accepted, AnnotateRequest, BindRequest, OutcomeUnknown, Rejected, Reply
+from events.messages import (
+    Accepted,
+    AnnotateRequest,
+    BindRequest,
+    FaultMarkRequest,
+    OutcomeUnknown,
+    Rejected,
+    Reply,
+)
+from projections.fault_marks import ANNOTATION
 from projections.pods import WITHDRAWN
 
 
@@ -58,6 +67,17 @@ async def annotate(budget: RequestBudget, request: AnnotateRequest) -> Reply:
         annotations: dict[str, object] = {**request.annotations}
         is_done = annotations.items() <= (pod.metadata.annotations or {}).items()
         return Accepted() if is_done else {"metadata": {"annotations": annotations}}
+
+    write = patches(budget, PATCH_POD)
+    return await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)
+
+
+async def mark_fault(budget: RequestBudget, request: FaultMarkRequest) -> Reply:
+    """Write on a pod which fault it has, unless it is another one of its name."""
+
+    def change(pod: PodGlance) -> Merge | Reply:
+        is_done = (pod.metadata.annotations or {}).get(ANNOTATION) == request.value
+        return Accepted() if is_done else {"metadata": {"annotations": {ANNOTATION: request.value}}}
 
     write = patches(budget, PATCH_POD)
     return await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.cluster.acting.binding import annotate
+from daemon.cluster.acting.binding import annotate, mark_fault
 from daemon.cluster.client.errors import (
     ConflictError,
     InvalidError,
@@ -11,7 +11,13 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.errors import ClusterError
-from events.messages import Accepted, AnnotateRequest, OutcomeUnknown, Rejected
+from events.messages import (
+    Accepted,
+    AnnotateRequest,
+    FaultMarkRequest,
+    OutcomeUnknown,
+    Rejected,
+)
 from tests.daemon.cluster.acting.scripted import Scripted, pod, request_budget, said
 
 REQUEST = AnnotateRequest(7, "default", "a", "u1", "n1", {"x/y": "0,1"})
@@ -85,3 +91,25 @@ async def test_a_pod_that_changed_since_it_was_read_is_read_again() -> None:
 async def test_without_any_answer_the_outcome_is_unknown() -> None:
     client = Scripted(*[LOST] * 30)
     assert isinstance(await annotate(request_budget(client), REQUEST), OutcomeUnknown)
+
+
+MARK = FaultMarkRequest(7, "default", "a", "u1", "Unhealthy-CardUnhealthy")
+
+
+async def test_the_fault_of_a_pod_is_written_although_it_is_bound() -> None:
+    client = Scripted(pod(node="n1", resourceVersion="12"), b"{}")
+    assert await mark_fault(request_budget(client), MARK) == Accepted()
+    assert client.whats == ["get pods", "patch pods"]
+    annotations = {"huawei.com/pod-status": "Unhealthy-CardUnhealthy"}
+    assert client.asked[1].document == {
+        "metadata": {"uid": "u1", "resourceVersion": "12", "annotations": annotations}
+    }
+
+
+async def test_a_fault_that_is_written_is_not_written_again_nor_on_another_pod() -> None:
+    there = pod(node="n1", annotations={"huawei.com/pod-status": "Unhealthy-CardUnhealthy"})
+    client = Scripted(there)
+    assert await mark_fault(request_budget(client), MARK) == Accepted()
+    for found in (pod(uid="u2"), GONE):
+        reply = await mark_fault(request_budget(Scripted(found)), MARK)
+        assert isinstance(reply, Rejected)
