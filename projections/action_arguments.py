@@ -188,8 +188,11 @@ def _interval(value: object, path: str) -> int:
     return max(SECOND, _duration(value, path))
 
 
-def _count(value: object, path: str) -> int:
-    return max(1, whole_at(value, path))
+def _least_one(value: object, path: str) -> int:
+    count = whole_at(value, path)
+    if count < 1:
+        raise PolicyError(f"{path}: expected a number of at least 1")
+    return count
 
 
 RESCHEDULE: Final = "reschedule"
@@ -204,11 +207,11 @@ _RESCHEDULING: Final[dict[str, tuple[str, Callable[[object, str], object]]]] = {
     "settle": ("settle_ns", _duration),
     "graceOverTime": ("grace_ns", _duration),
     "attemptInterval": ("attempt_ns", _interval),
-    "superPodAttempts": ("super_pod_attempts", _count),
-    "jobAttempts": ("job_attempts", _count),
+    "superPodAttempts": ("super_pod_attempts", _least_one),
+    "jobAttempts": ("job_attempts", _least_one),
     "reservation": ("reservation_ns", _duration),
     "strandedTimeout": ("stranded_ns", _duration),
-    "restartsPerHour": ("limit", _count),
+    "restartsPerHour": ("limit", _least_one),
 }
 """Argument of `reschedule` to its field and how it is read."""
 _GANGS: Final = ("gangpreempt", "gangreclaim")

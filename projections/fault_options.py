@@ -72,6 +72,8 @@ class FaultOptions(Struct, frozen=True):
     """One of `STRATEGIES`."""
     recovers_outside: bool = False
     """Whether another controller handles all faults of the job."""
+    is_stated: bool = False
+    """Whether the job states its mode itself."""
     never_escalates: bool = False
     """Whether healthy pods stay, whatever happens."""
 
@@ -118,6 +120,7 @@ def read_options(given: Mapping[str, str], defaults: "RescheduleArguments") -> F
         moves_pods_only=defaults.moves_pods_only if moves_pods is None else moves_pods == "on",
         recovers_processes=given.get(PROCESS_RECOVER) == "on",
         sub_healthy_strategy=strategy if strategy in STRATEGIES else IGNORE,
+        is_stated=MODE in given,
         recovers_outside=PROCESS_RECOVER_STRATEGY in given or given.get(ELASTIC) == "on",
         never_escalates=is_inference or given.get(RECOVER_POLICY_PATH) == "pod",
     )

@@ -57,6 +57,10 @@ class Restart(Struct, frozen=True, kw_only=True):
     """UIDs of deleted pods that are not gone yet."""
     gone_ns: int = 0
     """When the last of them was gone; 0 while some are not."""
+    first_gone_ns: int = 0
+    """When the pods that were deleted first were gone; 0 while some are not. More of the job is deleted by this time."""
+    is_owner_gone: bool = False
+    """Whether the workload that owns the job was deleted."""
     replaced: dict[str, str] = {}
     """UID of a pod of `members` to that of the pod that has taken its place."""
     reservations: dict[str, Reservation]
@@ -193,9 +197,16 @@ def forget_group(cluster: "Cluster", key: str) -> None:
 
 
 def is_stranded(group: "PodGroup") -> bool:
-    """Return whether a gang that was complete runs below its minimum."""
-    has_run = group.phase in ("Running", "Unknown")
-    return has_run and bool(group.allocated_count) and not group.is_ready
+    """Return whether a gang runs below its minimum. It was complete: a gang gets its nodes as a whole."""
+    return bool(group.allocated_count) and not group.is_ready
+
+
+def owner_gone(cluster: "Cluster", uid: str) -> None:
+    """End the restarts of the jobs of a workload that was deleted with the next cycle."""
+    restarts = cluster.reschedulings.restarts
+    for key in [key for key, one in restarts.items() if one.owner == uid]:
+        restarts[key] = structs.replace(restarts[key], is_owner_gone=True)
+        cluster.mark_faulty(key)
 
 
 def reserved_for(cluster: "Cluster", key: str) -> dict[str, Reservation]:

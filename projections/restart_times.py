@@ -49,7 +49,10 @@ def _update_times(cluster: "Cluster", key: str, at_ns: int) -> None:
     restart = book.restarts.get(key)
     if restart is not None:
         if not restart.leaving and not restart.gone_ns:
-            restart = book.restarts[key] = structs.replace(restart, gone_ns=at_ns)
+            first = restart.first_gone_ns or at_ns
+            restart = book.restarts[key] = structs.replace(
+                restart, gone_ns=at_ns, first_gone_ns=first
+            )
         if restart.reservations and restart.reserved_until_ns <= at_ns:
             drop_reservations(cluster, key)
     group = cluster.groups.get(key)
@@ -83,7 +86,8 @@ def _deadlines(cluster: "Cluster", key: str) -> list[int]:
             due.append(restart.overdue_ns)
         if restart.gone_ns:
             due.append(nodes_free_by(restart))
-            due += escalation_times(restart.gone_ns, arguments)
+        if restart.first_gone_ns:
+            due += escalation_times(restart.first_gone_ns, arguments)
     if (times := book.restarted_ns.get(key)) and len(times) >= arguments.limit:
         due.append(times[-arguments.limit] + HOUR_NS)
     group = cluster.groups.get(key)

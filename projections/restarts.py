@@ -42,6 +42,7 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
         leaving={uid: None for uid in leaving if uid in cluster.pods},
         reservations=reservations if arguments.reservation_ns else {},
         reserved_until_ns=now + arguments.reservation_ns,
+        first_gone_ns=0 if before is None else before.first_gone_ns,
         grace_ns=event.grace_ns,
         forced_ns=now if repeats else 0,
     )

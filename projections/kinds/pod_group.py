@@ -10,6 +10,7 @@ from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.priority_classes import check_priority_class
+from projections.rescheduling import owner_gone
 
 POD_GROUPS: Final = Resource(
     "PodGroup",
@@ -36,6 +37,7 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     group = cluster.groups.get(key)
     if group is not None and group.facts is not None and group.facts.uid == uid:
         cluster.drop_group_object(key)
+        owner_gone(cluster, uid)
         cluster.config_errors.put(subject, ())
 
 

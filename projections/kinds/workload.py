@@ -10,6 +10,7 @@ from projections.kinds.inherited_queue_name import with_valid_queue_name
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.owners import put_owner
+from projections.rescheduling import owner_gone
 
 VOLCANO_JOBS: Final = Resource(
     "Job",
@@ -44,6 +45,7 @@ def drop_owner(cluster: Cluster, subject: str, uid: str) -> None:
     """Apply the deletion of an owner of pods."""
     put_owner(cluster, uid, subject.split("/")[1], None)
     cluster.foreign_groups.drop_workload(uid)
+    owner_gone(cluster, uid)
 
 
 def _workload(resource: Resource) -> ObservedKind:

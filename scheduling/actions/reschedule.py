@@ -30,6 +30,7 @@ from projections.restarts import owner_of
 from scheduling.plugins.volcano_npu import npu_arguments
 from scheduling.rescheduling.job_faults import (
     JobFaults,
+    is_movable,
     job_faults,
     job_ranks,
     living_pods,
@@ -40,6 +41,8 @@ from scheduling.rescheduling.logical_super_pods import of_same_blocks
 from scheduling.session import Session
 
 SECOND: Final = 1_000_000_000
+STRANDED: Final = "Stranded"
+"""Code of the restart of a gang that was below its minimum for too long."""
 
 
 def reschedule(session: Session) -> Iterator[Decision]:
@@ -60,6 +63,8 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
     code, text = "", ""
     if group is not None and group.pods and owner_of(group) != restart.owner:
         code, text = REPLACED, "another workload has its name"
+    elif restart.is_owner_gone:
+        code, text = REPLACED, "its workload was deleted"
     elif group is not None and restart.is_complete(group):
         seconds = (now - restart.begun_ns) // SECOND
         code, text = RESTARTED, f"{group.allocated_count} pods have nodes again after {seconds} s"
@@ -89,7 +94,7 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
         living = living_pods(group)
         ranks = job_ranks(state, living)
         scope = scope_of(options, faulty, ranks)
-        chosen = faulty if scope == POD else living
+        chosen = faulty if scope == POD else [pod for pod in living if is_movable(pod, options)]
         texts = list(dict.fromkeys(one.text for one in found.faults.values()))
         shown = "; ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
         kinds = list(dict.fromkeys(one.kind for one in found.faults.values()))
@@ -148,8 +153,8 @@ def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator
             return
         pods, scope = _escalation(session, group, options, restart)
         if pods:
-            seconds = (now - restart.gone_ns) // SECOND
-            text = f"the job is not complete {seconds} s after the deleted pods were gone"
+            seconds = (now - restart.first_gone_ns) // SECOND
+            text = f"the job is not complete {seconds} s after the first deleted pods were gone"
             yield _more(session, group, pods, scope, options.mode, "Escalated", text)
             return
     since = book.stranded_since_ns.get(group.key)
@@ -164,7 +169,9 @@ def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator
     ):
         have, least = group.ready_count, group.min_available
         text = f"{have} of the {least} pods that it needs for {(now - since) // SECOND} s"
-        yield _more(session, group, living_pods(group), JOB, options.mode, "Stranded", text)
+        pods = [pod for pod in living_pods(group) if is_movable(pod, options)]
+        if pods:
+            yield _more(session, group, pods, JOB, options.mode, STRANDED, text)
 
 
 def _overdue(session: Session, restart: Restart) -> list[Pod]:
@@ -186,13 +193,13 @@ def _escalation(
     session: Session, group: PodGroup, options: FaultOptions, restart: Restart
 ) -> tuple[list[Pod], str]:
     """Return the pods that are deleted next because the job is not complete again in time, and their scope."""
-    if restart.scope == JOB or not restart.gone_ns or options.never_escalates:
+    if restart.scope == JOB or not restart.first_gone_ns or options.never_escalates:
         return [], ""
-    if options.recovers_processes:
+    if options.recovers_processes or (group.is_ready and not restart.leaving):
         return [], ""
     now, arguments = session.state.now_ns, session.cluster.policy.action_arguments.rescheduling
-    of_block, of_job = escalation_times(restart.gone_ns, arguments)
-    living = living_pods(group)
+    of_block, of_job = escalation_times(restart.first_gone_ns, arguments)
+    living = [pod for pod in living_pods(group) if is_movable(pod, options)]
     if now >= of_job:
         return living, JOB
     if now >= of_block and restart.scope == POD:
@@ -223,7 +230,7 @@ def _more(
         scope=scope,
         members=members(session.state, group, faults),
         grace_ns=_grace_ns(session),
-        is_escalation=True,
+        is_escalation=code != STRANDED,
     )
 
 

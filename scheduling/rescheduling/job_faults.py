@@ -47,7 +47,7 @@ def job_faults(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns:
     faults: dict[str, PodFault] = {}
     for uid in sorted(index.by_group.get(group.key, {})):
         fault, pod = index.pods[uid], cluster.pods[uid]
-        if pod.evicted or uid in cluster.eviction_backoff:
+        if pod.evicted or uid in cluster.eviction_backoff or not is_movable(pod, options):
             continue
         if since.get(uid, now_ns) + arguments.tolerance_ns > now_ns:
             continue
@@ -112,6 +112,11 @@ def scope_of(options: FaultOptions, faulty: Iterable[Pod], ranks: dict[str, int]
     if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in faulty):
         return JOB
     return POD if options.moves_pods_only or options.recovers_processes else JOB
+
+
+def is_movable(pod: Pod, options: FaultOptions) -> bool:
+    """Return whether a pod may be deleted: nobody creates one without a controller again, unless the job asks for it."""
+    return pod.facts.owner is not None or options.is_stated
 
 
 def living_pods(group: PodGroup) -> list[Pod]:

@@ -24,6 +24,7 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
+    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
@@ -254,6 +255,7 @@ class FuzzServer:
             BindRequest: "Pod",
             EvictRequest: "Pod",
             PodConditionRequest: "Pod",
+            FaultMarkRequest: "Pod",
             QueueStatusRequest: "Queue",
         }.get(type(request), "PodGroup")
         if isinstance(request, SwitchStatesRequest):
@@ -268,6 +270,10 @@ class FuzzServer:
             case AnnotateRequest():
                 there = _section(_section(obj, "metadata"), "annotations")
                 self._touch(key, "metadata", {"annotations": {**there, **request.annotations}})
+            case FaultMarkRequest():
+                there = _section(_section(obj, "metadata"), "annotations")
+                mark: JsonObject = {**there, "huawei.com/pod-status": request.value}
+                self._touch(key, "metadata", {"annotations": mark})
             case EvictRequest():
                 self._touch(key, "metadata", {"deletionTimestamp": CREATED})
                 self._soon()
