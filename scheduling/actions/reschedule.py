@@ -164,6 +164,7 @@ def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator
         and now >= since + arguments.stranded_ns
         and is_stranded(group)
         and not options.never_escalates
+        and not options.recovers_processes
         and not (restart is not None and restart.leaving)
         and not _has_too_many_restarts(session, group)
     ):

@@ -188,7 +188,7 @@ cluster:
     metadata: {name: "n{i}"}
     status: {allocatable: {cpu: 8}, conditions: [{type: Ready, status: "True"}]}
     count: 2
-  - {kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}
+  - {kind: PodGroup, metadata: {name: g, labels: {fault-scheduling: grace}}, spec: {minMember: 2}}
   - kind: Pod
     metadata: {name: "g-{i}", annotations: {scheduling.k8s.io/group-name: g}}
     spec: {containers: [{resources: {requests: {cpu: 8}}}]}
@@ -216,7 +216,7 @@ policy:
   tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}]}]
 cluster:
   - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8}}}
-  - {kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}
+  - {kind: PodGroup, metadata: {name: g, labels: {fault-scheduling: grace}}, spec: {minMember: 2}}
   - kind: Pod
     metadata: {name: "g-{i}", annotations: {scheduling.k8s.io/group-name: g}}
     spec: {containers: [{resources: {requests: {cpu: 1}}}]}
