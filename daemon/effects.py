@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from events.errors import ClusterError
 from events.messages import (
     Answer,
+    ConfigMapRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
@@ -23,7 +24,6 @@ from events.messages import (
     QueueStatusRequest,
     Reply,
     Request,
-    SwitchStatesRequest,
 )
 
 IN_FLIGHT_MAX: Final = 32
@@ -37,7 +37,7 @@ DEADLINE_SECONDS: Final = 30.0
 
 TELLING: Final = (
     *(PodConditionRequest, PodGroupConditionRequest),
-    *(PodGroupCountsRequest, QueueStatusRequest, SwitchStatesRequest),
+    *(PodGroupCountsRequest, QueueStatusRequest, ConfigMapRequest),
 )
 """Requests that only tell people and controllers what is known already."""
 

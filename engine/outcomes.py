@@ -10,6 +10,7 @@ from events.messages import (
     AnnotateRequest,
     Answer,
     BindRequest,
+    ConfigMapRequest,
     EvictRequest,
     FaultMarkRequest,
     OutcomeUnknown,
@@ -20,7 +21,6 @@ from events.messages import (
     QueueStatusRequest,
     Rejected,
     Reply,
-    SwitchStatesRequest,
 )
 from events.outcome import (
     BindFailed,
@@ -69,9 +69,9 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _status_updated(answer, request.uid, "conditions"), subject
         case QueueStatusRequest():
             return _status_updated(answer, request.uid, "allocated"), f"Queue//{request.name}"
-        case SwitchStatesRequest():
+        case ConfigMapRequest():
             subject = f"ConfigMap/{request.namespace}/{request.name}"
-            return _status_updated(answer, request.uid, "leaf switches"), subject
+            return _status_updated(answer, "", request.what), subject
 
 
 def _bound(answer: Answer, request: BindRequest) -> Outcome:

@@ -4,9 +4,11 @@ State is only read. `daemon/effects.py` carries the requests out and leaves out 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
+from engine.fault_config_maps import are_fault_config_maps_due, fault_config_maps
 from engine.switch_states import are_switch_states_due, switch_states
 from events.messages import (
     AnnotateRequest,
@@ -174,7 +176,7 @@ class StatusUpdates:
             return True
         if not updates_status:
             return False
-        if are_switch_states_due(self._state):
+        if are_switch_states_due(self._state) or are_fault_config_maps_due(self._state):
             return True
         self._read_changes()
         return bool(self._state.cluster.pending_status.counts or self._groups or self._queues)
@@ -212,8 +214,10 @@ class StatusUpdates:
             "PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error
         ):
             yield from asked
-        for _, asked in _each("ConfigMap", ("",), lambda _: switch_states(state), on_error):
-            yield from asked
+        for of in (switch_states, fault_config_maps):
+            written = partial(_written, of, state)
+            for _, asked in _each("ConfigMap", ("",), written, on_error):
+                yield from asked
         for name, asked in _each("Queue/", list(self._queues), status, on_error):
             if not asked:
                 del self._queues[name]
@@ -243,6 +247,12 @@ class StatusUpdates:
                 changed.append(name)
             self._queues.update(dict.fromkeys(reversed(changed)))
         self._position = self._state.position
+
+
+def _written(
+    of: Callable[[State], Iterable[Request]], state: State, _name: str
+) -> Iterable[Request]:
+    return of(state)
 
 
 def _may_lack_condition(group: PodGroup) -> bool:

@@ -5,11 +5,17 @@ from typing import Final
 
 import msgspec
 
-from events.messages import SwitchStatesRequest
+from events.messages import ConfigMapRequest
 from projections.cluster import Cluster
-from projections.leaf_switches import LeafSwitches, switch_map
+from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches, switch_map
 from projections.state import State
 from scheduling.plugins.volcano_npu import npu_arguments
+
+NAME: Final = ("volcano-system", "tor-share-cm")
+"""Namespace and name of the ConfigMap."""
+
+KEY: Final = "global-tor-info"
+"""Key of its data."""
 
 BYTES_MAX: Final = 900_000
 """Maximum bytes of the text: a ConfigMap holds 1 MiB. Beyond it the nodes are left out."""
@@ -24,11 +30,12 @@ def are_switch_states_due(state: State) -> bool:
     return arguments is not None and arguments.nslb_version == "2.0"
 
 
-def switch_states(state: State) -> Iterator[SwitchStatesRequest]:
+def switch_states(state: State) -> Iterator[ConfigMapRequest]:
     """Yield the request to write it, if it is due."""
     if are_switch_states_due(state):
         index = state.cluster.indexes.of(LeafSwitches)
-        yield SwitchStatesRequest(index.changed_at, switch_states_text(state.cluster))
+        data = {KEY: switch_states_text(state.cluster)}
+        yield ConfigMapRequest(index.changed_at, *NAME, data, LEAF_SWITCHES)
 
 
 def switch_states_text(cluster: Cluster) -> str:

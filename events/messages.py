@@ -218,15 +218,20 @@ class QueueStatusRequest(Struct, frozen=True):
     """Resource to Kubernetes quantity."""
 
 
-class SwitchStatesRequest(Struct, frozen=True):
-    """Write what each leaf switch is, for operators."""
+class ConfigMapRequest(Struct, frozen=True):
+    """Write keys of a ConfigMap that people and other programs read."""
 
     decision: int
-    content: str
-    """JSON."""
-    namespace: str = "volcano-system"
-    name: str = "tor-share-cm"
-    uid: str = ""
+    namespace: str
+    name: str
+    data: dict[str, str]
+    what: str
+    """A word or two about what it says, for its outcome."""
+
+    @property
+    def uid(self) -> str:
+        """Return what tells it from others: it has no UID before it exists."""
+        return self.name
 
 
 Request: TypeAlias = (
@@ -239,7 +244,7 @@ Request: TypeAlias = (
     | PodGroupCountsRequest
     | PodGroupConditionRequest
     | QueueStatusRequest
-    | SwitchStatesRequest
+    | ConfigMapRequest
 )
 
 

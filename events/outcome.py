@@ -133,7 +133,7 @@ class StatusUpdated(Fact, frozen=True, kw_only=True):
     uid: str
     what: str
     """`PodScheduled` or `pod-status` of a pod, `conditions` or `counts` of a PodGroup, `allocated` of a Queue,
-    `leaf switches` of the ConfigMap that says what they are."""
+    `leaf switches`, `faults` or `restarts` of the ConfigMap that says what they are."""
     attempts: int = 1
     latency_ns: int = 0
 

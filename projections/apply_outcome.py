@@ -23,7 +23,7 @@ from events.record import Record
 from events.union import Outcome
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
-from projections.leaf_switches import LeafSwitches
+from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
 
 if TYPE_CHECKING:
@@ -169,8 +169,10 @@ def _status_outcome(
         pod = pod.copy()
         pod.reported_at = record.cause
         state.cluster.exchange_pod(pod)
-    elif kind == "ConfigMap":
+    elif kind == "ConfigMap" and event.what == LEAF_SWITCHES:
         state.cluster.indexes.of(LeafSwitches).reported_at = record.cause
+    elif kind == "ConfigMap":
+        state.cluster.reschedulings.reports.written_at[event.what] = record.cause
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:

@@ -136,6 +136,7 @@ class FaultyPods(Index):
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
         """Look at everything again: the policy says which conditions and taints are faults."""
         self.rebuild(cluster)
+        cluster.reschedulings.reports.changed_at["faults"] = cluster.position
         for key in (*self.by_group, *self.stranded):
             cluster.mark_faulty(key)
 
@@ -164,6 +165,7 @@ class FaultyPods(Index):
         was_closed = name in self.closed
         self._set_node(name, found)
         cluster.changed_rows.faults[name] = None
+        cluster.reschedulings.reports.changed_at["faults"] = cluster.position
         if was_closed and name not in self.closed and facts is not None:
             cluster.mark_recovered(name)
         for uid in () if node is None else tuple(node.pods):

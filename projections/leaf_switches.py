@@ -46,6 +46,10 @@ STATES: Final = ("idle", "shared", "exclusive")
 NO_MAP: Final = SwitchMap()
 
 
+LEAF_SWITCHES: Final = "leaf switches"
+"""Value of `what` in outcomes of writing what they are."""
+
+
 class Place(Struct, frozen=True, array_like=True, gc=False):
     """Where a node is."""
 

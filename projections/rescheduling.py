@@ -13,6 +13,7 @@ from projections.duration import SECOND
 from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
+from projections.reschedule_records import JobRecords
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -101,6 +102,17 @@ class Retries(Struct, frozen=True, array_like=True):
     left: int
 
 
+class FaultReports(Struct):
+    """What is written about faults for people and other programs, and how far it is written."""
+
+    changed_at: dict[str, int] = {}
+    """`faults` or `restarts` to the position of the last record that changed it."""
+    written_at: dict[str, int] = {}
+    """The same to the position up to which it is written."""
+    records: dict[str, JobRecords] = {}
+    """Pod group key to its restarts, the one that was restarted last at the end."""
+
+
 class Reschedulings:
     """All restarts, and what is kept of jobs beyond them. Facts: part of snapshots."""
 
@@ -117,6 +129,7 @@ class Reschedulings:
         """Key of a pod group that runs below its minimum to the time of the first cycle that saw it so."""
         self.settling: dict[str, int] = {}
         """Node that has recovered to the time until which it gets no pods; 0 until the next cycle sets it."""
+        self.reports = FaultReports()
         self.marks: dict[str, FaultMark] = {}
         """UID of a pod to the fault that is written on it for a controller outside."""
         self.deadlines: dict[str, int] = {}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from events.decisions.reschedule import RescheduleDecided, RestartedPod
 from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.group_fault_options import fault_options
+from projections.reschedule_records import add_record
 from projections.rescheduling import Reservation, Restart, Retries, put_restart
 from projections.restart_times import update_deadline
 
@@ -49,6 +50,9 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
     put_restart(cluster, key, restart)
     if not repeats:
         _count(cluster, group, event, owner, now)
+        reports = cluster.reschedulings.reports
+        add_record(reports.records, owner, event, now)
+        reports.changed_at["restarts"] = position
     for one in event.members:
         if one.fault:
             cluster.changed_rows.faults[one.node] = None
@@ -83,7 +87,9 @@ def _count(
         book.restarted_ns[key] = (*book.restarted_ns.get(key, ()), now_ns)
     if any(one.fault == POD_FAILED for one in event.members):
         left = retries_left(cluster, group)
+        book.retries.pop(key, None)
         book.retries[key] = Retries(owner, max(0, left - 1))
+        book.reports.changed_at["faults"] = cluster.position
 
 
 def retries_left(cluster: "Cluster", group: "PodGroup") -> int:

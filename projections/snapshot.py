@@ -31,7 +31,7 @@ from projections.policy import parse_policy
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
-from projections.rescheduling import Restart, Retries
+from projections.rescheduling import FaultReports, Restart, Retries
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
@@ -148,6 +148,7 @@ class Image(Struct, frozen=True):
     stranded_since_ns: dict[str, int]
     settling: dict[str, int]
     fault_marks: dict[str, FaultMark]
+    fault_reports: FaultReports
     fault_deadlines: dict[str, int]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
@@ -237,6 +238,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         stranded_since_ns=cluster.reschedulings.stranded_since_ns,
         settling=cluster.reschedulings.settling,
         fault_marks=cluster.reschedulings.marks,
+        fault_reports=cluster.reschedulings.reports,
         fault_deadlines=cluster.reschedulings.deadlines,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
@@ -301,7 +303,7 @@ def load(read: Callable[[int], bytes]) -> State:
     book.restarts, book.retries = image.restarts, image.retries
     book.restarted_ns, book.faulty_since_ns = image.restarted_ns, image.faulty_since_ns
     book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
-    book.marks = image.fault_marks
+    book.marks, book.reports = image.fault_marks, image.fault_reports
     book.deadlines = image.fault_deadlines
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads

@@ -9,24 +9,24 @@ from engine.switch_states import switch_states_text
 from events.messages import (
     Accepted,
     Answer,
+    ConfigMapRequest,
     ObjectSeen,
     OutcomeUnknown,
     Rejected,
     Reply,
-    SwitchStatesRequest,
 )
 from tests.properties.test_leaf_switches import NODES, Network
 from tests.scheduling.builders import EngineHarness
 
 
-def asked(harness: EngineHarness) -> list[SwitchStatesRequest]:
+def asked(harness: EngineHarness) -> list[ConfigMapRequest]:
     updates = StatusUpdates(harness.state)
-    found = [one for one in updates.requests() if isinstance(one, SwitchStatesRequest)]
+    found = [one for one in updates.requests() if isinstance(one, ConfigMapRequest)]
     assert bool(found) <= updates.are_left(updates_status=True)
-    return found
+    return [one for one in found if one.name == "tor-share-cm"]
 
 
-def answer(harness: EngineHarness, request: SwitchStatesRequest, reply: Reply) -> None:
+def answer(harness: EngineHarness, request: ConfigMapRequest, reply: Reply) -> None:
     harness.engine.report([Answer(request, reply)], harness.now_ns)
 
 
@@ -35,7 +35,7 @@ def test_switches_with_their_jobs_are_written_as_the_documents_have_it() -> None
     network.take("job", 4, "large-model-schema")
     (request,) = asked(network.harness)
     assert (request.namespace, request.name) == ("volcano-system", "tor-share-cm")
-    found = json.loads(request.content)
+    found = json.loads(request.data["global-tor-info"])
     assert [*found] == [f"switch-{number}" for number in range(4)]
     assert found["switch-0"] == {
         "IsHealthy": 0,
@@ -68,7 +68,7 @@ def test_it_is_written_again_when_it_changes(reply: Reply, is_asked_again: bool)
     assert bool(asked(network.harness)) == is_asked_again
     network.take("end", 0, "")
     (request,) = asked(network.harness)
-    assert json.loads(request.content)["switch-0"] == {
+    assert json.loads(request.data["global-tor-info"])["switch-0"] == {
         "IsHealthy": 0,
         "IsSharedTor": 0,
         "nodes": [],

@@ -23,6 +23,7 @@ from events.messages import (
     Accepted,
     AnnotateRequest,
     BindRequest,
+    ConfigMapRequest,
     EvictRequest,
     FaultMarkRequest,
     OutcomeUnknown,
@@ -35,7 +36,6 @@ from events.messages import (
     Reply,
     Request,
     ResumePoint,
-    SwitchStatesRequest,
     WatchMessage,
 )
 from events.watch import ServerDiscovered, WatchClosed, WatchOpened
@@ -258,7 +258,7 @@ class FuzzServer:
             FaultMarkRequest: "Pod",
             QueueStatusRequest: "Queue",
         }.get(type(request), "PodGroup")
-        if isinstance(request, SwitchStatesRequest):
+        if isinstance(request, ConfigMapRequest):
             return Accepted()  # Nothing reads it.
         key = (kind, getattr(request, "namespace", ""), request.name)
         obj = self._objects.get(key)

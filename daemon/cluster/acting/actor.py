@@ -3,15 +3,16 @@
 from collections.abc import Callable
 
 from daemon.cluster.acting.binding import annotate, bind, mark_fault
+from daemon.cluster.acting.config_maps import write_config_map
 from daemon.cluster.acting.evicting import EvictionBudget, delete, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
 from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requester
-from daemon.cluster.acting.switch_states import write_switch_states
 from events.errors import ClusterError
 from events.messages import (
     AnnotateRequest,
     BindRequest,
+    ConfigMapRequest,
     EvictRequest,
     FaultMarkRequest,
     OutcomeUnknown,
@@ -23,7 +24,6 @@ from events.messages import (
     Rejected,
     Reply,
     Request,
-    SwitchStatesRequest,
 )
 
 
@@ -75,8 +75,8 @@ class Actor:
                 return await self._groups.update_condition(budget, request)
             case QueueStatusRequest():
                 return await update_queue_status(budget, request)
-            case SwitchStatesRequest():
-                return await write_switch_states(budget, request)
+            case ConfigMapRequest():
+                return await write_config_map(budget, request)
 
     async def _evict(self, budget: RequestBudget, request: EvictRequest) -> Reply:
         if request.is_forced:

@@ -34,8 +34,12 @@ REQUIRED: Final = tuple(
 
 
 CLUSTER: Final = "cluster"
-SWITCH_STATES: Final = "volcano-system"
-"""The namespace of the ConfigMap that says what leaf switches are."""
+WRITTEN: Final = (
+    ("volcano-system", "tor-share-cm"),
+    ("volcano-system", "vcjob-fault-npu-cm"),
+    ("mindx-dl", "job-reschedule-reason"),
+)
+"""Namespace and name of the ConfigMaps that are written for people and other programs."""
 OWN: Final = "own"
 """Scopes of calls."""
 
@@ -87,8 +91,13 @@ PATCH_POD_GROUP: Final = Call("patch", POD_GROUPS)
 PATCH_POD_GROUP_STATUS: Final = Call("patch", POD_GROUPS, "status")
 GET_QUEUE: Final = Call("get", QUEUES)
 PATCH_QUEUE_STATUS: Final = Call("patch", QUEUES, "status")
-PATCH_SWITCH_STATES: Final = Call("patch", CONFIG_MAPS, scope=SWITCH_STATES, only="tor-share-cm")
-CREATE_SWITCH_STATES: Final = Call("create", CONFIG_MAPS, scope=SWITCH_STATES)
+PATCH_CONFIG_MAP: Final = {
+    (namespace, name): Call("patch", CONFIG_MAPS, scope=namespace, only=name)
+    for namespace, name in WRITTEN
+}
+CREATE_CONFIG_MAP: Final = {
+    namespace: Call("create", CONFIG_MAPS, scope=namespace) for namespace, _ in WRITTEN
+}
 CREATE_EVENT: Final = Call("create", EVENTS)
 PATCH_EVENT: Final = Call("patch", EVENTS)
 GET_LEASE: Final = Call("get", LEASES, scope=OWN)
@@ -102,7 +111,7 @@ CALLS: Final = (
     *(GET_POD, PATCH_POD, BIND_POD, EVICT_POD, DELETE_POD, PATCH_POD_STATUS),
     *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS),
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
-    *(PATCH_SWITCH_STATES, CREATE_SWITCH_STATES),
+    *(*PATCH_CONFIG_MAP.values(), *CREATE_CONFIG_MAP.values()),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
 )
 """All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""

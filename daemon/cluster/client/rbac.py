@@ -66,14 +66,15 @@ def namespace_rules(calls: Iterable[Call] = CALLS) -> dict[str, list[Rule]]:
             found.setdefault(call.namespace, []).append(call)
     return {
         namespace: [
-            rule
-            for name in dict.fromkeys(call.only for call in asked)
-            for rule in _rules(
-                [call for call in asked if call.only == name], names=(name,) if name else ()
-            )
+            *_rules([call for call in asked if not call.only]),
+            *_rules([call for call in asked if call.only], names=_names(asked)),
         ]
         for namespace, asked in found.items()
     }
+
+
+def _names(calls: list[Call]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(call.only for call in calls if call.only))
 
 
 def table() -> list[tuple[str, str, str, str, str]]:
