@@ -13,6 +13,7 @@ from projections.duration import SECOND
 from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
+from projections.pods import FAILED
 from projections.reschedule_records import JobRecords
 
 if TYPE_CHECKING:
@@ -210,8 +211,14 @@ def forget_group(cluster: "Cluster", key: str) -> None:
 
 
 def is_stranded(group: "PodGroup") -> bool:
-    """Return whether a gang runs below its minimum. It was complete: a gang gets its nodes as a whole."""
-    return bool(group.allocated_count) and not group.is_ready
+    """Return whether a gang runs below its minimum because pods are gone. It was complete: a gang gets its nodes as a whole.
+
+    Failed pods that are still there are left to retries and to their controller.
+    """
+    if not group.allocated_count or group.is_ready:
+        return False
+    failed = group.counts.get(FAILED, 0)
+    return not failed or group.ready_count + failed < group.min_available
 
 
 def owner_gone(cluster: "Cluster", uid: str) -> None:

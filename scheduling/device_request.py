@@ -3,6 +3,7 @@
 from events.requeue import ANY_NODE
 from projections.device_family import FAMILIES, JobShape
 from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED
 from projections.refusals import NOT_ENOUGH_PODS
 from scheduling.node_ranking import NodeRankings
 from scheduling.session import Session
@@ -25,7 +26,7 @@ def invalid_device_request(session: Session, group: PodGroup) -> Unschedulable |
 
 
 def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
-    """Return why a group is not admitted to its queue: its PodGroup needs more devices than are free in the cluster. None
+    """Return why a group is not admitted to its queue: its PodGroup needs more devices than it has and are free. None
     if enough are free, or if evictions could free some."""
     stated = None if group.facts is None else group.facts.min_resources
     if not stated or session.cluster.policy.evicting:
@@ -34,13 +35,21 @@ def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
     times = group.min_available if group.facts and group.facts.min_available == 1 else 1
     for states in session.rankings.device_answers.states.values():
         for resource, each in stated.items():
-            amount = each * times
+            amount = each * times - _held(group, resource)
             offered = states.family.admission_limit(session.cluster.plugins, resource)
             total = amount if offered is None else states.total(offered)
             if total < amount:
                 text = f"require npu num is {amount}, but cluster npu num is {total}"
                 return Unschedulable("JobEnqueueFailed", resource, text, requeue_on=(ANY_NODE,))
     return None
+
+
+def _held(group: PodGroup, resource: str) -> int:
+    """Return how much of a resource the pods of a group have on nodes: it does not need that again."""
+    if not group.allocated_count:
+        return 0
+    pods = (pod for pod in group.pods.values() if pod.status in ALLOCATED)
+    return sum(dict(pod.pod_class.request).get(resource, 0) for pod in pods)
 
 
 def never_evicts(session: Session, group: PodGroup) -> Unschedulable | None:

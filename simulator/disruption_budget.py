@@ -24,7 +24,7 @@ def eviction_refusal(store: Store, manifest: Manifest) -> str:
         for one in objects.get("PodDisruptionBudget", {}).values()
         if namespace_of(one) == namespace_of(manifest)
     ]
-    if not budgets:
+    if not budgets or is_terminal(manifest):
         return ""
     pods = [
         _pod(one)
