@@ -39,7 +39,19 @@ LABELS: Final = (
     INFERENCE_SERVICE,
     APP,
 )
-ANNOTATIONS: Final = (RECOVER_POLICY_PATH, PROCESS_RECOVER_STRATEGY)
+OPERATION: Final = "needVolcanoOpe"
+"""Annotation of a pod by which a recovery controller asks for its deletion (`delete`)."""
+BACKUP: Final = "backupNewPodName"
+"""Annotation of a pod that names the one which is to take its place."""
+BACKUP_OF: Final = "backupSourcePodName"
+"""Annotation of that one, which names the pod whose place it takes."""
+ANNOTATIONS: Final = (
+    RECOVER_POLICY_PATH,
+    PROCESS_RECOVER_STRATEGY,
+    OPERATION,
+    BACKUP,
+    BACKUP_OF,
+)
 VALUE_CHARS_MAX: Final = 128
 """Maximum length of a value; a longer one is cut."""
 

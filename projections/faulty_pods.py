@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from msgspec import Struct
 
 from projections.devices import device_of
-from projections.fault_options import FAULT_TYPE, RETRY_TIMES
+from projections.fault_options import BACKUP_OF, FAULT_TYPE, RETRY_TIMES
 from projections.index import Index
 from projections.node_faults import (
     CARD_UNHEALTHY,
@@ -115,12 +115,22 @@ class FaultyPods(Index):
             if name and (node is None or node.facts is None):
                 # A node that does not exist is faulty as long as pods are on it.
                 self._update_node(cluster, name)
+        if new is not None and new.facts.fault_options:
+            self._look_at_backups(cluster, old, new)
         if new is not None:
             if old is not None and old.group_key != new.group_key:
                 self._update_pod(cluster, old, None)
             self._update_pod(cluster, new, self._fault_of(cluster, new))
         elif old is not None:
             self._update_pod(cluster, old, None)
+
+    def _look_at_backups(self, cluster: Cluster, old: Pod | None, new: Pod) -> None:
+        """Let the next cycle look at a group of which a pod is to be replaced by another one, or that one runs."""
+        before = () if old is None else old.facts.fault_options
+        is_backup = any(key == BACKUP_OF for key, _ in new.facts.fault_options)
+        runs = is_backup and new.facts.phase == "Running"
+        if new.group_key in self.by_group and (before != new.facts.fault_options or runs):
+            cluster.mark_faulty(new.group_key)
 
     def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         """Update the failed pods of a group: its object may say that these are replaced."""

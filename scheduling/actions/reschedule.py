@@ -93,7 +93,7 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
         faulty = [cluster.pods[uid] for uid in sorted(found.faults)]
         living = living_pods(group)
         ranks = job_ranks(state, living)
-        scope = scope_of(options, faulty, ranks)
+        scope = found.scope or scope_of(options, faulty, ranks)
         chosen = faulty if scope == POD else [pod for pod in living if is_movable(pod, options)]
         texts = list(dict.fromkeys(one.text for one in found.faults.values()))
         shown = "; ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
@@ -107,7 +107,11 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
             message=shown,
             mode=found.mode,
             scope=scope,
-            members=members(state, group, dict(found.faults)),
+            members=tuple(
+                one
+                for one in members(state, group, dict(found.faults))
+                if one.uid not in found.backups
+            ),
             grace_ns=_grace_ns(session) if found.mode == GRACE else 0,
         )
         return

@@ -17,7 +17,16 @@ from msgspec import Struct
 
 from events.decisions.reschedule import JOB, POD, RestartedPod
 from projections.cluster import Cluster
-from projections.fault_options import FORCE, FORCE_EXIT, GRACE, HOT_SWITCH, IGNORE, FaultOptions
+from projections.fault_options import (
+    BACKUP,
+    FORCE,
+    FORCE_EXIT,
+    GRACE,
+    HOT_SWITCH,
+    IGNORE,
+    OPERATION,
+    FaultOptions,
+)
 from projections.faulty_pods import POD_FAILED, SOFTWARE, FaultyPods, PodFault
 from projections.node_faults import SUB_HEALTH
 from projections.pod_groups import PodGroup
@@ -37,6 +46,10 @@ class JobFaults(Struct, frozen=True):
     faults: dict[str, PodFault]
     """UID of a faulty pod to its fault. Empty if nothing is to be done."""
     mode: str
+    scope: str = ""
+    """Which pods are deleted; empty if the rules of the job say it."""
+    backups: tuple[str, ...] = ()
+    """UIDs of the pods that have taken the places of faulty ones already."""
 
 
 def job_faults(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns: int) -> JobFaults:
@@ -59,18 +72,46 @@ def job_faults(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns:
     hard = {uid: one for uid, one in faults.items() if one.kind != SUB_HEALTH}
     if hard:
         return JobFaults(hard, options.mode)
-    return JobFaults(*_sub_healthy(faults, options))
+    return _sub_healthy(cluster, group, faults, options)
 
 
 def _sub_healthy(
-    faults: dict[str, PodFault], options: FaultOptions
-) -> tuple[dict[str, PodFault], str]:
+    cluster: Cluster, group: PodGroup, faults: dict[str, PodFault], options: FaultOptions
+) -> JobFaults:
     """Return what is done if all faults of a job are of less health."""
     strategy = options.sub_healthy_strategy
-    if strategy in (IGNORE, HOT_SWITCH):
-        # With hotSwitch the recovery controller moves the pod, and deletes it by its own request.
-        return {}, options.mode
-    return faults, FORCE if strategy == FORCE_EXIT else GRACE
+    if strategy == HOT_SWITCH:
+        return _hot_switch(cluster, group, faults, options)
+    if strategy == IGNORE:
+        return JobFaults({}, options.mode)
+    return JobFaults(faults, FORCE if strategy == FORCE_EXIT else GRACE)
+
+
+def _hot_switch(
+    cluster: Cluster, group: PodGroup, faults: dict[str, PodFault], options: FaultOptions
+) -> JobFaults:
+    """Return the sub-healthy pods that a recovery controller asks to delete.
+
+    One whose backup runs is deleted at once, alone; one whose backup has no node yet stays; without a backup it is a
+    sub-healthy pod like any other.
+    """
+    by_name = {pod.facts.name: pod for pod in group.pods.values()}
+    switched: dict[str, PodFault] = {}
+    alone: dict[str, PodFault] = {}
+    backups: list[str] = []
+    for uid, fault in faults.items():
+        stated = dict(cluster.pods[uid].facts.fault_options)
+        if stated.get(OPERATION) != "delete":
+            continue
+        backup = by_name.get(stated.get(BACKUP, ""))
+        if backup is None:
+            alone[uid] = fault
+        elif backup.node and backup.facts.phase == "Running":
+            switched[uid] = fault
+            backups.append(backup.facts.uid)
+    if switched:
+        return JobFaults(switched, FORCE, POD, tuple(backups))
+    return JobFaults(alone, options.mode)
 
 
 def job_ranks(state: State, pods: Iterable[Pod]) -> dict[str, int]:
