@@ -27,6 +27,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
+from projections.previous_nodes import IN_PLACE, is_in_place
 from projections.queues import Queue
 from projections.state import State
 from scheduling.conditions import condition_updates
@@ -120,6 +121,8 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
     found: dict[str, str] = dict(pod.network)
     for family in writing_families(pod.pod_class):
         found |= family.annotations(placed)
+    if is_in_place(cluster, pod):
+        found[IN_PLACE] = "true"
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from events.decisions.reschedule import RestartedPod
+from events.decisions.reschedule import JOB, RestartedPod
 from projections.nodes import NodeTrial
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import stated_rank
@@ -35,6 +35,9 @@ class PreviousNodes(Struct, frozen=True):
 
 NONE: Final = PreviousNodes()
 
+IN_PLACE: Final = "reschedule-in-place"
+"""Annotation of a pod that has the node of the one that it replaces (the vendor's)."""
+
 
 def previous_nodes(cluster: "Cluster", group: PodGroup) -> PreviousNodes:
     """Return where the pending pods of a group should go; nothing if it is not being restarted."""
@@ -52,6 +55,17 @@ def previous_nodes(cluster: "Cluster", group: PodGroup) -> PreviousNodes:
         of={uid: one.node for uid, one in replaced.items() if one.uid in restart.reservations},
         avoided={**faulty, **kept},
         replaced=replaced,
+    )
+
+
+def is_in_place(cluster: "Cluster", pod: Pod) -> bool:
+    """Return whether a pod replaces another one on the same node, while others of its job stay."""
+    restart = cluster.reschedulings.restarts.get(pod.group_key)
+    if restart is None or restart.scope == JOB:
+        return False
+    nodes = {one.uid: one.node for one in restart.members}
+    return any(
+        uid == pod.facts.uid and nodes.get(old) == pod.node for old, uid in restart.replaced.items()
     )
 
 
