@@ -3,11 +3,11 @@
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import HealthCheck, event, seed, settings
+from hypothesis import HealthCheck, Phase, event, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,12 +17,22 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec import structs
 
+from events.decisions.reschedule import JOB
 from events.normalize import Json, JsonObject
+from projections import restart_times
+from projections.action_arguments import RescheduleArguments
+from projections.cluster import Cluster
+from projections.fault_options import FaultOptions
+from projections.group_fault_options import fault_options
+from projections.pod_groups import PodGroup
+from scheduling.actions import reschedule as action
+from scheduling.rescheduling.job_faults import JobFaults, job_faults
 from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminating, name_of, node_of, phase_of, section, text_at
 from simulator.scenario import Apply, Delete, DeviceReportStep, Fail, Patch, kind_named
-from tests.properties.fault_cluster import NODES, NPU, NPU_NODES, FaultCluster
+from tests.properties.fault_cluster import NODES, NPU, NPU_NODES, SECOND, FaultCluster
 from tests.properties.fault_judge import Job, Rules
 from tests.properties.reached import rarely_reached
 
@@ -371,3 +381,65 @@ def test_long_histories_of_faults_move_only_what_they_should() -> None:
         suppress_health_check=_LENIENT,
     )
     run_state_machine_as_test(seed(number)(Faults), settings=profile)
+
+
+def _without_scope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action, "scope_of", lambda *_: JOB)
+
+
+def _without_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forced(group: PodGroup, defaults: RescheduleArguments) -> FaultOptions:
+        found = fault_options(group, defaults)
+        return structs.replace(found, mode="force") if found.mode == "off" else found
+
+    monkeypatch.setattr(action, "fault_options", forced)
+
+
+def _without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action, "_has_too_many_restarts", lambda *_: False)
+
+
+def _without_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    def early(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns: int) -> JobFaults:
+        return job_faults(cluster, group, options, now_ns + 3600 * SECOND)
+
+    monkeypatch.setattr(action, "job_faults", early)
+
+
+def _without_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action, "escalation_times", lambda gone_ns, _: (gone_ns, gone_ns))
+
+
+def _without_end_of_reservations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart_times, "drop_reservations", lambda *_: None)
+
+
+def _without_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "is_closed_node", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (_without_scope, "Job"),
+        (_without_mode, "wants nothing"),
+        (_without_limit, "restarts in an hour"),
+        (_without_tolerance, "within the tolerance"),
+        (_without_attempts, "too early"),
+        (_without_end_of_reservations, "reserved for too long"),
+        (_without_settling, "is closed"),
+    ],
+)
+def test_histories_find_a_rule_that_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], found: str
+) -> None:
+    plant(monkeypatch)
+    profile = settings(
+        max_examples=150,
+        stateful_step_count=25,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=_LENIENT,
+    )
+    with pytest.raises(AssertionError, match=found):
+        run_state_machine_as_test(Faults, settings=profile)
