@@ -30,9 +30,10 @@ def open_cycle(state: "State", at_ns: int) -> None:
         if key in book.restarts and key in cluster.groups:
             # It may have waited for this time.
             cluster.wakeup_events.groups[key] = None
-    for key in looked_at:
+    keys = sorted(looked_at)
+    for key in keys:
         _update_times(cluster, key, at_ns)
-    for key in looked_at:
+    for key in keys:
         update_deadline(cluster, key, at_ns)
     _settle(cluster, at_ns)
 

@@ -91,7 +91,7 @@ class _Work(Struct):
     def interrupt(self, now_ns: int, checkpoint_ns: int) -> None:
         """A pod is lost or starts again."""
         self.settle(now_ns)
-        if self.is_gang and self.attempt_ns:
+        if self.is_gang and self.attempt_ns and self.attempt_cards:
             self.totals.redone += self.attempt_cards * (self.attempt_ns % checkpoint_ns)
             self.totals.interruptions += 1
         self.attempt_ns = self.attempt_cards = 0

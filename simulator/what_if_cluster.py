@@ -88,7 +88,13 @@ class WhatIfCluster(SimulatedCluster):
                     self._requeue_at(uid, max(now_ns, started_ns + limit))
         self._react(existed_before=True)
         stopping = [
-            RecordedStep(now_ns, Verb.DELETE_POD, POD, *key[1:], uid_of(pod))
+            RecordedStep(
+                now_ns,
+                Verb.REMOVE if history.pods[uid_of(pod)].is_forced else Verb.DELETE_POD,
+                POD,
+                *key[1:],
+                uid_of(pod),
+            )
             for key, pod in store.objects().get("Pod", {}).items()
             if uid_of(pod) in history.stopping
         ]

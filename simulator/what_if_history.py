@@ -18,6 +18,7 @@ from events.cluster import ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decisions.eviction import EvictionDecided
+from events.decisions.reschedule import RescheduleDecided
 from events.errors import UsageError
 from events.limits import decode_deep
 from events.normalize import Json, JsonObject
@@ -26,6 +27,7 @@ from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
 from projections.duration import SECOND
+from projections.fault_options import FORCE
 from simulator.controllers import VOLCANO, WORKLOADS
 from simulator.device_plugin import DOMAINS
 from simulator.job_events import TASK_SPEC
@@ -80,6 +82,8 @@ class RecordedPod(Struct):
     rejection: tuple[str, str, str] | None = None
     """Node, reason and message, if its node rejected it."""
     is_evicted: bool = False
+    is_forced: bool = False
+    """Whether it was deleted at once, without its grace period."""
     stopping_ns: int | None = None
     removed_ns: int | None = None
 
@@ -203,7 +207,9 @@ class RecordedHistory:
                     self._bound[event.uid] = event.node
             case EvictionDecided():
                 for one in event.evictions:
-                    self._pod(one.uid, at_ns).is_evicted = True
+                    pod = self._pod(one.uid, at_ns)
+                    pod.is_evicted = True
+                    pod.is_forced = isinstance(event, RescheduleDecided) and event.mode == FORCE
             case EvictionFailed():
                 self._pod(event.uid, at_ns).is_evicted = False
             case PodEvicted():

@@ -28,6 +28,9 @@ SHOWN_NOWHERE = {
     "controllers/a_group_needs_the_minimum_of_each_task": "it ends before the cluster answers",
     "controllers/a_pod_pending_timeout_aborts_its_job": "a delayed policy of a Job",
     "controllers/an_aborted_job_is_resumed_by_a_command": "a Command",
+    "faults/in_mode_external_grace_a_fault_is_written_on_its_pod_and_nothing_is_deleted": (
+        "the health of devices in the status of pods"
+    ),
     "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin that confirms nothing",
 }
 """Scenarios whose log does not show all that led to it, and what it lacks (`docs/what-if.md`)."""
@@ -441,7 +444,6 @@ async def test_a_kept_branch_is_a_whole_log_that_replays() -> None:
             "drop: [{kind: Node, name: n2}]",
             "change.yaml:1: drop: no record after position ",
         ),
-        (LogTime(position=20), "drop: [{kind: Node}]", "change.yaml:1: name is missing"),
         (
             LogTime(position=20),
             "policy: {}\npolicy_file: a.yaml",
