@@ -1,0 +1,1 @@
+"""What is done after faults: options, arguments, and which pod replaces which."""
