@@ -199,8 +199,8 @@ def _totals_table(branch: Branch) -> list[Line]:
         work = [one.goodput for one in runs]
         rows += [
             ["interrupted jobs", *(f"{one.interruptions:,}" for one in work)],
-            ["card hours of work done again", *(f"{hours_of(one.redone):,.1f}" for one in work)],
-            ["useful card hours", *(f"{hours_of(one.useful):,.1f}" for one in work)],
+            ["card hours of work done again", *(f"{hours_of(one.redone):.4f}" for one in work)],
+            ["useful card hours", *(f"{hours_of(one.useful):.4f}" for one in work)],
             ["goodput", *(f"{goodput(one):.2%}" for one in _runs(branch))],
         ]
     return table(("", "happened", "no change", "with the change"), rows)
