@@ -42,7 +42,9 @@ def test_an_unknown_mode_turns_everything_off_and_is_named(mode: str) -> None:
     ("given", "retries"),
     [("3", 3), ("0", 0), ("-2", 0), ("", 0), ("three", 0), ("1.5", 0), ("9" * 5000, 2**31 - 1)],
 )
-def test_retries_that_are_no_number_are_none_and_large_ones_are_bounded(given: str, retries: int) -> None:
+def test_retries_that_are_no_number_are_none_and_large_ones_are_bounded(
+    given: str, retries: int
+) -> None:
     assert read_options({"fault-retry-times": given}, FORCE_PODS).retry_times == retries
 
 
