@@ -161,7 +161,7 @@ class FaultJudge:
     def answered(self, request: Request, reply: Reply) -> None:
         """Record how a request ended."""
         if isinstance(request, EvictRequest) and isinstance(reply, Rejected):
-            self.reached[f"an eviction is refused: {reply.code}"] += 1
+            self.reached["an eviction is refused"] += 1
             self._deleted.setdefault(request.uid, Deleted()).refused += 1
 
     def note_faults(self) -> None:
@@ -197,7 +197,7 @@ class FaultJudge:
         assert len(set(uids)) == len(uids), "a pod twice in one decision"
         pods = {uid_of(pod): pod for pod in world.pods(job.name)}
         assert all(uid in pods for uid in uids), "a pod that does not exist"
-        self.reached[f"{event.scope} {event.mode} {event.code}"] += 1
+        self.reached.update((event.code, f"scope {event.scope}", f"mode {event.mode}"))
         if event.code == "GraceOver":
             assert mode == "grace" or event.mode == "force"
             assert event.mode == "force"
@@ -205,7 +205,7 @@ class FaultJudge:
             assert event.mode == mode, (event.mode, mode, event.code, event.message, job)
         match event.code:
             case "GraceOver":
-                self._judge_grace(uids, now_ns)
+                self._judge_grace(uids, mode, now_ns)
             case "Escalated":
                 assert event.scope == JOB
                 assert job.moves_pods_only(rules)
@@ -245,10 +245,10 @@ class FaultJudge:
             healthy = [one for one in event.evictions if one.uid not in faulty]
             assert not healthy, (healthy, "is healthy and deleted")
 
-    def _judge_grace(self, uids: list[str], now_ns: int) -> None:
+    def _judge_grace(self, uids: list[str], mode: str, now_ns: int) -> None:
         for uid in uids:
             times = self._deleted[uid].times
-            wait = max(1, self.world.rules.grace_over) * SECOND
+            wait = (self.world.rules.grace_over if mode == "grace" else 1) * SECOND
             assert now_ns >= times[-1] + wait or len(times) > 1, (uid, "too early")
 
     def _count(self, event: RescheduleDecided, job: Job, uids: list[str], now_ns: int) -> None:
