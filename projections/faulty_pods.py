@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from msgspec import Struct
 
 from projections.devices import device_of
+from projections.duration import SECOND
 from projections.fault_options import BACKUP_OF, FAULT_TYPE, RETRY_TIMES
 from projections.index import Index
 from projections.node_faults import (
     CARD_UNHEALTHY,
     CLOSED,
+    GONE,
     NODE_UNHEALTHY,
     SUB_HEALTH,
     FaultRules,
@@ -31,6 +33,7 @@ from projections.pods import BINDING, FAILED, NODE_OWNERS, RELEASING, SUCCEEDED
 from projections.rescheduling import is_stranded
 
 if TYPE_CHECKING:
+    from projections.action_arguments import RescheduleArguments
     from projections.cluster import Cluster
     from projections.deltas import NodeChanged, PodChanged, PodGroupChanged, PolicyChanged
     from projections.pod_groups import PodGroup
@@ -240,6 +243,17 @@ class FaultyPods(Index):
             if one.effect == SUB_HEALTH and (not one.device or one.device in own):
                 return PodFault(SUB_HEALTH, one.text, one.device, one.source)
         return None
+
+
+MISSING_NS: Final = 40 * SECOND
+"""Time for which a node must be missing before its pods are moved, at least: as long as Kubernetes' own garbage collector of
+pods waits. A list of nodes may be short when a daemon starts."""
+
+
+def tolerance_of(fault: PodFault, arguments: RescheduleArguments) -> int:
+    """Return how long a fault of a pod must last before pods are moved."""
+    least = MISSING_NS if fault.text == GONE.text else 0
+    return max(arguments.tolerance_ns, least)
 
 
 def rules_of(cluster: Cluster) -> FaultRules:

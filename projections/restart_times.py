@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from projections.action_arguments import RescheduleArguments
-from projections.faulty_pods import FaultyPods
+from projections.faulty_pods import FaultyPods, tolerance_of
 from projections.group_fault_options import fault_options
 from projections.rescheduling import HOUR_NS, drop_reservations, is_stranded, nodes_free_by
 
@@ -96,8 +96,10 @@ def _deadlines(cluster: "Cluster", key: str) -> list[int]:
         return due
     if key in book.stranded_since_ns and arguments.stranded_ns:
         due.append(book.stranded_since_ns[key] + arguments.stranded_ns)
+    pods = cluster.indexes.of(FaultyPods).pods
     for uid, since in book.faulty_since_ns.get(key, {}).items():
-        due.append(max(since + arguments.tolerance_ns, cluster.eviction_backoff.get(uid, 0)))
+        tolerance = tolerance_of(pods[uid], arguments) if uid in pods else arguments.tolerance_ns
+        due.append(max(since + tolerance, cluster.eviction_backoff.get(uid, 0)))
     return due
 
 

@@ -273,7 +273,9 @@ def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
     cluster = session.cluster
     allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
     short = quota_check.why_queue_closed(cluster, cluster.queues[group.queue], allocates=allocates)
-    if short is not None:
+    restarts = group.key in cluster.reschedulings.restarts
+    if short is not None and not (restarts and short.code == "QueueNotOpen"):
+        # A closed queue lets its jobs run to their end, also one that is restarted after a fault.
         return quota_unschedulable(short)
     return None
 

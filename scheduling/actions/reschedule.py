@@ -83,7 +83,7 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
 def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
     state, cluster = session.state, session.cluster
     options = fault_options(group, cluster.policy.action_arguments.rescheduling)
-    if not options.is_on:
+    if not options.is_on or _lacks_object(group):
         return
     found = job_faults(cluster, group, options, state.now_ns)
     if options.is_external:
@@ -93,7 +93,7 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
         faulty = [cluster.pods[uid] for uid in sorted(found.faults)]
         living = living_pods(group)
         ranks = job_ranks(state, living)
-        scope = found.scope or scope_of(options, faulty, ranks)
+        scope = found.scope or scope_of(group, options, faulty, ranks)
         chosen = faulty if scope == POD else [pod for pod in living if is_movable(pod, options)]
         texts = list(dict.fromkeys(one.text for one in found.faults.values()))
         shown = "; ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
@@ -116,6 +116,11 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
         )
         return
     yield from _go_on(session, group, options)
+
+
+def _lacks_object(group: PodGroup) -> bool:
+    """Return whether the pods name a PodGroup that is gone: their job is over, and nobody would create them again."""
+    return group.facts is None and any(pod.facts.needs_group_object for pod in group.pods.values())
 
 
 def _mark(

@@ -27,7 +27,13 @@ from projections.fault_options import (
     OPERATION,
     FaultOptions,
 )
-from projections.faulty_pods import POD_FAILED, SOFTWARE, FaultyPods, PodFault
+from projections.faulty_pods import (
+    POD_FAILED,
+    SOFTWARE,
+    FaultyPods,
+    PodFault,
+    tolerance_of,
+)
 from projections.node_faults import SUB_HEALTH
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import stated_rank
@@ -62,7 +68,7 @@ def job_faults(cluster: Cluster, group: PodGroup, options: FaultOptions, now_ns:
         fault, pod = index.pods[uid], cluster.pods[uid]
         if pod.evicted or uid in cluster.eviction_backoff or not is_movable(pod, options):
             continue
-        if since.get(uid, now_ns) + arguments.tolerance_ns > now_ns:
+        if since.get(uid, now_ns) + tolerance_of(fault, arguments) > now_ns:
             continue
         if fault.kind == POD_FAILED and not retries_left(cluster, group):
             continue
@@ -146,9 +152,12 @@ def is_master(pod: Pod, rank: int) -> bool:
     return bool(pod.pod_class.asked_devices) and rank == 0 and replica != "worker"
 
 
-def scope_of(options: FaultOptions, faulty: Iterable[Pod], ranks: dict[str, int]) -> str:
+def scope_of(
+    group: PodGroup, options: FaultOptions, faulty: Iterable[Pod], ranks: dict[str, int]
+) -> str:
     """Return which pods of a job are deleted first: `pod` or `job`."""
-    if options.never_escalates:
+    if options.never_escalates or (group.min_available <= 1 and not options.is_stated):
+        # Pods that do not need each other, such as those of a Deployment.
         return POD
     if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in faulty):
         return JOB
