@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator import fault_timeline
 from simulator.errors import ScenarioError
 from simulator.fault_rates import CLASSES, DAY, HOUR, LINK_DOWN, MINUTE
 from simulator.fault_steps import RaiseFault
@@ -207,10 +208,12 @@ def test_a_rate_that_cannot_be_read_is_an_error_with_its_line(faults: str, messa
     assert message in str(error.value)
 
 
-def test_faults_need_an_end_and_have_a_bound() -> None:
+def test_faults_need_an_end_and_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScenarioError, match=r"test.yaml:2: faults need an end of the scenario"):
         scenario("faults: {}\n")
-    with pytest.raises(ScenarioError, match=r"test.yaml:3: faults: more than 100,000 faults"):
+    assert fault_timeline.FAULTS_MAX == 100_000
+    monkeypatch.setattr(fault_timeline, "FAULTS_MAX", 1000)
+    with pytest.raises(ScenarioError, match=r"test.yaml:3: faults: more than 1,000 faults"):
         of(100, 24 * 365, "{scale: 1000000}")
 
 
