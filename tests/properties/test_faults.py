@@ -368,7 +368,7 @@ _LENIENT = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_
 
 def test_faults_of_any_kind_move_only_what_they_should() -> None:
     profile = settings(
-        max_examples=30,
+        max_examples=50,
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=_LENIENT,
