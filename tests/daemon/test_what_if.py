@@ -121,14 +121,27 @@ def assert_as_recorded(branch: Branch) -> None:
     assert branch.changed.decisions == branch.model.decisions
 
 
-@pytest.mark.parametrize(
-    "path", [one for one in FILES if name_of(one) not in SHOWN_NOWHERE], ids=name_of
-)
-async def test_without_a_change_the_rest_of_a_log_is_decided_as_recorded(path: Path) -> None:
+SHOWN = [one for one in FILES if name_of(one) not in SHOWN_NOWHERE]
+
+
+async def assert_decided_again(path: Path) -> None:
     log = await log_of(scenario_of(path))
     ends = ends_of_batches(log)
     if ends:
         assert_as_recorded(await branch_of(log, LogTime(position=ends[len(ends) // 2])))
+
+
+@pytest.mark.parametrize("path", SHOWN[::2], ids=name_of)
+async def test_without_a_change_the_rest_of_a_log_is_decided_as_recorded(path: Path) -> None:
+    await assert_decided_again(path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", SHOWN[1::2], ids=name_of)
+async def test_without_a_change_the_rest_of_the_other_logs_is_decided_as_recorded(
+    path: Path,
+) -> None:
+    await assert_decided_again(path)
 
 
 async def test_a_branch_may_begin_behind_every_batch() -> None:
