@@ -23,8 +23,8 @@ help:  ## say what there is to make
 demo: $(VENV)/.installed  ## schedule a real cluster's pod mix, replay it, explain it
 	@$(VENV)/bin/muster demo --force
 
-test: $(VENV)/.developer  ## run the tests, four at a time
-	$(RUN) -m pytest -q -n 4 --dist worksteal
+test: $(VENV)/.developer  ## run the tests, three at a time
+	$(RUN) -m pytest -q -n 3 --dist worksteal
 
 control-plane: $(VENV)/.developer  ## build a real control plane for the tests (needs Go; minutes the first time)
 	$(RUN) -m tests.control_plane.build
