@@ -270,7 +270,16 @@ class Loop:
     def _new_policy(self, engine: Engine) -> PolicyChanged | None:
         """The policy that is to be in force, unless the log's says the same."""
         policy = self._policy
-        return None if policy is None or engine.is_in_force(policy) else policy
+        return policy if policy is not None and self._may_change_policy(engine, policy) else None
+
+    def _may_change_policy(self, engine: Engine, policy: PolicyChanged) -> bool:
+        """Whether a policy is another one than that in force, and loses no pool with jobs; if it does, say so."""
+        if engine.is_in_force(policy):
+            return False
+        problem = engine.policy_problem(policy)
+        if problem:
+            logger.warning("the policy stays as it was", error=problem)
+        return not problem
 
     def _is_done(self) -> bool:
         if self._stop or self._clock.is_over:
@@ -459,7 +468,7 @@ class Loop:
                 rest = engine.observe_in_parts(given.messages, now)
                 batches += _some(next(rest, None))
                 rest = rest if engine.is_taking_in else None
-        if given.policy is not None and not engine.is_in_force(given.policy):
+        if given.policy is not None and self._may_change_policy(engine, given.policy):
             batches.append(engine.change_policy(given.policy, now))
         began_ns = self._clock.elapsed_ns()
         decided = _some(engine.cycle(now)) if given.is_time and rest is None else []

@@ -37,6 +37,7 @@ from projections.batch import Batch
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
 from projections.policy import parse_policy
+from projections.pool_index import removed_pools
 from projections.state import State
 from projections.views.project import Views
 from scheduling.decide import DECIDER, Decider
@@ -124,6 +125,10 @@ class Engine:
         """Return True if the policy in force has the same content."""
         stands = self.state.policy_position and self.state.cluster.policy
         return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
+
+    def policy_problem(self, policy: PolicyChanged) -> str:
+        """Return why a policy cannot take the place of the one in force, or ""."""
+        return removed_pools(self.state.cluster, parse_policy(bytes(policy.policy))[0].pools)
 
     def observe(self, messages: Iterable[WatchMessage], now_ns: int) -> Batch | None:
         """Record watch messages and apply them to State, all in one batch.
@@ -301,7 +306,7 @@ class Engine:
             views = self._views.rows(self.head.position, self._now_ns)
         else:
             cluster.clear_changed_rows()
-        self.decider.session.rankings.drop_stale()
+        self.decider.drop_stale()
         batch = Batch(
             before=self._before, records=self._records, objects=self._objects, views=views
         )

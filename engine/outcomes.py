@@ -12,12 +12,12 @@ from events.messages import (
     BindRequest,
     ConfigMapRequest,
     EvictRequest,
-    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
     PodGroupCountsRequest,
     PodGroupPhaseRequest,
+    PodMarkRequest,
     QueueStatusRequest,
     Rejected,
     Reply,
@@ -39,7 +39,6 @@ from events.outcome import (
 )
 from events.union import Outcome
 from projections.apply_outcome import COUNTS
-from projections.fault_marks import FAULT_MARK
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
@@ -53,9 +52,9 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _annotated(answer, request), f"Pod/{request.namespace}/{request.name}"
         case EvictRequest():
             return _evicted(answer, request), f"Pod/{request.namespace}/{request.name}"
-        case FaultMarkRequest():
+        case PodMarkRequest():
             subject = f"Pod/{request.namespace}/{request.name}"
-            return _status_updated(answer, request.uid, FAULT_MARK), subject
+            return _status_updated(answer, request.uid, request.what), subject
         case PodGroupPhaseRequest():
             return _phase(answer, request), f"PodGroup/{request.namespace}/{request.name}"
         case PodConditionRequest():

@@ -55,6 +55,7 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             is_limited=not one.mode,
         )
     yield from mark_requests(state.cluster)
+    yield from state.cluster.pool_facts.requests()
     yield from phase_updates(state, on_error)
 
 

@@ -170,15 +170,18 @@ class EvictRequest(Struct, frozen=True):
     """Whether it counts among the evictions of a minute. Restarts of jobs after faults have a limit of their own."""
 
 
-class FaultMarkRequest(Struct, frozen=True):
-    """Write on a pod which fault it has, for a controller outside that restarts it."""
+class PodMarkRequest(Struct, frozen=True):
+    """Write annotations and labels on a pod that runs, for a controller outside: which fault it has, or that it is asked
+    to release its resources."""
 
     decision: int
     namespace: str
     name: str
     uid: str
-    value: str
-    """Value of the annotation `huawei.com/pod-status`."""
+    what: str
+    """What is marked: `pod-status` or `release`."""
+    annotations: dict[str, str]
+    labels: dict[str, str] = {}
 
 
 class PodConditionRequest(Struct, frozen=True):
@@ -239,7 +242,7 @@ Request: TypeAlias = (
     | BindRequest
     | PodGroupPhaseRequest
     | EvictRequest
-    | FaultMarkRequest
+    | PodMarkRequest
     | PodConditionRequest
     | PodGroupCountsRequest
     | PodGroupConditionRequest

@@ -7,6 +7,7 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import Decision
 from events.decisions.action_failed import ActionFailed
+from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
@@ -15,6 +16,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.release import ReleaseDecided
 from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
@@ -63,10 +65,12 @@ Observation: TypeAlias = (
 DECISIONS: Final[tuple[type[Decision], ...]] = (
     EnqueueDecided,
     GangBindDecided,
+    BackfillBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
     FaultsMarked,
     EvictionDecided,
+    ReleaseDecided,
     RescheduleDecided,
     RestartEnded,
     PodGroupUnschedulable,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Never
 
 from events.decision import INTERNAL_ERROR, Decision
 from events.decisions.action_failed import ActionFailed
+from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
@@ -17,6 +18,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.release import RELEASE, ReleaseDecided
 from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
@@ -90,6 +92,8 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
             record.position,
         )
         pod.devices, pod.network = placement.devices, placement.network
+        if cluster.policy.pools.deciders:
+            cluster.pool_facts.started[placement.uid] = state.now_ns
         cluster.replace_pod(old, pod, is_last=False)
         state.commitments[placement.uid] = Commitment(
             decision=record.position,
@@ -192,6 +196,25 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
         state.evictions[one.uid] = Commitment(
             decision=record.position, pod=one.pod, uid=one.uid, node=one.node
         )
+    if event.action == RELEASE:
+        state.cluster.pool_facts.evicted(record.position, event, state.now_ns)
+
+
+def _release_decided(state: "State", record: Record, event: ReleaseDecided) -> None:
+    """Keep which pods are asked to exit. They stay where they are until they have ended."""
+    state.cluster.pool_facts.begin(record.position, event, state.now_ns)
+    _update_group(state, event.pod_group)
+
+
+def _backfill_bound(state: "State", record: Record, event: BackfillBindDecided) -> None:
+    for one in event.placements:
+        state.cluster.pool_facts.backfilled[one.uid] = None
+    _bind_decided(state, record, event)
+
+
+def _update_group(state: "State", key: str) -> None:
+    """Let the rows of a group be written again."""
+    state.cluster.changed_rows.groups[key] = None
 
 
 def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> None:
@@ -262,6 +285,8 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     PipelineWithdrawn: _withdrawn,
     FaultsMarked: _marked,
     EvictionDecided: _evicted,
+    ReleaseDecided: _release_decided,
+    BackfillBindDecided: _backfill_bound,
     RescheduleDecided: _rescheduled,
     RestartEnded: _restart_ended,
     ConfigInvalid: _config_invalid,

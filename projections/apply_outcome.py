@@ -25,6 +25,7 @@ from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
+from projections.pool_facts import RELEASE_MARK
 
 if TYPE_CHECKING:
     from projections.state import State
@@ -161,6 +162,9 @@ def _status_outcome(
     is_lost = isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
     if record.cause is not None and event.what == FAULT_MARK:
         end_mark(state.cluster, event.uid, record.cause, is_lost=is_lost)
+        return
+    if record.cause is not None and event.what == RELEASE_MARK:
+        state.cluster.pool_facts.end_mark(event.uid, record.cause, is_lost=is_lost)
         return
     if record.cause is None or is_lost:
         return

@@ -45,6 +45,8 @@ from projections.pods import (
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
+from projections.pool_facts import PoolFacts
+from projections.pool_index import PoolIndex
 from projections.preemption_triggers import (
     invalidate_victims,
     record_victim_added,
@@ -124,6 +126,7 @@ class Cluster:
         self.eviction_backoff: dict[str, int] = {}
         """UID of a pod whose eviction failed to the time before which it is not evicted again."""
         self.reschedulings = Reschedulings()
+        self.pool_facts = PoolFacts()
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
@@ -137,6 +140,7 @@ class Cluster:
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
+            PoolIndex(),
             self.config_errors,
             self.inter_pod_affinity,
             self.inter_pod_affinity.classes,
@@ -174,6 +178,16 @@ class Cluster:
         """Record that a node that was faulty as a whole no longer is: it may have to settle before it gets pods."""
         if self.policy.reschedules and self.policy.action_arguments.rescheduling.settle_ns:
             self.reschedulings.settling[node] = 0
+
+    def mark_pool_due(self, pool: str) -> None:
+        """Record that something changed in a pool, so that its decider looks at it again."""
+        if pool and pool in self.policy.pools.deciders:
+            self.pool_facts.dirty[pool] = None
+
+    def mark_pools_due(self) -> None:
+        """Record that something changed in all pools."""
+        for pool in self.policy.pools.deciders:
+            self.pool_facts.dirty[pool] = None
 
     def is_closed_node(self, name: str) -> bool:
         """Return whether a node gets no pods: it is faulty as a whole, or has just recovered and settles."""
@@ -393,6 +407,7 @@ class Cluster:
         if self._place_group(group, self._without_suspended(group, keys)):
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position
+            self.mark_pool_due(self.indexes.of(PoolIndex).groups.get(group.key, ""))
 
     def _place_group(self, group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
         """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
@@ -457,7 +472,7 @@ class Cluster:
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)
-        for kept in (self.bind_backoff, self.bind_failures):
+        for kept in (self.bind_backoff, self.bind_failures, self.pool_facts.moved):
             kept.pop(group.key, None)
         self.internal_errors.clear(group.key)
         forget_group(self, group.key)

@@ -25,6 +25,7 @@ def next_deadline(state: "State") -> int | None:
     ends += state.assignments.ends()
     ends += cluster.reschedulings.deadlines.values()
     ends += cluster.reschedulings.settling.values()
+    ends += cluster.pool_facts.deadlines(cluster)
     # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     for of_node in state.quarantined.values():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from events.decisions.faults_marked import FaultsMarked
-from events.messages import FaultMarkRequest
+from events.messages import PodMarkRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,11 +59,11 @@ def end_mark(cluster: "Cluster", uid: str, decision: int, *, is_lost: bool) -> N
     marks[uid] = structs.replace(one, tries=tries, is_done=is_done)
 
 
-def mark_requests(cluster: "Cluster") -> "Iterator[FaultMarkRequest]":
+def mark_requests(cluster: "Cluster") -> "Iterator[PodMarkRequest]":
     """Yield the requests to write marks that are not written, in the order of their decisions."""
     marks = cluster.reschedulings.marks
     waiting = [(one.decision, uid) for uid, one in marks.items() if not one.is_done]
     for decision, uid in sorted(waiting):
         namespace, _, name = marks[uid].pod.partition("/")
-        value = f"Unhealthy-{marks[uid].fault}"
-        yield FaultMarkRequest(decision, namespace, name, uid, value)
+        wanted = {ANNOTATION: f"Unhealthy-{marks[uid].fault}"}
+        yield PodMarkRequest(decision, namespace, name, uid, FAULT_MARK, wanted)

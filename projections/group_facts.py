@@ -21,6 +21,7 @@ from projections.objects import (
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pod_terms import Labels
 from projections.pods import DEVICE_OPTION_BYTES_MAX
+from projections.pool_options import pool_options
 from projections.quantity import QuantityError
 from projections.sub_groups import (
     SubGroupRule,
@@ -69,6 +70,8 @@ class GroupFacts(Struct, frozen=True):
     """Its annotations and labels that say what devices its pods need, as keys and values."""
     fault_options: Labels = ()
     """Its annotations and labels that say what is done after a fault, as keys and values."""
+    pool_options: Labels = ()
+    """Its annotations and labels that pool deciders read, as keys and values."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -133,6 +136,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         sub_group_rules=rules,
         device_options=options,
         fault_options=after_faults,
+        pool_options=pool_options(meta.annotations or {}, meta.labels or {}),
     )
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from projections import quota_charging
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
+from projections.pool_facts import POOL_ACTION
+from projections.pool_index import PoolIndex
 from projections.preemption_triggers import eviction_keys
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey,
     if group.is_foreign:
         return ()
     alone: tuple[object, ...] = ("alone", group.key)
+    pools = cluster.policy.pools
+    if pools.is_plain:
+        return _session_keys(cluster, group, alone)
+    pool = cluster.indexes.of(PoolIndex).groups.get(group.key, "")
+    found = pools.named(pool) if pool else None
+    if found is None or not found.is_session:
+        waits = group.pending or (group.phase == WAITING and group.facts is not None)
+        return ((POOL_ACTION, alone),) if waits else ()
+    keys = _session_keys(cluster, group, alone)
+    return tuple([(action, ("pool", pool, *key)) for action, key in keys])
+
+
+def _session_keys(
+    cluster: Cluster, group: PodGroup, alone: tuple[object, ...]
+) -> tuple[EquivalenceKey, ...]:
+    """Return the keys of a group that is decided by actions."""
     is_alone = bool(group.problem) or group.key in cluster.reschedulings.restarts
     if group.phase == WAITING and "enqueue" in cluster.policy.actions:
         if group.facts is None and not group.pending:

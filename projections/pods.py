@@ -35,6 +35,7 @@ from projections.pod_class import (
     stated_cards,
 )
 from projections.pod_terms import Labels, shared
+from projections.pool_options import pool_options
 
 GATED: Final = "gated"
 PENDING: Final = "pending"
@@ -146,6 +147,8 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     "" otherwise (`DeviceFamily.rejections`)."""
     fault_options: Labels = ()
     """Its annotations that say what is done after a fault, as keys and values; its labels are in `labels`."""
+    pool_options: Labels = ()
+    """Its annotations and labels that pool deciders read, as keys and values."""
     container_fault: str = ""
     """`DeviceUnhealthy: NAME` if its kubelet reports that a device of it is unhealthy, `ContainerFailed: CODE` if the last
     run of a container failed; "" otherwise."""
@@ -177,6 +180,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     is_confirmed: bool = False
     assignments: Labels = ()
     fault_options: Labels = ()
+    pool_options: Labels = ()
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -233,6 +237,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
             ]
         ),
         fault_options=stated_options(annotations, {}),
+        pool_options=shared(pool_options(annotations, labels)),
     )
 
 
@@ -311,6 +316,7 @@ def combine_facts(
         assignments=meta.assignments,
         device_rejection=_device_rejection(status),
         fault_options=meta.fault_options,
+        pool_options=meta.pool_options,
         container_fault=container_fault(status.containerStatuses),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
 

@@ -14,7 +14,7 @@ from projections.action_arguments import RESCHEDULE, ActionArguments, read_confi
 from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
-from projections.pools import Pool, read_pools
+from projections.pools import Pools, read_pools
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
@@ -23,7 +23,16 @@ EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 """Actions that evict pods: of the same queue, or of other queues."""
 GANG_EVICTING = EVICTING[2:]
 """Evicting actions that evaluate whole gangs."""
-_KEYS = ("actions", "tiers", "configurations", "metrics", "pools", "placement")
+_KEYS = (
+    "actions",
+    "tiers",
+    "configurations",
+    "metrics",
+    "pools",
+    "defaultComputePool",
+    "defaultAuxPool",
+    "placement",
+)
 _ACTIONS_ELSEWHERE = ("shuffle",)
 _FLAGS = frozenset(
     {
@@ -72,7 +81,7 @@ class Policy(Struct, frozen=True):
     action_arguments: ActionArguments = ActionArguments()
     """Arguments of all actions."""
     tiers: tuple[tuple[PluginConfig, ...], ...] = ()
-    pools: tuple[Pool, ...] = (Pool(),)
+    pools: Pools = Pools()
     """Pools of nodes, in the order in which they are decided."""
     placement: tuple[PlacementRule, ...] = ALL
     """Placement strategies, in the order in which they are tried."""
@@ -152,7 +161,7 @@ class _Parser:
             actions=actions,
             action_arguments=action_arguments,
             tiers=tuple(tiers),
-            pools=read_pools(document.get("pools"), self.warn),
+            pools=read_pools(document, self.warn),
             placement=read_placement(document.get("placement"), self.warn),
             reschedules=RESCHEDULE in actions
             or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),

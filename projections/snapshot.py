@@ -28,6 +28,7 @@ from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import Labels
 from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
+from projections.pool_facts import PoolFacts
 from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
@@ -36,7 +37,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 20
+VERSION: Final = 21
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -150,6 +151,7 @@ class Image(Struct, frozen=True):
     fault_marks: dict[str, FaultMark]
     fault_reports: FaultReports
     fault_deadlines: dict[str, int]
+    pool_facts: PoolFacts
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
 
@@ -240,6 +242,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         fault_marks=cluster.reschedulings.marks,
         fault_reports=cluster.reschedulings.reports,
         fault_deadlines=cluster.reschedulings.deadlines,
+        pool_facts=cluster.pool_facts,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
@@ -305,6 +308,7 @@ def load(read: Callable[[int], bytes]) -> State:
     book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
     book.marks, book.reports = image.fault_marks, image.fault_reports
     book.deadlines = image.fault_deadlines
+    cluster.pool_facts = image.pool_facts
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue

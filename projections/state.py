@@ -314,6 +314,9 @@ class State:
         if old is not None:
             _carry(old, pod, record)
             is_over = pod.node != old.node or pod.status in (SUCCEEDED, FAILED)
+            if pod.status in (SUCCEEDED, FAILED) and old.status not in (SUCCEEDED, FAILED):
+                group = cluster.groups.get(old.group_key)
+                cluster.pool_facts.pod_ended(old, group, is_deleted=False)
             if old.devices and (is_over or pod.facts.is_confirmed):
                 self.assignments.remove(old.node, event.uid)
         elif pod.facts.node:
@@ -321,6 +324,8 @@ class State:
         assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
+            if old is None:
+                cluster.pool_facts.pod_added(pod)
         if old is not None and old.group_key != pod.group_key:
             # Its annotations or owners changed: it leaves one group and joins another.
             cluster.replace_pod(old, None)
@@ -334,6 +339,8 @@ class State:
             kept.pop(event.uid, None)
         if old is not None:
             pod_gone(self.cluster, old.group_key, event.uid)
+            group = self.cluster.groups.get(old.group_key)
+            self.cluster.pool_facts.pod_ended(old, group, is_deleted=True)
         self.assignments.ranks.pop(event.uid, None)
         if old is not None:
             self.assignments.remove(old.node, event.uid)
@@ -365,6 +372,7 @@ class State:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
         open_cycle(self.cluster)
+        self.cluster.pool_facts.open_cycle(event.at_ns)
         expire_timeouts(self, event.at_ns)
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()

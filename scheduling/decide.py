@@ -11,12 +11,14 @@ import scheduling.plugin_table  # noqa: F401  # policies name plugins of the tab
 from events.decision import Decision
 from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore
+from projections.pools import Pools
 from projections.state import State
 from scheduling.explanation import Explanation, Subject
+from scheduling.pools.decider import PoolPassDecider, evict_overdue, refuse_without_pool
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
-DECIDER: Final = 10
+DECIDER: Final = 11
 """Version of the decision code. Raise it with every change that can alter a decision."""
 
 
@@ -46,15 +48,50 @@ class Decider:
         *,
         pools: tuple[PoolDecider, ...] | None = None,
     ) -> None:
-        self._cluster = state.cluster
+        self._state, self._cluster, self._on_error = state, state.cluster, on_error
+        self._given = pools
+        self._policy: Pools | None = None
+        self._deciders: tuple[PoolDecider, ...] = ()
         self._default = SessionDecider(state, on_error)
-        self._pools = (self._default,) if pools is None else pools
-        """The deciders of all pools; no policy of this release names more than one."""
+
+    @property
+    def _pools(self) -> tuple[PoolDecider, ...]:
+        """Return the deciders of all pools of the policy in force."""
+        if self._given is not None:
+            return self._given
+        pools = self._cluster.policy.pools
+        if self._policy != pools:
+            before, self._policy = self._default, pools
+            found: list[PoolDecider] = []
+            for pool in pools.all:
+                if not pool.is_session:
+                    found.append(PoolPassDecider(self._state, pool, self._on_error))
+                elif pools.is_plain and before.session.pool == pool.name:
+                    found.append(before)
+                else:
+                    found.append(SessionDecider(self._state, self._on_error, pool.name))
+            self._deciders = tuple(found)
+            self._default = next(
+                (
+                    one
+                    for one, pool in zip(found, pools.all, strict=True)
+                    if isinstance(one, SessionDecider) and pool.name == pools.compute
+                ),
+                next((one for one in found if isinstance(one, SessionDecider)), before),
+            )
+        return self._deciders
 
     @property
     def session(self) -> Session:
-        """Return the session of the pool `default`."""
+        """Return the session of the default pool; of the first pool that has one, if that has none."""
+        _ = self._pools
         return self._default.session
+
+    def drop_stale(self) -> None:
+        """Drop the parts of caches that are out of date."""
+        for one in self._pools:
+            if isinstance(one, SessionDecider | PoolPassDecider):
+                one.session.rankings.drop_stale()
 
     @property
     def examined(self) -> int:
@@ -72,6 +109,10 @@ class Decider:
             queue = cluster.queues[name]
             for code, message in queue.unreported_errors:
                 yield ConfigInvalid(subject=f"Queue//{name}", code=code, message=message)
+        if self._cluster.pool_facts.releases:
+            yield from evict_overdue(self._state)
+        if not self._cluster.policy.pools.is_plain:
+            yield from refuse_without_pool(self._state)
         for pool in self._pools:
             yield from pool.decide()
         for subject in sorted(cluster.config_errors.unreported):

@@ -50,6 +50,12 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
         return strategy.place(session, group)
 
 
+def is_placed_node_by_node(session: Session, group: PodGroup) -> bool:
+    """Return whether no strategy but `node-by-node` is for the group, so that its nodes can be chosen otherwise."""
+    strategy = _strategy_for(session, group)
+    return strategy is None or strategy is STRATEGIES[NODE_BY_NODE]
+
+
 def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
     """Return the steps by which the nodes of the whole group are chosen; none if they are chosen one by one."""
     strategy = _strategy_for(session, group)

@@ -10,18 +10,22 @@ from projections.cluster import Cluster
 from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
 from projections.pod_class import PodClass
+from projections.pool_index import PoolIndex
+from projections.pools import DEFAULT_POOL
 from scheduling.plugin import ADMITTED, NodePredicate
 
 UNSCHEDULABLE: Final = 1
 TAINTED: Final = 2
 NOT_SELECTED: Final = 3
 FAULTY: Final = 4
+OTHER_POOL: Final = 5
 
 REASONS: Final = {
     UNSCHEDULABLE: "node(s) were unschedulable",
     TAINTED: "node(s) had untolerated taint(s)",
     NOT_SELECTED: "node(s) didn't match Pod's node affinity/selector",
     FAULTY: "node(s) were unhealthy or had just recovered",
+    OTHER_POOL: "node(s) belonged to another pool",
 }
 """Verdict to the message about nodes with it."""
 
@@ -52,8 +56,9 @@ def refused_demand(plugins: PluginSet, pod_class: PodClass) -> str:
 class NodePredicates:
     """The verdicts on all nodes for pods with the same selector and tolerations."""
 
-    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+    def __init__(self, cluster: Cluster, pod_class: PodClass, pool: str = DEFAULT_POOL) -> None:
         self._cluster = cluster
+        self._pool = pool
         self._plugins = cluster.plugins.of(NodePredicate)
         self._pod_class = pod_class
         self._table = cluster.nodes
@@ -67,7 +72,7 @@ class NodePredicates:
             for slot in updated_slots[self._read :]:
                 facts = self._table.order[slot].facts
                 assert facts is not None
-                self.verdicts[slot] = verdict(self._cluster, self._plugins, self._pod_class, facts)
+                self.verdicts[slot] = self._verdict(facts)
             self._read = len(updated_slots)
 
     def _all(self) -> npt.NDArray[np.int8]:
@@ -83,8 +88,20 @@ class NodePredicates:
                 labels = facts.labels
                 is_closed = self._cluster.is_closed_node(facts.name)
                 wanted = tuple([labels.get(key) for key in keys])
-                seen = (facts.unschedulable, facts.taints, wanted, is_closed)
+                is_elsewhere = self._is_elsewhere(facts.name)
+                seen = (facts.unschedulable, facts.taints, wanted, is_closed, is_elsewhere)
             if seen not in known:
-                known[seen] = verdict(self._cluster, self._plugins, self._pod_class, facts)
+                known[seen] = self._verdict(facts)
             verdicts[slot] = known[seen]
         return verdicts
+
+    def _verdict(self, facts: NodeFacts) -> int:
+        if self._is_elsewhere(facts.name):
+            return OTHER_POOL
+        return verdict(self._cluster, self._plugins, self._pod_class, facts)
+
+    def _is_elsewhere(self, node: str) -> bool:
+        """Return whether a node is of another pool."""
+        if self._cluster.policy.pools.is_plain:
+            return False
+        return self._cluster.indexes.of(PoolIndex).nodes.get(node) != self._pool

@@ -19,6 +19,7 @@ from projections.device_family import NO_JOB, Cards, DeviceRequest, JobShape
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
+from projections.pools import DEFAULT_POOL
 from scheduling.device_points import DeviceAnswers, DevicePoints
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (
@@ -233,8 +234,10 @@ class NodeRanking:
 class NodeRankings:
     """All rankings of one State. They only save time and can be recomputed from State."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, pool: str = DEFAULT_POOL) -> None:
         self.cluster = cluster
+        self.pool = pool
+        """The pool whose nodes are used."""
         self.examined = 0
         """Number of times a node was scored for a class of pods."""
         self._layout = -1
@@ -291,7 +294,7 @@ class NodeRankings:
             key = (pod_class.selector, pod_class.tolerations)
             found = self._predicates_by_key.get(key)
             if found is None:
-                found = NodePredicates(self.cluster, pod_class)
+                found = NodePredicates(self.cluster, pod_class, self.pool)
                 self._predicates_by_key[key] = found
             self._admission_of[pod_class.index] = found
         return found

@@ -13,9 +13,12 @@ from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
+from projections.pool_index import PoolIndex
+from projections.pools import DEFAULT_POOL
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import WakeupEvents
+from scheduling.explanation import EveryNode, PlacedPod, Subject
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.node_ranking import NodeRankings
 from scheduling.preemptible_capacity import PreemptibleCapacity, VictimIndex
@@ -35,8 +38,10 @@ from scheduling.work_budget import Work
 class Session:
     """One State with the caches that are kept from cycle to cycle, only to save time."""
 
-    def __init__(self, state: State, on_error: OnError = ignore) -> None:
+    def __init__(self, state: State, on_error: OnError = ignore, pool: str = DEFAULT_POOL) -> None:
         self.state = state
+        self.pool = pool
+        """The pool of nodes for which it decides."""
         self.cluster: Cluster = state.cluster
         self.groups_examined = 0
         """Number of times an action tried a pod group."""
@@ -56,7 +61,7 @@ class Session:
 
     def _drop_caches(self) -> None:
         """Drop all caches: each can be recomputed from State."""
-        self.rankings = NodeRankings(self.cluster)
+        self.rankings = NodeRankings(self.cluster, self.pool)
         self.preemptible = PreemptibleCapacity(self.cluster)
         self.reclaimable = ReclaimableResources(self.state)
         self.failed_preemptions = FailedPreemptionCache(self.cluster)
@@ -113,18 +118,49 @@ class Session:
             if action in batch.actions:
                 found |= self._changed_before[batch.cycle]
                 found |= self.requeued(batch.events, action)
-        return found
+        return self._own_groups(found)
+
+    def has_group(self, key: str) -> bool:
+        """Return whether a pod group is decided by this session: it is in its pool, which actions decide."""
+        pools = self.cluster.policy.pools
+        return pools.is_plain or (
+            self.cluster.indexes.of(PoolIndex).groups.get(key) == self.pool
+            and self.pool not in pools.deciders
+        )
+
+    def is_in_pool(self, key: str) -> bool:
+        """Return whether a pod group is in the pool of this session, or is gone."""
+        pool = self.cluster.indexes.of(PoolIndex).groups.get(key, self.pool)
+        return self.cluster.policy.pools.is_plain or pool == self.pool
+
+    def has_subject(self, subject: Subject) -> bool:
+        """Return whether this session decides about a subject: a pod group of its pool, or a node of it."""
+        match subject:
+            case PodGroup():
+                return self.has_group(subject.key)
+            case PlacedPod() | EveryNode():
+                return self.has_group(subject.group.key)
+            case _:
+                pools = self.cluster.policy.pools
+                of_node = self.cluster.indexes.of(PoolIndex).nodes.get(subject.name, self.pool)
+                return pools.is_plain or of_node == self.pool
+
+    def _own_groups(self, found: dict[int, EquivalenceGroup]) -> dict[int, EquivalenceGroup]:
+        """Return those of the classes that are in the pool."""
+        if self.cluster.policy.pools.is_plain:
+            return found
+        return {key: one for key, one in found.items() if one.jobs and self.has_group(one.head.key)}
 
     def requeued(
         self, events: WakeupEvents, action: str | None = None
     ) -> dict[int, EquivalenceGroup]:
         """Return at least the equivalence classes, by identity, that events requeue: all if the index raises."""
         try:
-            return self.requeue_index.candidates(events, action)
+            return self._own_groups(self.requeue_index.candidates(events, action))
         except Exception as error:  # any bug
             report(error, "Cycle//", action or "wake", self._on_error)
             self._drop_requeue_index()
-            return {id(one): one for one in all_equivalence_groups(self.cluster)}
+            return self._own_groups({id(one): one for one in all_equivalence_groups(self.cluster)})
 
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""

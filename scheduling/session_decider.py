@@ -11,6 +11,7 @@ from events.decision import Decision
 from projections.action_arguments import RESCHEDULE
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import PodGroup
+from projections.pools import DEFAULT_POOL
 from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
@@ -47,8 +48,8 @@ ACTIONS: Final[dict[str, Action]] = {
 class SessionDecider:
     """Decides for one pool. Everything that it caches between cycles can be recomputed from State."""
 
-    def __init__(self, state: State, on_error: OnError = ignore) -> None:
-        self.session = Session(state, on_error)
+    def __init__(self, state: State, on_error: OnError = ignore, pool: str = DEFAULT_POOL) -> None:
+        self.session = Session(state, on_error, pool)
 
     def wakes(self, at_ns: int) -> bool:
         """Return True if a cycle at this moment could decide anything."""
@@ -71,9 +72,11 @@ class SessionDecider:
         """Yield the record of the work that the cycle leaves to the next."""
         yield from self.session.deferred()
 
-    def explain(self, subject: Subject) -> Explanation:
+    def explain(self, subject: Subject) -> Explanation | None:
         """Return why a pod group waits, why a pod got its node, or which pods a node excludes, by the functions that
-        decide. A trial placement leaves no trace in State."""
+        decide; None for a subject of another pool. A trial placement leaves no trace in State."""
+        if not self.session.has_subject(subject):
+            return None
         match subject:
             case PodGroup():
                 return Explanation(waiting=explain_waiting(self.session, subject))

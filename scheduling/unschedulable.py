@@ -140,7 +140,7 @@ def _fit_when_empty(
     """Return whether the nodes that match the pod's selector, and those that are open now, could not hold `needed`
     of the pods even if they were empty."""
     verdicts = rankings.predicates(pod_class).verdicts
-    room = _room_of(rankings, pod_class, cards, job)
+    room = room_when_empty(rankings, pod_class, cards, job)
     most = candidate_nodes.most(np.where(verdicts != NOT_SELECTED, room, 0))
     return most < needed, candidate_nodes.most(np.where(verdicts == ADMITTED, room, 0)) < needed
 
@@ -151,7 +151,7 @@ def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
 
 
-def _room_of(
+def room_when_empty(
     rankings: NodeRankings, pod_class: PodClass, cards: Cards, job: JobShape
 ) -> npt.NDArray[np.int64]:
     """Return how many such pods each node could hold if it were empty, slot by slot."""

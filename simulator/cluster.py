@@ -16,15 +16,14 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
-    FaultMarkRequest,
     PodGroupPhaseRequest,
+    PodMarkRequest,
     Rejected,
     Reply,
     WatchMessage,
 )
 from events.normalize import JsonObject
 from projections.duration import SECOND
-from projections.fault_marks import ANNOTATION
 from simulator.controllers import Controllers
 from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
@@ -57,6 +56,7 @@ from simulator.scenario import (
     kind_named,
 )
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
+from simulator.trial_runs import TrialRuns
 from simulator.workload_validation import autoscaler_fault
 
 REACTIONS_MAX: Final = 10_000
@@ -110,15 +110,17 @@ class SimulatedCluster:
         self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._device_plugins = DevicePlugins(self._store, self._timeline)
+        trial_runs = TrialRuns(self._store)
         self._kubelets = Kubelets(
             self._store,
             self._timeline,
             times or PodTimes(scenario.start_delay_ns),
+            trial_runs,
             self._rejection,
         )
         self._faults = Faults(self._store, self._timeline, self._kubelets, self._device_plugins)
         self._controllers = Controllers(
-            self._store, self._kubelets.delete, self._requeue_at, recorded
+            self._store, self._kubelets.delete, self._requeue_at, trial_runs, recorded
         )
         self._pod_group_controller = (
             PodGroupController(self._store) if scenario.has_podgroup_controller else None
@@ -147,6 +149,11 @@ class SimulatedCluster:
     def settled(self) -> bool:
         """Return True if nothing more happens without a call."""
         return self.next_event_ns is None
+
+    @property
+    def experiments(self) -> JsonObject:
+        """The work of the experiments until now, by `namespace/name`."""
+        return self._controllers.experiments.document()
 
     def add_step(self, step: TimedStep) -> None:
         """Add a step that is not past, behind those of the same time."""
@@ -223,11 +230,11 @@ class SimulatedCluster:
             self.advance(self.now_ns)
         return reply
 
-    def mark_fault(self, request: FaultMarkRequest) -> Reply:
-        """`PATCH pods/NAME` with the annotation that names its fault, if the pod has this UID."""
+    def mark_pod(self, request: PodMarkRequest) -> Reply:
+        """`PATCH pods/NAME` with annotations and labels, if the pod has this UID."""
         pod = self._store.find(("Pod", request.namespace, request.name))
         subject = f"{request.namespace}/{request.name}"
-        wanted = {ANNOTATION: request.value}
+        wanted = request.annotations
         reply: Reply = Accepted()
         result = "done"
         if pod is None or not has_uid(pod, request.uid):
@@ -235,11 +242,12 @@ class SimulatedCluster:
         elif _has_annotations(pod, wanted):
             result = "again"
         self.journal.append(
-            Call(self.now_ns, "mark", subject, request.uid, request.value, request.decision, result)
+            Call(self.now_ns, "mark", subject, request.uid, request.what, request.decision, result)
         )
         if result == "done" and pod is not None:
             there = {**section(pod, "metadata", "annotations"), **wanted}
-            self._store.put(POD, changed(pod, "metadata", annotations=there))
+            labels = {**section(pod, "metadata", "labels"), **request.labels}
+            self._store.put(POD, changed(pod, "metadata", annotations=there, labels=labels))
             self._react()
             self.advance(self.now_ns)
         return reply

@@ -10,6 +10,8 @@ from typing import Final
 from simulator.autoscaler import reconcile_autoscaler, target_of
 from simulator.batch_job import reconcile_job
 from simulator.deployment import reconcile_deployment, reconcile_replica_set
+from simulator.experiment import RESOURCE as EXPERIMENTS
+from simulator.experiment import ExperimentController
 from simulator.job_events import TASK_SPEC, JobEvent, job_event_of
 from simulator.manifest import VOLCANO_JOB, Manifest
 from simulator.manifest_fields import (
@@ -28,6 +30,7 @@ from simulator.queue_controller import QueueController
 from simulator.recorded_children import RecordedChildren
 from simulator.scenario import kind_named
 from simulator.stateful_set import reconcile_stateful_set
+from simulator.trial_runs import TrialRuns
 from simulator.volcano_job import reconcile_volcano_job
 from simulator.workload_validation import TARGETS
 
@@ -57,9 +60,12 @@ class Controllers:
         store: Store,
         delete_pod: Callable[[Key], None],
         wake: Callable[[str, int], None],
+        trial_runs: TrialRuns,
         recorded: RecordedChildren | None = None,
     ) -> None:
         self._store = store
+        self.experiments = ExperimentController(store, trial_runs)
+        self._reconcilers = {**_RECONCILERS, EXPERIMENTS: self.experiments.reconcile}
         self._factory = ObjectFactory(store, delete_pod, wake, recorded)
         self._queues = QueueController(store)
         self._owners: dict[str, Key] = {}
@@ -77,7 +83,7 @@ class Controllers:
             self._note_target(change.key)
         if owner := controller_of(manifest):
             self._note_owned(owner, change)
-        if change.key[0] in _RECONCILERS:
+        if change.key[0] in self._reconcilers:
             uid = uid_of(manifest)
             if change.after is None:
                 self._owners.pop(uid, None)
@@ -153,7 +159,7 @@ class Controllers:
             owner = self._store.find(key) if key is not None else None
             if key is not None and owner is not None:
                 children = self._children.setdefault(uid, OwnedObjects())
-                _RECONCILERS[key[0]](self._factory, owner, children)
+                self._reconcilers[key[0]](self._factory, owner, children)
         return bool(due)
 
 

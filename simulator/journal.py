@@ -14,8 +14,8 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
-    FaultMarkRequest,
     PodGroupPhaseRequest,
+    PodMarkRequest,
     Reply,
     Request,
 )
@@ -47,8 +47,8 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
             return simulated.bind(request)
         case EvictRequest():
             return simulated.evict(request)
-        case FaultMarkRequest():
-            return simulated.mark_fault(request)
+        case PodMarkRequest():
+            return simulated.mark_pod(request)
         case PodGroupPhaseRequest():
             return simulated.set_phase(request)
         case _:
@@ -60,9 +60,13 @@ def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[R
     reply = execute(simulated, request)
     assert isinstance(
         request,
-        AnnotateRequest | BindRequest | EvictRequest | FaultMarkRequest | PodGroupPhaseRequest,
+        AnnotateRequest | BindRequest | EvictRequest | PodGroupPhaseRequest | PodMarkRequest,
     )
-    annotations = request.annotations if isinstance(request, AnnotateRequest | BindRequest) else {}
+    annotations: object = {}
+    if isinstance(request, AnnotateRequest | BindRequest):
+        annotations = request.annotations
+    elif isinstance(request, PodMarkRequest):
+        annotations = [request.annotations, request.labels]
     call = simulated.journal[-1]
     entry = JournalEntry(
         at_ns=call.at_ns,
@@ -121,5 +125,10 @@ def _request(call: JournalEntry) -> Request:
             is_forced=call.verb == "delete",
         )
     if call.verb == "mark":
-        return FaultMarkRequest(call.decision, call.namespace, call.name, call.uid, call.value)
+        annotations, labels = msgspec.json.decode(
+            call.annotations, type=tuple[dict[str, str], dict[str, str]]
+        )
+        return PodMarkRequest(
+            call.decision, call.namespace, call.name, call.uid, call.value, annotations, labels
+        )
     return PodGroupPhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)

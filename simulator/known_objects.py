@@ -1,6 +1,6 @@
 """The objects that can exist at a step of a scenario: naming any other one is an error."""
 
-from simulator.manifest import COMMAND, LocatedManifest, Manifest
+from simulator.manifest import COMMAND, EXPERIMENT, LocatedManifest, Manifest
 from simulator.manifest_fields import amounts, section
 from simulator.network_domains import MAP_KEY, leaf_switches
 from simulator.node_chips import chips_of
@@ -40,7 +40,8 @@ class KnownObjects:
             self._nodes[placed.name] = placed.manifest
         elif name == MAP_KEY:
             self._switch_map = placed.manifest
-        if "template" in str(placed.manifest.get("spec", "")):
+        makes_pods = placed.kind == EXPERIMENT
+        if makes_pods or "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None
 
     def check(self, value: YamlValue, kind: str, namespace: str, name: str) -> None:

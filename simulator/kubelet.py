@@ -16,6 +16,8 @@ from simulator.manifest_fields import (
     add,
     amounts,
     changed,
+    checkpoint_ns,
+    is_release_requested,
     is_terminal,
     is_terminating,
     list_at,
@@ -31,6 +33,7 @@ from simulator.object_store import Change, Key, Store
 from simulator.pod_times import PodTimes
 from simulator.scenario import kind_named
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
+from simulator.trial_runs import TrialRuns
 
 POD: Final[Kind] = kind_named("Pod")
 CRASHED: Final = 255
@@ -64,6 +67,7 @@ class Kubelets:
         store: Store,
         timeline: Timeline,
         times: PodTimes,
+        trial_runs: TrialRuns,
         rejected_by_plugin: Callable[[Manifest, str], tuple[str, str] | None],
     ) -> None:
         self._store = store
@@ -71,10 +75,13 @@ class Kubelets:
         """Returns reason and message if the device plugin of a node rejects a pod."""
         self._timeline = timeline
         self._times = times
+        self._trial_runs = trial_runs
         self._nodes: dict[str, _Node] = {}
         self._taken: dict[str, tuple[str, Amounts]] = {}
         self._finish_ns: dict[str, int] = {}
-        """When pods end whose containers were restarted, by UID."""
+        """When pods end whose containers were restarted or that write a checkpoint, by UID."""
+        self._releasing: dict[str, None] = {}
+        """UIDs of pods that write a checkpoint and then exit."""
 
     def on_change(self, change: Change, *, existed_before: bool = False) -> None:
         """React to a changed object. `existed_before`: it is part of the initial cluster, so its pods are not
@@ -99,10 +106,18 @@ class Kubelets:
         elif due.verb is ActionKind.FINISH:
             if phase_of(pod) == "Running" and self._store.now_ns >= self._finish_ns.get(due.uid, 0):
                 self._finish(pod)
+        elif due.verb is ActionKind.CHECKPOINT:
+            self._write_checkpoint(pod, due.key)
         elif phase_of(pod) == "Pending" and not is_terminating(pod):
             self._start(pod, due.key)
 
     def _finish(self, pod: Manifest) -> None:
+        """End a pod by itself, unless it is a trial that does not work any more: it waits until it is removed."""
+        uid = uid_of(pod)
+        if uid in self._releasing:
+            self._trial_runs.save(uid)
+        elif self._trial_runs.has_stopped(uid):
+            return
         exit_code = self._times.exit_code(pod)
         phase, reason = ("Failed", "Error") if exit_code else ("Succeeded", "Completed")
         self._store.put(POD, _over(pod, phase, exit_code, reason))
@@ -159,6 +174,8 @@ class Kubelets:
         """A node stops, or cannot report: what its kubelet does is not seen until `start_node`."""
         if name in self._nodes:
             self._nodes[name].is_stopped = True
+            for uid in self._nodes[name].pods.values():
+                self._trial_runs.is_not_seen(uid)
 
     def start_node(self, name: str, *, has_crashed: bool) -> None:
         """A node reports again. After a crash its pods fail, or their containers are started again."""
@@ -167,9 +184,12 @@ class Kubelets:
             return
         node.is_stopped = False
         if has_crashed:
-            node.waiting = [due for due in node.waiting if due.verb is not ActionKind.FINISH]
+            ends = (ActionKind.FINISH, ActionKind.CHECKPOINT)
+            node.waiting = [due for due in node.waiting if due.verb not in ends]
             for key in list(node.pods):
                 self.crash(key, CRASHED, "Unknown")
+        for uid in node.pods.values():
+            self._trial_runs.is_seen_again(uid)
         self._resume(node)
 
     def crash(self, key: Key, exit_code: int, reason: str = "Error") -> None:
@@ -177,6 +197,7 @@ class Kubelets:
         pod = self._store.find(key)
         if pod is None or phase_of(pod) != "Running" or is_terminating(pod):
             return
+        self._trial_runs.stop(uid_of(pod))
         if text_at(section(pod, "spec"), "restartPolicy") == "Never":
             self._store.put(POD, _over(pod, "Failed", exit_code, reason))
             return
@@ -193,9 +214,14 @@ class Kubelets:
             restarted.append({**status, "name": name, "restartCount": count, "lastState": last})
         self._store.put(POD, changed(pod, "status", containerStatuses=restarted))
         run = self._times.run_ns(pod)
+        uid = uid_of(pod)
+        self._releasing.pop(uid, None)
+        run = self._trial_runs.restart(uid, run)
         if run is not None:
-            self._finish_ns[uid_of(pod)] = self._store.now_ns + run
-            self._schedule(run, ActionKind.FINISH, key, uid_of(pod))
+            self._finish_ns[uid] = self._store.now_ns + run
+            self._schedule(run, ActionKind.FINISH, key, uid)
+        if is_release_requested(pod):
+            self._schedule(0, ActionKind.CHECKPOINT, key, uid)
 
     def _resume(self, node: _Node) -> None:
         """Do what had to wait."""
@@ -247,6 +273,10 @@ class Kubelets:
         node.pods[change.key] = uid
         if not is_terminal(pod) and uid not in self._taken:
             self._admit_pod(pod, change.key, node, existed_before=existed_before)
+        if phase_of(pod) == "Running" and is_terminating(pod) and uid not in self._releasing:
+            self._trial_runs.stop(uid)
+        elif _begins_release(change):
+            self._schedule(0, ActionKind.CHECKPOINT, change.key, uid)
 
     def _admit_pod(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
         """Admit a pod: newly bound, created with `nodeName`, or part of the initial cluster."""
@@ -271,6 +301,7 @@ class Kubelets:
             self._schedule(start, ActionKind.START, key, uid)
         elif phase_of(pod) == "Running":
             run = times.remaining_run_ns(pod, now) if existed_before else times.run_ns(pod)
+            self._trial_runs.begin(pod)
             self._schedule(run, ActionKind.FINISH, key, uid)
 
     def _schedule(self, later_ns: int | None, verb: ActionKind, key: Key, uid: str) -> None:
@@ -287,9 +318,22 @@ class Kubelets:
 
     def _release(self, uid: str) -> None:
         self._finish_ns.pop(uid, None)
+        self._releasing.pop(uid, None)
+        self._trial_runs.stop(uid)
         taken = self._taken.pop(uid, None)
         if taken is not None:
             add(self._nodes[taken[0]].used, taken[1], -1)
+
+    def _write_checkpoint(self, pod: Manifest, key: Key) -> None:
+        """A pod that is asked to release its resources stops working, writes a checkpoint, and exits."""
+        uid, writing = uid_of(pod), checkpoint_ns(pod)
+        is_free = phase_of(pod) == "Running" and not is_terminating(pod)
+        if writing is None or not is_free or uid in self._releasing:
+            return
+        self._releasing[uid] = None
+        self._trial_runs.stop(uid)
+        self._finish_ns[uid] = self._store.now_ns + writing
+        self._schedule(writing, ActionKind.FINISH, key, uid)
 
     def _start(self, pod: Manifest, key: Key) -> None:
         at = self._store.timestamp()
@@ -300,7 +344,16 @@ class Kubelets:
         self._store.put(
             POD, changed(pod, "status", phase="Running", startTime=at, conditions=conditions)
         )
+        self._trial_runs.begin(pod)
         self._schedule(self._times.run_ns(pod), ActionKind.FINISH, key, uid_of(pod))
+
+
+def _begins_release(change: Change) -> bool:
+    """Return whether a running pod has just been asked to release its resources, or was before it ran."""
+    before, after = change.before, change.after
+    if after is None or phase_of(after) != "Running" or not is_release_requested(after):
+        return False
+    return before is None or phase_of(before) != "Running" or not is_release_requested(before)
 
 
 def _over(pod: Manifest, phase: str, exit_code: int, reason: str) -> Manifest:

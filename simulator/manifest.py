@@ -15,6 +15,11 @@ from projections.api_resource import Resource
 from projections.kinds.pod import PODS
 from projections.kinds.workload import VOLCANO_JOBS
 from projections.quantity import QuantityError, parse
+from simulator.experiment_validation import (
+    check_experiment,
+    check_experiment_patch,
+    check_seconds,
+)
 from simulator.volcano_job_validation import check_command, check_volcano_job
 from simulator.workload_validation import (
     WANTED_REPLICAS,
@@ -27,6 +32,17 @@ from simulator.yaml_document import YamlValue
 
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 STOP_SECONDS: Final = "muster.sh/stop-seconds"
+WORK_SLOT_SECONDS: Final = "muster.sh/work-slot-seconds"
+"""Work of a trial pod: one with s slots does s slot-seconds of it in a second."""
+WORK_SLOTS: Final = "muster.sh/work-slots"
+"""Slots of a trial pod; without it, its requests of cards, at least 1."""
+CHECKPOINT_EVERY_SECONDS: Final = "muster.sh/checkpoint-every-seconds"
+CHECKPOINT_SECONDS: Final = "muster.sh/checkpoint-seconds"
+"""How long a pod writes a checkpoint before it exits, when it is asked to release its resources."""
+_SECONDS: Final = (
+    *(RUN_SECONDS, STOP_SECONDS, WORK_SLOT_SECONDS),
+    *(CHECKPOINT_EVERY_SECONDS, CHECKPOINT_SECONDS),
+)
 COUNT_MAX: Final = 1_000_000
 
 Manifest: TypeAlias = dict[str, Json]
@@ -55,6 +71,8 @@ class Kind(Struct, frozen=True):
 VOLCANO_JOB: Final = Kind.of(VOLCANO_JOBS)
 COMMAND: Final = Kind("Command", "bus.volcano.sh", "v1alpha1")
 AUTOSCALER: Final = Kind("HorizontalPodAutoscaler", "autoscaling", "v2")
+EXPERIMENT: Final = Kind("Experiment", "simulator.muster.sh", "v1")
+"""Only in scenarios: no API server has it, and muster does not observe it."""
 
 _NOT_SIMULATED: Final = ("DaemonSet",)
 """Observed kinds that no controller is simulated for."""
@@ -67,6 +85,7 @@ KINDS: Final = (
     ),
     COMMAND,
     AUTOSCALER,
+    EXPERIMENT,
     Kind.of(PODS),
 )
 """In the order of the first lists."""
@@ -87,11 +106,13 @@ _CHECKS: Final[dict[Kind, Callable[[Mapping[str, YamlValue]], None]]] = {
     Kind("Deployment", "apps", "v1"): check_deployment,
     Kind("StatefulSet", "apps", "v1"): check_stateful_set,
     Kind("Job", "batch", "v1"): check_job,
+    EXPERIMENT: check_experiment_patch,
 }
 """Checks of objects of a kind, and of patches of them."""
 _WHOLE_CHECKS: Final[dict[Kind, Callable[[YamlValue, Mapping[str, YamlValue]], None]]] = {
     COMMAND: check_command,
     AUTOSCALER: check_autoscaler,
+    EXPERIMENT: check_experiment,
 }
 """Checks of whole objects of a kind."""
 
@@ -276,10 +297,14 @@ def _check_quantities(name: str, value: YamlValue) -> None:
 
 def _check_annotations(value: YamlValue) -> None:
     for name, entry in value.mapping("annotations").items():
-        if name in (RUN_SECONDS, STOP_SECONDS):
-            if not entry.scalar(name).replace(".", "", 1).isdecimal():
-                raise entry.error(f"{name}: {entry.scalar(name)!r} is not a number of seconds")
-            entry.time_ns(name)
+        if name in _SECONDS:
+            check_seconds(name, entry)
+            if name == CHECKPOINT_EVERY_SECONDS and entry.time_ns(name) == 0:
+                raise entry.error(f"{name} must be longer than nothing")
+        elif name == WORK_SLOTS and not (
+            entry.scalar(name).isdecimal() and int(entry.scalar(name)[:9])
+        ):
+            raise entry.error(f"{name}: {entry.scalar(name)!r} is not a number of slots")
         elif name == WANTED_REPLICAS and not entry.scalar(name).isdecimal():
             raise entry.error(f"{name}: {entry.scalar(name)!r} is not a number of replicas")
 

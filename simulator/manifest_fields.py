@@ -6,13 +6,26 @@ from typing import Final, TypeAlias
 
 from events.normalize import Json, JsonObject
 from projections.duration import nanoseconds
+from projections.pool_facts import ANNOTATION as RELEASE_REQUESTED
+from projections.pool_index import is_slot
+from projections.pools import DEFAULT_POOL, Pool
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, parse
-from simulator.manifest import RUN_SECONDS, STOP_SECONDS, Manifest
+from simulator.manifest import (
+    CHECKPOINT_EVERY_SECONDS,
+    CHECKPOINT_SECONDS,
+    RUN_SECONDS,
+    STOP_SECONDS,
+    WORK_SLOT_SECONDS,
+    WORK_SLOTS,
+    Manifest,
+)
 
 Amounts: TypeAlias = dict[str, int]
 """Resource to amount: cpu in milli, memory in bytes, all else rounded up to whole numbers."""
 
 _NOTHING: Final[Mapping[str, Json]] = {}
+_ANY_CARDS: Final = Pool(DEFAULT_POOL)
+"""A pool that counts as slots what counts cards."""
 _BYTES: Final = ("memory", "storage", "ephemeral-storage")
 
 
@@ -106,13 +119,43 @@ def is_terminal(pod: Manifest) -> bool:
 
 
 def run_ns(pod: Manifest) -> int | None:
-    """How long the pod runs, in nanoseconds; None: for ever."""
-    return _annotated_ns(pod, RUN_SECONDS)
+    """How long the pod runs, in nanoseconds; None: for ever. A trial pod runs until its work is done."""
+    work = work_slot_ns(pod)
+    return _annotated_ns(pod, RUN_SECONDS) if work is None else -(-work // slots_of(pod))
 
 
 def stop_ns(pod: Manifest) -> int | None:
     """How long the pod takes to stop, in nanoseconds; None: not stated."""
     return _annotated_ns(pod, STOP_SECONDS)
+
+
+def work_slot_ns(pod: Manifest) -> int | None:
+    """The work of a trial pod, in slot-nanoseconds; None: it states none."""
+    return _annotated_ns(pod, WORK_SLOT_SECONDS)
+
+
+def checkpoint_every_ns(pod: Manifest) -> int | None:
+    """The time between two checkpoints of a trial pod; None: it writes none by itself."""
+    return _annotated_ns(pod, CHECKPOINT_EVERY_SECONDS) or None
+
+
+def checkpoint_ns(pod: Manifest) -> int | None:
+    """How long a pod writes a checkpoint before it exits on request; None: it ignores such requests."""
+    return _annotated_ns(pod, CHECKPOINT_SECONDS)
+
+
+def is_release_requested(pod: Manifest) -> bool:
+    """Return True if the pod is asked to release its resources."""
+    return RELEASE_REQUESTED in section(pod, "metadata", "annotations")
+
+
+def slots_of(pod: Manifest) -> int:
+    """The slots of a trial pod: as stated, else its requests of cards, at least 1."""
+    stated = text_at(section(pod, "metadata", "annotations"), WORK_SLOTS)
+    if stated.isascii() and stated.isdecimal():
+        return max(1, int(stated[:9]))
+    asked = request_of(section(pod, "spec"))
+    return max(1, sum(amount for name, amount in asked.items() if is_slot(_ANY_CARDS, name)))
 
 
 def _annotated_ns(pod: Manifest, key: str) -> int | None:

@@ -17,7 +17,7 @@ from events.normalize_config_map import CONFIG_MAP, selected_kind
 from projections import kind_table
 from projections.duration import SECOND
 from simulator.defaulting import Defaulting
-from simulator.manifest import AUTOSCALER, COMMAND, KINDS, Kind, Manifest
+from simulator.manifest import AUTOSCALER, COMMAND, EXPERIMENT, KINDS, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
     name_of,
@@ -43,6 +43,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _RESOURCE_OF: Final = {
     COMMAND: COMMAND.kind,
     AUTOSCALER: AUTOSCALER.kind,
+    EXPERIMENT: EXPERIMENT.kind,
     **{
         Kind.of(one.resource): name
         for name, one in kind_table.KINDS.items()

@@ -24,7 +24,7 @@ from scheduling.gang_attempt import missing_pods
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
 from simulator.manifest_fields import section
-from simulator.scenario import Scenario
+from simulator.scenario import EXPERIMENTS, Scenario
 from simulator.workload_status import workload_statuses
 
 _SECOND: Final = 1_000_000_000
@@ -100,6 +100,8 @@ def scenario_result(
         "account": account or {},
         "expected": True,
     }
+    if experiments := simulated.experiments:
+        document[EXPERIMENTS] = experiments
     expect = scenario.expect
     found = () if expect is None else tuple(differences(expect, document))
     return ScenarioResult({**document, "expected": not found}, found)

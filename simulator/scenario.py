@@ -170,6 +170,8 @@ RESULT: Final = (
     *("workloads", "account", "expected"),
 )
 """The keys of the result document, which may be expected."""
+EXPERIMENTS: Final = "experiments"
+"""One more, if there are experiments."""
 
 
 def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenario:
@@ -248,7 +250,10 @@ def _read_policy(value: YamlValue) -> JsonObject:
 
 
 def _read_expect(value: YamlValue) -> Json:
-    return {name: entry.plain() for name, entry in value.fields("expect", RESULT).items()}
+    return {
+        name: entry.plain()
+        for name, entry in value.fields("expect", (*RESULT, EXPERIMENTS)).items()
+    }
 
 
 def _read_cluster(value: YamlValue | None) -> tuple[LocatedManifest, ...]:

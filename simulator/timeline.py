@@ -14,6 +14,8 @@ class ActionKind(Enum):
     START = "start"
     FINISH = "finish"
     REMOVE = "vanish"
+    CHECKPOINT = "checkpoint"
+    """A pod that is asked to release its resources writes a checkpoint, and exits then."""
     CONFIRM = "confirm"
     """A device plugin confirms the devices of a pod."""
     EVICT = "evict"

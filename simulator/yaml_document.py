@@ -254,7 +254,14 @@ def _named(source: str) -> Iterator[None]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         is_second = error.context == "expected a single document in the stream"
-        reason = "a second document in one file" if is_second else f"not YAML: {error.problem}"
+        reason = "a second document in one file" if is_second else _reason(str(error.problem))
         raise ScenarioError(f"{source}:{line}: {reason}") from error
     except (yaml.YAMLError, UnicodeError) as error:
-        raise ScenarioError(f"{source}:1: not YAML: {' '.join(str(error).split())}") from error
+        raise ScenarioError(f"{source}:1: {_reason(' '.join(str(error).split()))}") from error
+
+
+def _reason(problem: str) -> str:
+    """Return what is wrong with a text that the parser refuses. Newer ones have a limit of nesting themselves."""
+    if "nesting depth" in problem:
+        return f"nested deeper than {DEPTH_MAX} levels"
+    return f"not YAML: {problem}"

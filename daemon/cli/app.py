@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "completion": "daemon.cli.completion",
     "demo": "daemon.cli.demo",
     "fit": "daemon.cli.fit",
+    "group": "daemon.cli.groups",
     "incident": "daemon.cli.incident",
     "log": "daemon.cli.log_commands",
     "migrate": "daemon.cli.migrate",

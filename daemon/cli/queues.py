@@ -1,7 +1,8 @@
-"""`muster queue`: quota, use and waiting pod groups of queues."""
+"""`muster queue`: quota, use and waiting pod groups of queues, and the operations of `muster group`."""
 
 import click
 
+from daemon.cli.groups import OPERATIONS
 from daemon.cli.output import (
     Line,
     counted,
@@ -28,7 +29,14 @@ _at_option = click.option(
 
 @click.group()
 def queue() -> None:
-    """Show queues: quota, use, demand, and waiting pod groups in the order in which they are served."""
+    """Show queues: quota, use, demand, and waiting pod groups in the order in which they are served; change jobs in them.
+
+    The commands that change jobs are those of `muster group`.
+    """
+
+
+for _operation in OPERATIONS:
+    queue.add_command(_operation)
 
 
 @queue.command("list")

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from events.limits import object_name_problem
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.inter_pod_affinity_index import put_namespace
@@ -9,6 +10,7 @@ from projections.kinds.inherited_queue_name import with_valid_queue_name
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pods import QUEUE_NAME
+from projections.pool_options import POOL
 
 NAMESPACES: Final = Resource(
     "Namespace",
@@ -36,12 +38,28 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
         cluster.namespaces[name] = queue
     else:
         cluster.namespaces.pop(name, None)
+    pool = (found.annotations or {}).get(POOL, "")
+    _set_pool(cluster, name, "" if object_name_problem(pool) else pool)
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     name = subject.rpartition("/")[2]
     cluster.namespaces.pop(name, None)
+    _set_pool(cluster, name, "")
     put_namespace(cluster, name, None)
+
+
+def _set_pool(cluster: Cluster, namespace: str, pool: str) -> None:
+    """Set the pool of the pod groups of a namespace that name none."""
+    pools = cluster.pool_facts.namespaces
+    if pools.get(namespace, "") == pool:
+        return
+    if pool:
+        pools[namespace] = pool
+    else:
+        del pools[namespace]
+    for key in [one for one in cluster.groups if one.partition("/")[0] == namespace]:
+        cluster.groups_to_update[key] = None
 
 
 NAMESPACE: Final = ObservedKind(

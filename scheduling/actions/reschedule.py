@@ -48,6 +48,8 @@ STRANDED: Final = "Stranded"
 def reschedule(session: Session) -> Iterator[Decision]:
     """Decide for every pod group whose faults or restart may have changed."""
     for key in sorted(session.state.cycle_events.faulty_groups):
+        if not session.is_in_pool(key):
+            continue
         yield from _end_restart(session, key)
         group = session.cluster.groups.get(key)
         if group is not None:

@@ -25,12 +25,12 @@ from events.messages import (
     BindRequest,
     ConfigMapRequest,
     EvictRequest,
-    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
     PodGroupCountsRequest,
     PodGroupPhaseRequest,
+    PodMarkRequest,
     QueueStatusRequest,
     Rejected,
     Reply,
@@ -255,7 +255,7 @@ class FuzzServer:
             BindRequest: "Pod",
             EvictRequest: "Pod",
             PodConditionRequest: "Pod",
-            FaultMarkRequest: "Pod",
+            PodMarkRequest: "Pod",
             QueueStatusRequest: "Queue",
         }.get(type(request), "PodGroup")
         if isinstance(request, ConfigMapRequest):
@@ -270,10 +270,14 @@ class FuzzServer:
             case AnnotateRequest():
                 there = _section(_section(obj, "metadata"), "annotations")
                 self._touch(key, "metadata", {"annotations": {**there, **request.annotations}})
-            case FaultMarkRequest():
+            case PodMarkRequest():
                 there = _section(_section(obj, "metadata"), "annotations")
-                mark: JsonObject = {**there, "huawei.com/pod-status": request.value}
-                self._touch(key, "metadata", {"annotations": mark})
+                labels = _section(_section(obj, "metadata"), "labels")
+                mark: JsonObject = {
+                    "annotations": {**there, **request.annotations},
+                    "labels": {**labels, **request.labels},
+                }
+                self._touch(key, "metadata", mark)
             case EvictRequest():
                 self._touch(key, "metadata", {"deletionTimestamp": CREATED})
                 self._soon()

@@ -148,6 +148,8 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
             "scheduling/explanation.py",
         ),  # columns, checks
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
+        *("projections/pools.py", "daemon/cli/groups.py"),  # a decider and a key
+        "daemon/cli/group_operations.py",  # an operation
     }
     ambiguous = ("gang", "priority")
     found = [

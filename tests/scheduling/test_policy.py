@@ -12,7 +12,7 @@ from projections.action_arguments import GangEvictionArguments, PreemptArguments
 from projections.placement_rules import STRATEGIES, PlacementRule
 from projections.plugin import JobOrder, PluginSet, build_plugins
 from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
-from projections.pools import Pool
+from projections.pools import Pool, Pools
 from scheduling.plugin import QueueOrder
 from scheduling.plugins.binpack import BinPackArguments
 from scheduling.plugins.capacity_card import CapacityCardArguments
@@ -100,9 +100,9 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
 
 
 def test_without_pools_all_nodes_are_one() -> None:
-    assert parse({})[0].pools == (Pool("default", "session"),)
+    assert parse({})[0].pools == Pools()
     policy, warned = parse({"pools": [{"name": "gpus", "decider": "session", "color": "red"}]})
-    assert policy.pools == (Pool("gpus", "session"),)
+    assert policy.pools == Pools((Pool("gpus", "session"),), "gpus", "gpus")
     assert [one.path for one in warned] == ["pools[0].color"]
 
 
@@ -159,9 +159,18 @@ def test_the_scorers_weigh_what_volcano_gives_them() -> None:
         ({"actions": 3}, "actions: expected text"),
         ({"tiers": {}}, "tiers: expected a list"),
         ({"pools": [{}]}, r"pools\[0\].name: expected text"),
-        ({"pools": [{"name": "a", "decider": "dice"}]}, r"pools\[0\].decider: 'dice' is not a"),
-        ({"pools": [{"name": "a", "nodeSelector": {"x": "y"}}]}, r"pools\[0\].nodeSelector: this"),
-        ({"pools": [{"name": "a"}, {"name": "b"}]}, r"pools\[1\]: this release decides all nodes"),
+        ({"pools": [{"name": "a", "decider": "dice"}]}, r"pools\[0\].decider: 'dice' is not one of"),
+        ({"pools": [{"name": "a", "nodeSelector": 3}]}, r"pools\[0\].nodeSelector: expected an obj"),
+        ({"pools": [{"name": "a"}, {"name": "b"}]}, r"pools\[1\].nodeSelector: pools a and b sele"),
+        ({"pools": [{"name": "a"}, {"name": "a"}]}, r"pools\[1\].name: pool a is named twice"),
+        ({"pools": [{"name": "a/b"}]}, r"pools\[0\].name: 'a/b' has a slash"),
+        ({"pools": [{"name": ""}]}, r"pools\[0\].name: is empty"),
+        ({"pools": [{"name": "a", "priority": 0}]}, r"pools\[0\].priority: 0 is not from 1 to 99"),
+        ({"pools": [{"name": "a", "priority": 100}]}, r"pools\[0\].priority: 100 is not from"),
+        ({"pools": [{"name": "a", "weight": 0}]}, r"pools\[0\].weight: expected a number above 0"),
+        ({"pools": [{"name": "a", "fitting": "x"}]}, r"pools\[0\].fitting: 'x' is not one of best"),
+        ({"pools": [{"name": "a", "replaces": ["a"]}]}, r"pools\[0\].replaces: a is a pool"),
+        ({"pools": [{"name": "a"}], "defaultAuxPool": "b"}, r"defaultAuxPool: there is no pool b: a"),
         ({"tiers": [3]}, r"tiers\[0\]: expected an object"),
         ({"tiers": [{"plugins": 3}]}, r"tiers\[0\].plugins: expected a list"),
         ({"tiers": [{"plugins": [{}]}]}, r"tiers\[0\].plugins\[0\].name: expected text"),

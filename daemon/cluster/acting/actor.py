@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from daemon.cluster.acting.binding import annotate, bind, mark_fault
+from daemon.cluster.acting.binding import annotate, bind, mark_pod
 from daemon.cluster.acting.config_maps import write_config_map
 from daemon.cluster.acting.evicting import EvictionBudget, delete, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
@@ -14,12 +14,12 @@ from events.messages import (
     BindRequest,
     ConfigMapRequest,
     EvictRequest,
-    FaultMarkRequest,
     OutcomeUnknown,
     PodConditionRequest,
     PodGroupConditionRequest,
     PodGroupCountsRequest,
     PodGroupPhaseRequest,
+    PodMarkRequest,
     QueueStatusRequest,
     Rejected,
     Reply,
@@ -63,8 +63,8 @@ class Actor:
                 return await bind(budget, request)
             case EvictRequest():
                 return await self._evict(budget, request)
-            case FaultMarkRequest():
-                return await mark_fault(budget, request)
+            case PodMarkRequest():
+                return await mark_pod(budget, request)
             case PodConditionRequest():
                 return await self._pods.write(budget, request)
             case PodGroupPhaseRequest():

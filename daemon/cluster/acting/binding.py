@@ -21,12 +21,11 @@ from events.messages import (
     Accepted,
     AnnotateRequest,
     BindRequest,
-    FaultMarkRequest,
     OutcomeUnknown,
+    PodMarkRequest,
     Rejected,
     Reply,
 )
-from projections.fault_marks import ANNOTATION
 from projections.pods import WITHDRAWN
 
 
@@ -36,6 +35,7 @@ class Metadata(Struct):
     uid: str = ""
     resourceVersion: str = ""  # noqa: N815
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
     deletionTimestamp: str | None = None  # noqa: N815
 
 
@@ -72,12 +72,16 @@ async def annotate(budget: RequestBudget, request: AnnotateRequest) -> Reply:
     return await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)
 
 
-async def mark_fault(budget: RequestBudget, request: FaultMarkRequest) -> Reply:
-    """Write on a pod which fault it has, unless it is another one of its name."""
+async def mark_pod(budget: RequestBudget, request: PodMarkRequest) -> Reply:
+    """Write annotations and labels on a pod, unless it is another one of its name."""
 
     def change(pod: PodGlance) -> Merge | Reply:
-        is_done = (pod.metadata.annotations or {}).get(ANNOTATION) == request.value
-        return Accepted() if is_done else {"metadata": {"annotations": {ANNOTATION: request.value}}}
+        annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
+        is_done = request.annotations.items() <= annotations.items()
+        if is_done and request.labels.items() <= labels.items():
+            return Accepted()
+        wanted = {"annotations": request.annotations, "labels": request.labels}
+        return {"metadata": {key: one for key, one in wanted.items() if one}}
 
     write = patches(budget, PATCH_POD)
     return await patch_unchanged(budget, GET_POD, POD, request.uid, change, write)

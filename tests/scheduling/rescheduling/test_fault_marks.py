@@ -7,7 +7,7 @@ from daemon.queries.replay import replay_log
 from daemon.simulation import SimulationRun, simulate
 from events.codec import event_of
 from events.decisions.faults_marked import FaultsMarked
-from events.messages import Accepted, FaultMarkRequest, OutcomeUnknown, Rejected, Reply
+from events.messages import Accepted, OutcomeUnknown, PodMarkRequest, Rejected, Reply
 from events.outcome import StatusUpdated, StatusUpdateFailed
 from projections import snapshot
 from projections.fault_marks import TRIES_MAX
@@ -93,13 +93,13 @@ async def test_a_mark_is_gone_with_its_pod() -> None:
 
 
 async def test_it_is_tried_three_times_if_no_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[FaultMarkRequest] = []
+    asked: list[PodMarkRequest] = []
 
-    def mark_fault(_: SimulatedCluster, request: FaultMarkRequest) -> Reply:
+    def mark_pod(_: SimulatedCluster, request: PodMarkRequest) -> Reply:
         asked.append(request)
         return OutcomeUnknown("the connection was lost")
 
-    monkeypatch.setattr(SimulatedCluster, "mark_fault", mark_fault)
+    monkeypatch.setattr(SimulatedCluster, "mark_pod", mark_pod)
     cycles = "".join(
         f"  - {{at: {at}s, patch: [{{kind: Node, name: n2, merge: {{metadata: {{labels: {{at: a{at}}}}}}}}}]}}\n"
         for at in range(12, 24, 2)
@@ -115,7 +115,7 @@ async def test_a_refusal_is_final_and_a_success_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     replies: list[Reply] = [Rejected("NotFound", "it is gone"), Accepted()]
-    monkeypatch.setattr(SimulatedCluster, "mark_fault", lambda *_: replies.pop(0))
+    monkeypatch.setattr(SimulatedCluster, "mark_pod", lambda *_: replies.pop(0))
     log, _ = await played("  - {at: 60s, fail: [{node: n1, condition: Broken, for: 10s}]}\n")
     assert not replies
     outcomes = [event_of(record) for record in log.memory.records]

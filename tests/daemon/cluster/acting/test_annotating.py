@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.cluster.acting.binding import annotate, mark_fault
+from daemon.cluster.acting.binding import annotate, mark_pod
 from daemon.cluster.client.errors import (
     ConflictError,
     InvalidError,
@@ -14,8 +14,8 @@ from events.errors import ClusterError
 from events.messages import (
     Accepted,
     AnnotateRequest,
-    FaultMarkRequest,
     OutcomeUnknown,
+    PodMarkRequest,
     Rejected,
 )
 from tests.daemon.cluster.acting.scripted import Scripted, pod, request_budget, said
@@ -93,12 +93,14 @@ async def test_without_any_answer_the_outcome_is_unknown() -> None:
     assert isinstance(await annotate(request_budget(client), REQUEST), OutcomeUnknown)
 
 
-MARK = FaultMarkRequest(7, "default", "a", "u1", "Unhealthy-CardUnhealthy")
+MARK = PodMarkRequest(
+    7, "default", "a", "u1", "pod-status", {"huawei.com/pod-status": "Unhealthy-CardUnhealthy"}
+)
 
 
 async def test_the_fault_of_a_pod_is_written_although_it_is_bound() -> None:
     client = Scripted(pod(node="n1", resourceVersion="12"), b"{}")
-    assert await mark_fault(request_budget(client), MARK) == Accepted()
+    assert await mark_pod(request_budget(client), MARK) == Accepted()
     assert client.whats == ["get pods", "patch pods"]
     annotations = {"huawei.com/pod-status": "Unhealthy-CardUnhealthy"}
     assert client.asked[1].document == {
@@ -109,7 +111,7 @@ async def test_the_fault_of_a_pod_is_written_although_it_is_bound() -> None:
 async def test_a_fault_that_is_written_is_not_written_again_nor_on_another_pod() -> None:
     there = pod(node="n1", annotations={"huawei.com/pod-status": "Unhealthy-CardUnhealthy"})
     client = Scripted(there)
-    assert await mark_fault(request_budget(client), MARK) == Accepted()
+    assert await mark_pod(request_budget(client), MARK) == Accepted()
     for found in (pod(uid="u2"), GONE):
-        reply = await mark_fault(request_budget(Scripted(found)), MARK)
+        reply = await mark_pod(request_budget(Scripted(found)), MARK)
         assert isinstance(reply, Rejected)

@@ -1,0 +1,357 @@
+"""Change the priority, weight, cap, queue position or pool of jobs through the Kubernetes API.
+
+Each operation is a merge patch of annotations, which the daemon observes like any other change of an object.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from secrets import SystemRandom
+from typing import Final
+
+from msgspec import Struct
+
+from daemon.cli.failure import reason_of
+from daemon.clock import WallClock
+from daemon.cluster.client.credentials import Access
+from daemon.cluster.client.errors import UnreachableError
+from daemon.cluster.client.http_client import Client
+from daemon.cluster.group_annotations import (
+    Job,
+    annotate,
+    find_job,
+    jobs_of,
+    list_pod_groups,
+    list_pods,
+)
+from daemon.version import VERSION
+from events.errors import MusterError, UsageError
+from events.limits import INT32_MAX, object_name_problem, quoted
+from projections.pool_options import (
+    DETERMINED_POOL,
+    DETERMINED_POSITION,
+    MAX_SLOTS,
+    POOL,
+    POSITION,
+    PRIORITY,
+    WEIGHT,
+)
+from projections.pools import PRIORITY_MAX, PRIORITY_MIN
+
+PRIORITY_OF: Final = "priority"
+WEIGHT_OF: Final = "weight"
+MAX_SLOTS_OF: Final = "max-slots"
+POOL_OF: Final = "pool"
+AHEAD_OF: Final = "ahead-of"
+BEHIND: Final = "behind"
+"""What an operation changes; the keys of `muster group update`."""
+CHANGES: Final = (PRIORITY_OF, WEIGHT_OF, MAX_SLOTS_OF, POOL_OF, AHEAD_OF, BEHIND)
+_OTHER_NAMES: Final = {"resource-pool": POOL_OF, "behind-of": BEHIND}
+"""Names that Determined has for some of them."""
+_KEYS: Final = {PRIORITY_OF: PRIORITY, WEIGHT_OF: WEIGHT, MAX_SLOTS_OF: MAX_SLOTS, POOL_OF: POOL}
+"""Change to the annotation."""
+
+NONE: Final = "none"
+"""Value that removes a cap."""
+WEIGHT_MAX: Final = 1_000_000
+FRACTION_DIGITS: Final = 20
+"""Digits after the point that the daemon reads in weights and positions."""
+STEP: Final = Fraction(1, 10**FRACTION_DIGITS)
+"""Smallest step between two positions."""
+HEAD: Final = Fraction(0)
+"""Position of the virtual head of a queue."""
+MICROSECOND: Final = 1000
+AT_SUBMISSION: Final = "queue position reset to the submission time"
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_GROUP: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?")
+_WHOLE: Final = re.compile(r"[0-9]{1,10}")
+_DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
+
+
+class Operation(Struct, frozen=True):
+    """One change of one job."""
+
+    group: str
+    """`namespace/name`"""
+    change: str
+    """One of `CHANGES`."""
+    value: str
+    """The new value in its normal form; `none` for no cap; `namespace/name` of the anchor of a move."""
+
+
+class Done(Struct, frozen=True):
+    """What an operation did."""
+
+    group: str
+    change: str
+    is_changed: bool
+    message: str
+    annotations: dict[str, str | None] = {}
+    """Annotations that were set; None for removed ones."""
+    objects: tuple[str, ...] = ()
+    """Kind and name of the objects that were changed."""
+
+
+class Failed(Struct, frozen=True):
+    """Why an item of a batch was not done."""
+
+    group: str
+    change: str
+    error: str
+
+
+class Place(Struct, frozen=True):
+    """Where a move puts a job."""
+
+    position: Fraction
+    neighbour: str
+    """The job on the other side; "" for the head or the tail of the queue."""
+
+
+def operation(group: str, change: str, value: str) -> Operation:
+    """Return a valid operation. Raise UsageError, which names what is wrong."""
+    return Operation(group=_group(group), change=change, value=_value(change, value))
+
+
+def parse_item(text: str) -> Operation:
+    """Return the operation that an item of a batch states: `NAMESPACE/GROUP.priority=80`."""
+    left, equals, value = text.partition("=")
+    group, _, change = left.rpartition(".")
+    change = _OTHER_NAMES.get(change, change).replace("_", "-")
+    if not equals or change not in CHANGES:
+        raise UsageError(
+            f"{quoted(text)} is not NAMESPACE/GROUP.KEY=VALUE with one of the keys {', '.join(CHANGES)}"
+        )
+    return operation(group, change, value)
+
+
+def parse_items(texts: Sequence[str]) -> list[Operation]:
+    """Return the operations of a batch. Raise UsageError for all items that are wrong, before anything is changed."""
+    found: list[Operation] = []
+    wrong: list[str] = []
+    for text in texts:
+        try:
+            found.append(parse_item(text))
+        except UsageError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise UsageError("; ".join(wrong))
+    return found
+
+
+def run_one(access: Access, one: Operation) -> Done:
+    """Do one operation. Raise MusterError if it fails."""
+
+    async def run() -> Done:
+        client = await _connect(access)
+        try:
+            return await _apply(client, one)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def run_all(access: Access, operations: Sequence[Operation]) -> list[Done | Failed]:
+    """Do operations one after the other. One that fails does not end the others, unless the server is not reached."""
+
+    async def run() -> list[Done | Failed]:
+        results: list[Done | Failed] = []
+        client = await _connect(access)
+        try:
+            for one in operations:
+                try:
+                    results.append(await _apply(client, one))
+                except UnreachableError:
+                    raise
+                except MusterError as error:
+                    results.append(Failed(one.group, one.change, reason_of(error)[0]))
+        finally:
+            await client.close()
+        return results
+
+    return asyncio.run(run())
+
+
+def place_beside(
+    job: Job, anchor: Job, queue: Sequence[Job], now_ns: int, *, is_ahead: bool
+) -> Place | None:
+    """Return the place right ahead of or behind the anchor; None if the job is there already.
+
+    `queue` are the jobs of the anchor's pool and priority, the job and the anchor among them. The new position is the
+    average of the anchor's and its neighbour's (determined 6.3): virtually, position 0 is ahead of all and now is behind
+    all. If there is no number between the two, it is one smallest step beside the anchor's.
+    """
+    ordered = sorted(
+        {one.key: one for one in (*queue, job, anchor)}.values(), key=lambda one: one.order
+    )
+    keys = [one.key for one in ordered]
+    step = -1 if is_ahead else 1
+    has_same_priority = job.options.priority == anchor.options.priority
+    if has_same_priority and keys.index(job.key) == keys.index(anchor.key) + step:
+        return None
+    others = [one for one in ordered if one.key != job.key]
+    at = [one.key for one in others].index(anchor.key) + step
+    neighbour = others[at] if 0 <= at < len(others) else None
+    if neighbour is not None:
+        far = neighbour.position
+    else:
+        far = HEAD if is_ahead else Fraction(now_ns, MICROSECOND)
+    average = _rounded((anchor.position + far) / 2)
+    is_beside = average < anchor.position if is_ahead else average > anchor.position
+    position = average if is_beside else _rounded(anchor.position) + step * STEP
+    return Place(position, "" if neighbour is None else neighbour.key)
+
+
+def decimal_text(number: Fraction) -> str:
+    """Return a number with at most 20 digits after the point as a decimal, exactly."""
+    scaled = number * 10**FRACTION_DIGITS
+    assert scaled.denominator == 1, number
+    whole, rest = divmod(abs(scaled.numerator), 10**FRACTION_DIGITS)
+    digits = f".{rest:0{FRACTION_DIGITS}}".rstrip("0").rstrip(".")
+    return f"{'-' if number < 0 else ''}{whole}{digits}"
+
+
+def _rounded(number: Fraction) -> Fraction:
+    """Return a number rounded down to the digits that the daemon reads."""
+    return Fraction(number * 10**FRACTION_DIGITS // 1, 10**FRACTION_DIGITS)
+
+
+async def _connect(access: Access) -> Client:
+    return await Client.connect(access, SystemRandom().random, f"muster/{VERSION}")
+
+
+async def _apply(client: Client, one: Operation) -> Done:
+    job = await find_job(client, one.group)
+    match one.change:
+        case "ahead-of" | "behind":
+            return await _move(client, one, job)
+        case "pool":
+            return await _change_pool(client, one, job)
+        case "priority":
+            text = f"{_text(job, one.change)} -> {one.value}; {AT_SUBMISSION}"
+            annotations = {PRIORITY: one.value, POSITION: _reset(job)}
+            return await _patch(client, one, job, annotations, f"priority {text}")
+        case _:
+            value = None if one.value == NONE else one.value
+            text = f"{one.change} {_text(job, one.change)} -> {one.value}"
+            return await _patch(client, one, job, {_KEYS[one.change]: value}, text)
+
+
+async def _change_pool(client: Client, one: Operation, job: Job) -> Done:
+    if job.options.pool == one.value:
+        return Done(one.group, one.change, False, f"already in pool {one.value}: nothing changed")
+    text = f"pool {job.options.pool or 'not stated'} -> {one.value}; {AT_SUBMISSION}"
+    return await _patch(client, one, job, {POOL: one.value, POSITION: _reset(job)}, text)
+
+
+async def _move(client: Client, one: Operation, job: Job) -> Done:
+    side = "ahead of" if one.change == AHEAD_OF else "behind"
+    anchor = await find_job(client, one.value)
+    if anchor.key == job.key:
+        return Done(one.group, one.change, False, f"the same job as {one.value}: nothing changed")
+    pools = job.options.pool, anchor.options.pool
+    if all(pools) and pools[0] != pools[1]:
+        raise UsageError(
+            f"group {one.group} is in pool {pools[0]} and {one.value} in pool {pools[1]}: change its pool first"
+        )
+    queue = [other for other in await _jobs(client, job, anchor) if _may_share(other, anchor)]
+    now_ns = WallClock().now_ns()
+    place = place_beside(job, anchor, queue, now_ns, is_ahead=one.change == AHEAD_OF)
+    if place is None:
+        return Done(
+            one.group, one.change, False, f"already right {side} {one.value}: nothing changed"
+        )
+    position = decimal_text(place.position)
+    annotations: dict[str, str | None] = {POSITION: position}
+    text = f"moved {side} {one.value}, queue position {position}"
+    before, after = job.options.priority, anchor.options.priority
+    if before != after:
+        annotations[PRIORITY] = None if after is None else str(after)
+        shown = "the default" if after is None else str(after)
+        text += f"; priority {_text(job, PRIORITY_OF)} -> {shown}, as {one.value} has"
+    return await _patch(client, one, job, annotations, text)
+
+
+async def _jobs(client: Client, job: Job, anchor: Job) -> list[Job]:
+    """List the jobs among which a job is moved. Pods are listed only if one of the two has no PodGroup."""
+    members = await list_pod_groups(client)
+    without = [one for each in (job, anchor) for one in each.members if one.is_pod]
+    for scheduler in dict.fromkeys(one.scheduler for one in without):
+        members += await list_pods(client, scheduler=scheduler)
+    return jobs_of(members)
+
+
+def _may_share(one: Job, anchor: Job) -> bool:
+    """Return whether a job may be in the anchor's pool and of its priority. A value that is not stated is a default that
+    is not known here. The position is right even if a job is taken that is elsewhere: it is closer to the anchor."""
+    priorities = {one.options.priority, anchor.options.priority}
+    pools = {one.options.pool, anchor.options.pool}
+    return (len(priorities) == 1 or None in priorities) and (len(pools) == 1 or "" in pools)
+
+
+async def _patch(
+    client: Client, one: Operation, job: Job, annotations: dict[str, str | None], text: str
+) -> Done:
+    for key in (key for key, value in annotations.items() if value is None):
+        for member in job.members:
+            if key in member.labels:
+                raise UsageError(
+                    f"group {one.group}: the label {key} of {member.text} states a value: remove the label"
+                )
+    changed = await annotate(client, job, annotations)
+    objects = tuple(member.text for member in changed)
+    return Done(one.group, one.change, True, text, annotations, objects)
+
+
+def _reset(job: Job) -> str | None:
+    """Return the annotation by which a job has its submission time as position: none, unless a label states another."""
+    if any(key in one.labels for one in job.members for key in (POSITION, DETERMINED_POSITION)):
+        return decimal_text(Fraction(job.submitted_ns, MICROSECOND))
+    return None
+
+
+def _text(job: Job, change: str) -> str:
+    """Return the value that a job has now."""
+    stated: Mapping[str, str] = dict(job.members[0].stated)
+    keys = (POOL, DETERMINED_POOL) if change == POOL_OF else (_KEYS[change],)
+    return next((stated[key] for key in keys if key in stated), "not stated")
+
+
+def _group(text: str) -> str:
+    namespace, slash, name = text.partition("/")
+    if not slash or not _NAMESPACE.fullmatch(namespace) or not _GROUP.fullmatch(name):
+        raise UsageError(f"{quoted(text)} is not NAMESPACE/GROUP")
+    return text
+
+
+def _value(change: str, text: str) -> str:
+    """Return a value in its normal form. Raise UsageError if it is wrong."""
+    match change:
+        case "priority":
+            number = int(text) if _WHOLE.fullmatch(text) else 0
+            if not PRIORITY_MIN <= number <= PRIORITY_MAX:
+                wanted = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
+                raise UsageError(f"priority {quoted(text)} is not {wanted}")
+            return str(number)
+        case "weight":
+            weight = Fraction(text) if _DECIMAL.fullmatch(text) else Fraction(0)
+            if not 0 < weight <= WEIGHT_MAX:
+                wanted = f"a decimal number above 0 and at most {WEIGHT_MAX}"
+                raise UsageError(f"weight {quoted(text)} is not {wanted}")
+            return decimal_text(weight)
+        case "max-slots":
+            if text == NONE:
+                return text
+            if not _WHOLE.fullmatch(text) or int(text) > INT32_MAX:
+                wanted = f"a whole number from 0 to {INT32_MAX}, or `{NONE}`"
+                raise UsageError(f"max-slots {quoted(text)} is not {wanted}")
+            return str(int(text))
+        case "pool":
+            if not text or (problem := object_name_problem(text)):
+                raise UsageError(f"pool: {problem if text else 'the name is empty'}")
+            return text
+        case _:
+            return _group(text)

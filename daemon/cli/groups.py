@@ -1,0 +1,299 @@
+"""`muster group`: show the jobs of pools; change their priority, weight, cap, position and pool while they wait or run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from daemon.cli.output import (
+    Line,
+    Styled,
+    heading,
+    log_option,
+    output_option,
+    print_error,
+    print_json,
+    print_lines,
+    table,
+)
+from events.errors import UsageError
+from replay.log_time import format_time
+
+if TYPE_CHECKING:
+    from daemon.cli.group_operations import Done
+    from replay.job_list import JobRow
+
+SOME_FAILED: Final = 1
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _access_options(command: _F) -> _F:
+    """`--kubeconfig` and `--context`: whose permissions count."""
+    context = click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The kubeconfig; by default, in a pod, its service account, else KUBECONFIG or ~/.kube/config.",
+    )
+    return kubeconfig(context(command))
+
+
+_group_argument: Final = click.argument("name", metavar="NAMESPACE/GROUP")
+
+
+@click.group()
+def group() -> None:
+    """Show the jobs of pools; change their priority, weight, cap of slots, place in the queue, and pool.
+
+    A job is a pod group (a PodGroup, or the pods of a group that has none), or all pod groups that state the same
+    `muster.sh/job`. The commands write annotations through the Kubernetes API with the credentials of the kubeconfig:
+    patching PodGroups, or pods where a group has none, must be allowed. The daemon observes the change, records it,
+    and uses it in its next pass.
+    """
+
+
+@group.command("set-priority", context_settings={"ignore_unknown_options": True})
+@_group_argument
+@click.argument("priority", metavar="N")
+@_access_options
+@output_option
+def set_priority(
+    name: str, priority: str, kubeconfig: Path | None, context: str | None, as_json: bool
+) -> None:
+    """Set the priority of a job, 1 to 99. Its place in the queue is that of its submission time again.
+
+    Whether a larger or a smaller number is more important is a setting of the pool. Running work is not restarted by
+    the change itself.
+
+    Examples:
+
+    \b
+        muster group set-priority ml/train 80
+        muster queue set-priority ml/train 80
+    """
+    _run(name, "priority", priority, kubeconfig, context, as_json=as_json)
+
+
+@group.command("set-weight", context_settings={"ignore_unknown_options": True})
+@_group_argument
+@click.argument("weight", metavar="X")
+@_access_options
+@output_option
+def set_weight(
+    name: str, weight: str, kubeconfig: Path | None, context: str | None, as_json: bool
+) -> None:
+    """Set the weight of a job in a pool with fair share, a decimal number above 0.
+
+    Examples:
+
+    \b
+        muster group set-weight ml/train 2.5
+        muster queue set-weight ml/train 2.5
+    """
+    _run(name, "weight", weight, kubeconfig, context, as_json=as_json)
+
+
+@group.command("set-max-slots", context_settings={"ignore_unknown_options": True})
+@_group_argument
+@click.argument("slots", metavar="N|none")
+@_access_options
+@output_option
+def set_max_slots(
+    name: str, slots: str, kubeconfig: Path | None, context: str | None, as_json: bool
+) -> None:
+    """Set the most slots that a job may have at once; `none` removes the cap.
+
+    Examples:
+
+    \b
+        muster group set-max-slots ml/train 16
+        muster queue set-max-slots ml/train none
+    """
+    _run(name, "max-slots", slots, kubeconfig, context, as_json=as_json)
+
+
+@group.command("move")
+@_group_argument
+@click.option("--ahead-of", metavar="OTHER", help="Put it right ahead of this group.")
+@click.option("--behind", "--behind-of", metavar="OTHER", help="Put it right behind this group.")
+@click.option("--pool", metavar="POOL", help="Put it into this pool.")
+@_access_options
+@output_option
+def move(
+    name: str,
+    ahead_of: str | None,
+    behind: str | None,
+    pool: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    as_json: bool,
+) -> None:
+    """Move a job right ahead of or behind another one in the queue, or into another pool.
+
+    A job that is moved ahead of or behind one of another priority takes that priority, too. To find its new neighbours,
+    the PodGroups of all namespaces are listed, or the pods if a group has no PodGroup. In another pool, its place is
+    that of its submission time.
+
+    Examples:
+
+    \b
+        muster group move ml/train --ahead-of ml/eval
+        muster queue move ml/train --behind ml/eval
+        muster group move ml/train --pool h100
+    """
+    wanted = {"ahead-of": ahead_of, "behind": behind, "pool": pool}
+    given = [(change, value) for change, value in wanted.items() if value is not None]
+    if len(given) != 1:
+        raise UsageError("give one of --ahead-of, --behind and --pool")
+    [(change, value)] = given
+    _run(name, change, value, kubeconfig, context, as_json=as_json)
+
+
+@group.command("update")
+@click.argument("items", metavar="NAMESPACE/GROUP.KEY=VALUE...", nargs=-1, required=True)
+@_access_options
+@output_option
+def update(
+    items: tuple[str, ...], kubeconfig: Path | None, context: str | None, as_json: bool
+) -> None:
+    """Change several jobs, one after the other. What fails does not undo or stop the rest; then the exit code is 1.
+
+    KEY is priority, weight, max-slots, pool, ahead-of or behind. If one of the items cannot be read, nothing is changed.
+
+    Examples:
+
+    \b
+        muster group update ml/train.priority=80 ml/eval.weight=0.5 ml/sweep.pool=h100
+        muster queue update ml/train.ahead-of=ml/eval
+    """
+    # Imported here because `muster queue list` needs no client of an API server.
+    from daemon.cli.group_operations import Done, parse_items, run_all
+    from daemon.cluster.client.credentials import Access
+
+    access = Access(kubeconfig=kubeconfig, context=context)
+    results = run_all(access, parse_items(items))
+    for one in results:
+        if as_json:
+            print_json(one)
+        elif isinstance(one, Done):
+            print_lines([_line(one)])
+        else:
+            print_error(f"{one.group}: {one.change}: {one.error}")
+    if not all(isinstance(one, Done) for one in results):
+        raise click.exceptions.Exit(SOME_FAILED)
+
+
+@group.command("list")
+@log_option
+@click.option("--pool", default="", metavar="POOL", help="Only the jobs of this pool.")
+@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@output_option
+def list_jobs(log: str, pool: str, at: int | None, as_json: bool) -> None:
+    """List the jobs of pools in the order in which they are served: state, slots, and why they wait.
+
+    The pools are those that are decided by `priority`, `fair_share` or `round_robin`.
+
+    Examples:
+
+    \b
+        muster group list --log muster.db
+        muster group list --log muster.db --pool h100 --output json
+    """
+    from daemon.log.opening import ask_log
+    from daemon.queries.jobs import all_jobs
+
+    answers, _ = ask_log(log, lambda found: all_jobs(found, pool, at))
+    for answer in answers:
+        if as_json:
+            print_json(answer)
+            continue
+        order = answer.priority_direction.replace("_", " ")
+        head = f"pool {answer.pool}: {answer.decider}"
+        head += f" ({order})" if answer.decider == "priority" else ""
+        print_lines([heading(f"{head}, {answer.nodes} nodes, {len(answer.jobs)} jobs")])
+        print_lines(table(_JOB_COLUMNS, [_job_cells(one) for one in answer.jobs]))
+
+
+@group.command("show")
+@click.argument("name", metavar="NAMESPACE/JOB")
+@log_option
+@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@output_option
+def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
+    """Show one job of a pool, by its name or by that of one of its pod groups.
+
+    Example:
+
+    \b
+        muster group show ml/train --log muster.db
+    """
+    from daemon.log.opening import ask_log
+    from daemon.queries.jobs import one_job
+
+    job, position = ask_log(log, lambda found: one_job(found, name, at))
+    if as_json:
+        print_json(job)
+        return
+    place = "" if job.position is None else f", number {job.position} of its pool"
+    lines: list[Line] = [
+        (Styled(job.job, is_bold=True), f" in pool {job.pool} at position {position}: {job.state}"),
+        f"  slots      {job.slots_acquired} of {job.slots_needed}{place}",
+        f"  tasks      {job.tasks_running} with nodes, {job.tasks_queued} queued",
+        f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)}",
+        *([f"  priority   {job.priority}"] if job.priority is not None else []),
+        *([f"  weight     {job.weight}"] if job.weight is not None else []),
+        *([f"  max slots  {job.max_slots}"] if job.max_slots is not None else []),
+        *([] if job.is_preemptible else ["  it is not preempted"]),
+        *([f"  waits      {job.code}: {job.message}"] if job.code else []),
+    ]
+    print_lines(lines)
+
+
+_JOB_COLUMNS: Final = ("#", "job", "priority", "weight", "slots", "state", "waits for")
+
+
+def _job_cells(job: "JobRow") -> tuple[str, ...]:
+    return (
+        "N/A" if job.position is None else str(job.position),
+        job.job,
+        "-" if job.priority is None else str(job.priority),
+        "-" if job.weight is None else job.weight,
+        f"{job.slots_acquired}/{job.slots_needed}",
+        job.state,
+        job.code or "-",
+    )
+
+
+OPERATIONS: Final = (set_priority, set_weight, set_max_slots, move, update)
+"""The commands, which `muster queue` has as well."""
+
+
+def _run(
+    name: str,
+    change: str,
+    value: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    # Imported here because `muster queue list` needs no client of an API server.
+    from daemon.cli.group_operations import operation, run_one
+    from daemon.cluster.client.credentials import Access
+
+    wanted = operation(name, change, value)
+    done = run_one(Access(kubeconfig=kubeconfig, context=context), wanted)
+    if as_json:
+        print_json(done)
+    else:
+        print_lines([_line(done)])
+
+
+def _line(done: "Done") -> Line:
+    """Return what was done as one line, with the number of pods if these were annotated."""
+    pods = sum(one.startswith("Pod ") for one in done.objects)
+    suffix = f" (annotated {pods} pods)" if pods > 1 else ""
+    return (Styled(done.group, is_bold=True), f": {done.message}{suffix}")

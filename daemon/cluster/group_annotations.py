@@ -1,0 +1,322 @@
+"""Read the jobs of the pool deciders from an API server, and annotate them (docs/pools.md).
+
+A job is what a user names: a PodGroup object, the pods of a group that has no object, or several of these that state one
+job. Requests are made with the credentials of the caller, so RBAC decides what is allowed.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cluster.acting.request_budget import MERGE_PATCH
+from daemon.cluster.client.answers import decoded
+from daemon.cluster.client.calls import GET_POD_GROUP, LIST, PATCH_POD, PATCH_POD_GROUP, Call
+from daemon.cluster.client.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnansweredError,
+)
+from daemon.cluster.client.http_client import Client
+from events.errors import ClusterError, UsageError
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.objects import Metadata, nanoseconds_of
+from projections.pod_terms import Labels
+from projections.pods import metadata_facts
+from projections.pool_options import JobOptions, job_options, pool_options
+
+TRIES: Final = 4
+"""A merge patch of annotations may be repeated: it has the same effect."""
+PAGE_OBJECTS: Final = 500
+PAGES_MAX: Final = 2_000
+"""More pages are not a list: the server repeats its continue tokens."""
+PAGE_SECONDS: Final = 60.0
+ENDED: Final = ("Succeeded", "Failed", "Completed")
+"""Phases of pods and PodGroups that are not scheduled any more."""
+MICROSECOND: Final = 1000
+
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Name of a Kubernetes object. The name of a group that a label states may have other characters."""
+
+
+class _Status(Struct):
+    phase: str | None = None
+
+
+class _Group(Struct):
+    metadata: Metadata
+    status: _Status | None = None
+
+
+class _PodSpec(Struct):
+    schedulerName: str | None = None  # noqa: N815
+
+
+class _Pod(Struct):
+    metadata: Metadata
+    spec: _PodSpec | None = None
+    status: _Status | None = None
+
+
+class _ListMetadata(Struct):
+    next: str | None = msgspec.field(default=None, name="continue")
+
+
+T = TypeVar("T", _Group, _Pod)
+
+
+class _List(Struct, Generic[T]):
+    items: list[T] | None = None
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
+_GROUP: Final = msgspec.json.Decoder(_Group)
+_GROUPS: Final = msgspec.json.Decoder(_List[_Group])
+_PODS: Final = msgspec.json.Decoder(_List[_Pod])
+
+
+class Member(Struct, frozen=True):
+    """A PodGroup, or a pod of a group that has no PodGroup."""
+
+    is_pod: bool
+    namespace: str
+    name: str
+    uid: str
+    group: str
+    """`namespace/name` of its pod group."""
+    labels: Mapping[str, str]
+    stated: Labels
+    """Keys that the pool deciders read."""
+    created_ns: int
+    scheduler: str = ""
+    """`schedulerName` of a pod."""
+
+    @property
+    def text(self) -> str:
+        """Return kind and name: `PodGroup ml/train`."""
+        return f"{'Pod' if self.is_pod else 'PodGroup'} {self.namespace}/{self.name}"
+
+
+class Job(Struct, frozen=True):
+    """A job, with the objects that are annotated to change it."""
+
+    key: str
+    """`namespace/name` of the pod group, or of the job that several pod groups state."""
+    members: tuple[Member, ...]
+    """Sorted by creation time and name."""
+    options: JobOptions
+    submitted_ns: int
+
+    @property
+    def position(self) -> Fraction:
+        """Return the queue position: microseconds since the epoch, as in the daemon."""
+        stated = self.options.position
+        return Fraction(self.submitted_ns, MICROSECOND) if stated is None else stated
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Return the sort key among jobs of one priority."""
+        return self.position, self.submitted_ns, self.key
+
+    @property
+    def has_object(self) -> bool:
+        """Return whether it has a PodGroup object."""
+        return not all(one.is_pod for one in self.members)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Return the keys of its pod groups."""
+        return frozenset(one.group for one in self.members)
+
+    def is_named(self, key: str) -> bool:
+        """Return whether a user means this job by `namespace/name`."""
+        return key == self.key or key in self.groups
+
+
+async def find_job(client: Client, key: str) -> Job:
+    """Return the job that a pod group belongs to, or that has this name. Raise UsageError if there is none."""
+    namespace, _, name = key.partition("/")
+    found = None
+    if _OBJECT_NAME.fullmatch(name):
+        found = await _pod_group(client, namespace, name)
+        if found is not None:
+            [job] = jobs_of([found])
+            if not job.options.job:
+                return job
+    groups = await list_pod_groups(client, namespace)
+    others = [one for one in groups if found is None or one.uid != found.uid]
+    pods = await list_pods(client, namespace)
+    members = [*others, *pods, *([found] if found else [])]
+    for job in jobs_of(members):
+        if job.is_named(key):
+            return job
+    raise UsageError(f"group {key} not found")
+
+
+async def list_pod_groups(client: Client, namespace: str = "") -> list[Member]:
+    """List the PodGroups of a namespace, or of all; none if the API server has no PodGroups."""
+    try:
+        found = await _list(client, LIST[POD_GROUPS.name], _GROUPS, namespace)
+    except NotFoundError:
+        return []
+    return [_member_of_group(one) for one in found if not _has_ended(one)]
+
+
+async def list_pods(client: Client, namespace: str = "", scheduler: str = "") -> list[Member]:
+    """List the pods of a namespace, or of all, that have not ended; with `scheduler`, only those with this
+    `schedulerName`."""
+    query = {"fieldSelector": f"spec.schedulerName={scheduler}"} if scheduler else {}
+    found = await _list(client, LIST[PODS.name], _PODS, namespace, query)
+    return [_member_of_pod(one) for one in found if not _has_ended(one)]
+
+
+def jobs_of(members: Iterable[Member]) -> list[Job]:
+    """Return the jobs that PodGroups and pods form, sorted by key. Pods of a group with a PodGroup are left out."""
+    groups: dict[str, list[Member]] = {}
+    for one in members:
+        groups.setdefault(one.group, []).append(one)
+    jobs: dict[str, list[Member]] = {}
+    for key, found in groups.items():
+        objects = [one for one in found if not one.is_pod]
+        ordered = tuple(sorted(objects, key=_age)) or tuple(sorted(found, key=_age))
+        of_pods = tuple(one.stated for one in sorted(found, key=_age) if one.is_pod)
+        name = job_options(objects[0].stated if objects else (), of_pods).job
+        job = f"{key.partition('/')[0]}/{name}" if name else key
+        jobs.setdefault(job, []).extend(ordered)
+    return [_job(key, tuple(sorted(found, key=_age))) for key, found in sorted(jobs.items())]
+
+
+async def annotate(client: Client, job: Job, annotations: Mapping[str, str | None]) -> list[Member]:
+    """Set annotations of all objects of a job; None removes one. Return the objects that were changed.
+
+    Pods that are deleted meanwhile are left out. Raise UsageError if nothing is left, ClusterError if a request fails.
+    """
+    changed = []
+    for one in job.members:
+        body = msgspec.json.encode({"metadata": {"uid": one.uid, "annotations": annotations}})
+        call = PATCH_POD if one.is_pod else PATCH_POD_GROUP
+        try:
+            await _request(client, call, one.namespace, name=one.name, body=body)
+        except (NotFoundError, ConflictError):
+            # Deleted, or deleted and created again with another UID.
+            continue
+        changed.append(one)
+    if not changed:
+        raise UsageError(f"group {job.key} not found: it was deleted meanwhile")
+    return changed
+
+
+def _job(key: str, members: tuple[Member, ...]) -> Job:
+    objects = [one for one in members if not one.is_pod]
+    of_pods = tuple(one.stated for one in members if one.is_pod)
+    options = job_options(objects[0].stated if objects else (), of_pods)
+    created = min(one.created_ns for one in members)
+    submitted = created if options.submitted_ns is None else options.submitted_ns
+    return Job(key=key, members=members, options=options, submitted_ns=submitted)
+
+
+def _age(one: Member) -> tuple[int, str, str]:
+    return one.created_ns, one.name, one.uid
+
+
+async def _pod_group(client: Client, namespace: str, name: str) -> Member | None:
+    """Return a PodGroup; None if there is none of this name."""
+    try:
+        body = await _request(client, GET_POD_GROUP, namespace, name=name)
+    except NotFoundError:
+        return None
+    return _member_of_group(decoded(GET_POD_GROUP.what, body, _GROUP))
+
+
+async def _list(
+    client: Client,
+    call: Call,
+    decoder: msgspec.json.Decoder[_List[T]],
+    namespace: str,
+    query: Mapping[str, str] = {},
+) -> list[T]:
+    found: list[T] = []
+    wanted = {**query, "limit": str(PAGE_OBJECTS)}
+    for _ in range(PAGES_MAX):
+        body = await _request(client, call, namespace, query=wanted, seconds=PAGE_SECONDS)
+        page = decoded(call.what, body, decoder)
+        found += page.items or ()
+        if not page.metadata.next:
+            return found
+        wanted["continue"] = page.metadata.next
+    raise UnansweredError(f"{call.what}: the list has more than {PAGES_MAX} pages")
+
+
+async def _request(
+    client: Client,
+    call: Call,
+    namespace: str,
+    *,
+    name: str = "",
+    query: Mapping[str, str] = {},
+    body: bytes | None = None,
+    seconds: float = 30.0,
+) -> bytes:
+    """Make a request. Raise ClusterError that names the missing permission for 403."""
+    try:
+        return await client.request(
+            call,
+            name=name,
+            namespace=namespace,
+            query=query,
+            body=body,
+            content_type=MERGE_PATCH if body is not None else "application/json",
+            deadline_seconds=seconds,
+            tries=TRIES,
+        )
+    except ForbiddenError as error:
+        raise ClusterError(_refusal(call, namespace, error)) from error
+
+
+def _refusal(call: Call, namespace: str, error: ApiError) -> str:
+    resource = call.resource
+    qualified = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    where = f"in namespace {namespace}" if namespace else "in all namespaces"
+    said = f": {error.message}" if error.message else ""
+    return f"403 Forbidden: you need the permission to {call.verb} {qualified} {where}{said}"
+
+
+def _has_ended(one: _Group | _Pod) -> bool:
+    return one.status is not None and one.status.phase in ENDED
+
+
+def _member_of_group(one: _Group) -> Member:
+    meta = one.metadata
+    namespace = meta.namespace or "default"
+    return Member(
+        is_pod=False,
+        namespace=namespace,
+        name=meta.name,
+        uid=meta.uid or "",
+        group=f"{namespace}/{meta.name}",
+        labels=meta.labels or {},
+        stated=pool_options(meta.annotations or {}, meta.labels or {}),
+        created_ns=nanoseconds_of(meta.creationTimestamp),
+    )
+
+
+def _member_of_pod(one: _Pod) -> Member:
+    meta, facts = one.metadata, metadata_facts(one.metadata)
+    owner = facts.owner.uid if facts.owner else facts.uid
+    return Member(
+        is_pod=True,
+        namespace=facts.namespace,
+        name=facts.name,
+        uid=facts.uid,
+        group=f"{facts.namespace}/{facts.group_name or f'podgroup-{owner}'}",
+        labels=meta.labels or {},
+        stated=facts.pool_options,
+        created_ns=facts.created_ns,
+        scheduler=(one.spec.schedulerName if one.spec else "") or "",
+    )

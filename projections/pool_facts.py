@@ -1,0 +1,180 @@
+"""What stands of the decisions of pool deciders: pods that are asked to release their resources, backfilled pods, work
+that comes back, and which pools are due for a pass.
+
+These are facts: a snapshot has them. Only State changes them.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field, structs
+
+from events.decisions.eviction import EvictionDecided
+from events.decisions.release import ReleaseDecided
+from events.messages import PodMarkRequest
+from projections.duration import SECOND
+from projections.pods import FAILED, SUCCEEDED, Pod
+from projections.pool_options import TASK
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.pod_groups import PodGroup
+
+POOL_ACTION: Final = "pool"
+"""`action` of refusals by pool deciders."""
+RELEASE_MARK: Final = "release"
+"""Value of `what` in outcomes of asking a pod to release its resources."""
+ANNOTATION: Final = "muster.sh/release-requested"
+"""Annotation of a pod that is asked to exit: the time at which it is evicted, RFC 3339."""
+LABEL: Final = "determined-preemption"
+"""The same as a label, for the Determined master, which watches it (determined 5.5)."""
+TRIES_MAX: Final = 3
+"""How often it is tried to write them, if the API server does not answer; the pod is evicted at its deadline anyway."""
+RETURNING_MAX: Final = 10_000
+"""Released tasks that are remembered until their pods are created again; the oldest are dropped."""
+PASS_INTERVAL_NS: Final = SECOND // 2
+"""Shortest time between two passes of one pool (determined 1.6)."""
+
+
+class Release(Struct, frozen=True, array_like=True):
+    """A running pod that is asked to release its resources."""
+
+    decision: int
+    pod: str
+    """`namespace/name`"""
+    in_favour_of: str
+    """The pod group for which it is asked; "" if its group has more than its share."""
+    deadline_ns: int
+    asked_ns: int = 0
+    tries: int = 0
+    is_marked: bool = False
+    """Whether the request is written on the pod, or was given up."""
+
+
+class Returning(Struct, frozen=True, array_like=True):
+    """A task that was released and whose pods will be created again."""
+
+    group: str
+    """Key of its pod group."""
+    task: str
+    """Name of the pod, or of the task that its label states."""
+    submitted_ns: int
+    requested_ns: int
+
+
+class PoolFacts(Struct):
+    """The facts of all pools."""
+
+    releases: dict[str, Release] = field(default_factory=dict)
+    """By UID of the pod."""
+    backfilled: dict[str, None] = field(default_factory=dict)
+    """UIDs of pods that were bound by backfill."""
+    returning: dict[str, tuple[Returning, ...]] = field(default_factory=dict)
+    """Key of a pod group to its tasks that will come back."""
+    requested: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """UID of a pod that came back, to when its job was submitted and when it first asked for slots."""
+    started: dict[str, int] = field(default_factory=dict)
+    """UID of a pod to the time at which it was bound by a pool decider."""
+    namespaces: dict[str, str] = field(default_factory=dict)
+    """Namespace to the pool that its annotation names."""
+    dirty: dict[str, None] = field(default_factory=dict)
+    """Pools in which something changed since their last pass."""
+    passes: dict[str, int] = field(default_factory=dict)
+    """Pool to the time of its last pass."""
+    due: dict[str, None] = field(default_factory=dict)
+    """Pools that have a pass in the open cycle."""
+    moved: dict[str, None] = field(default_factory=dict)
+    """Keys of pod groups whose pool was changed while they had pods on nodes."""
+
+    def begin(self, position: int, event: ReleaseDecided, now_ns: int) -> None:
+        """Keep the pods that a decision asks."""
+        for one in event.evictions:
+            release = Release(position, one.pod, event.in_favour_of, event.deadline_ns, now_ns)
+            self.releases[one.uid] = release
+
+    def evicted(self, position: int, event: EvictionDecided, now_ns: int) -> None:
+        """Keep the pods that are evicted without having been asked, as if they were asked."""
+        for one in event.evictions:
+            if one.uid not in self.releases:
+                release = Release(position, one.pod, event.in_favour_of, now_ns, now_ns)
+                self.releases[one.uid] = structs.replace(release, is_marked=True)
+
+    def end_mark(self, uid: str, decision: int, *, is_lost: bool) -> None:
+        """Note that the request is written on a pod or refused, or (`is_lost`) that no answer came."""
+        one = self.releases.get(uid)
+        if one is None or one.decision != decision:
+            return
+        tries = one.tries + is_lost
+        is_marked = not is_lost or tries >= TRIES_MAX
+        self.releases[uid] = structs.replace(one, tries=tries, is_marked=is_marked)
+
+    def requests(self) -> Iterator[PodMarkRequest]:
+        """Yield the requests that are not written on their pods, in the order of their decisions."""
+        waiting = [(one.decision, uid) for uid, one in self.releases.items() if not one.is_marked]
+        for decision, uid in sorted(waiting):
+            release = self.releases[uid]
+            namespace, _, name = release.pod.partition("/")
+            at = datetime.fromtimestamp(release.deadline_ns // SECOND, UTC)
+            annotations = {ANNOTATION: at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            yield PodMarkRequest(
+                decision, namespace, name, uid, RELEASE_MARK, annotations, {LABEL: "true"}
+            )
+
+    def deadlines(self, cluster: "Cluster") -> Iterator[int]:
+        """Yield the times at which a cycle is due."""
+        for uid, one in self.releases.items():
+            if uid not in cluster.eviction_backoff and not cluster.pods[uid].evicted:
+                yield one.deadline_ns
+        for name in self.dirty:
+            yield self.passes.get(name, 0) + PASS_INTERVAL_NS
+
+    def open_cycle(self, now_ns: int) -> None:
+        """Choose the pools that have a pass in this cycle."""
+        self.due = {}
+        for name in sorted(self.dirty):
+            if now_ns >= self.passes.get(name, 0) + PASS_INTERVAL_NS:
+                self.due[name] = None
+                self.passes[name] = now_ns
+                del self.dirty[name]
+
+    def pod_added(self, pod: Pod) -> None:
+        """Give a pod the place of the released task that it continues, if there is one."""
+        waiting = self.returning.get(pod.group_key)
+        if not waiting or pod.node or pod.facts.uid in self.requested:
+            return
+        name = task_name(pod)
+        found = next((one for one in waiting if one.task == name), waiting[0])
+        left = tuple([one for one in waiting if one is not found])
+        if left:
+            self.returning[pod.group_key] = left
+        else:
+            del self.returning[pod.group_key]
+        self.requested[pod.facts.uid] = (found.submitted_ns, found.requested_ns)
+
+    def pod_ended(self, pod: Pod, group: "PodGroup | None", *, is_deleted: bool) -> None:
+        """Forget a pod that has ended or was deleted. If it was asked to release, its task will come back."""
+        uid = pod.facts.uid
+        if self.releases.pop(uid, None) is not None:
+            submitted, requested = self.requested.get(uid, (0, 0))
+            submitted = submitted or (pod.facts.created_ns if group is None else group.created_ns)
+            one = Returning(
+                pod.group_key, task_name(pod), submitted, requested or pod.facts.created_ns
+            )
+            self.returning[pod.group_key] = (*self.returning.pop(pod.group_key, ()), one)
+            if len(self.returning) > RETURNING_MAX:
+                del self.returning[next(iter(self.returning))]
+        self.backfilled.pop(uid, None)
+        self.started.pop(uid, None)
+        if is_deleted:
+            self.requested.pop(uid, None)
+
+
+def is_over(pod: Pod) -> bool:
+    """Return whether a pod has ended."""
+    return pod.status in (SUCCEEDED, FAILED)
+
+
+def task_name(pod: Pod) -> str:
+    """Return by which name a pod that continues a task is found: its label, or the name of the pod."""
+    return dict(pod.facts.pool_options).get(TASK, pod.facts.name)

@@ -1,0 +1,199 @@
+"""Which pool each node and each pod group belongs to, and the pod groups of each pool."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from projections.index import Index
+from projections.pod_terms import Labels
+from projections.pods import FAILED, SUCCEEDED
+from projections.pool_options import TASK, JobOptions, job_options
+from projections.pools import CPU, Pool, Pools
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.deltas import (
+        NodeChanged,
+        PodChanged,
+        PodGroupChanged,
+        PolicyChanged,
+        QueueChanged,
+    )
+    from projections.pod_class import PodClass
+    from projections.pod_groups import PodGroup
+
+
+MILLI: Final = 1000
+ENDED: Final = (SUCCEEDED, FAILED)
+DEVICES: Final = ("gpu", "npu", "mlu", "tpu", "xpu", "dcu")
+DEVICE_PREFIXES: Final = ("ascend", "mig-")
+"""Kinds of resources that count whole accelerators."""
+
+
+class PoolIndex(Index):
+    """The pools of nodes and pod groups. With one pool only its pod groups are kept, if it is not decided by `session`."""
+
+    name = "pools"
+    COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "groups", "by_pool")
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str] = {}
+        """Node to its pool; "" for a node in none."""
+        self.groups: dict[str, str] = {}
+        """Pod group to its pool; "" if it names a pool that does not exist."""
+        self.by_pool: dict[str, dict[str, None]] = {}
+        """Pool to the keys of its pod groups."""
+
+    def rebuilt(self, cluster: Cluster, /) -> PoolIndex:
+        """Assign all nodes and pod groups again."""
+        twin = PoolIndex()
+        for node in cluster.nodes.nodes.values():
+            if node.facts is not None:
+                twin.nodes[node.name] = cluster.policy.pools.of_node(node.facts.labels)
+        for group in cluster.groups.values():
+            twin._put(group.key, pool_of(cluster, group))
+        return twin
+
+    def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
+        """Assign a node to its pool. Its pool is due for a pass."""
+        facts = delta.new or delta.old
+        assert facts is not None
+        before = self.nodes.pop(facts.name, None)
+        if before is not None:
+            cluster.mark_pool_due(before)
+        if delta.new is not None:
+            self.nodes[facts.name] = pool = cluster.policy.pools.of_node(facts.labels)
+            cluster.mark_pool_due(pool)
+
+    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
+        """The pools of the pod and of its node are due for a pass, unless it only began to run."""
+        if delta.only_runs or not cluster.policy.pools.deciders:
+            return
+        pod = delta.new or delta.old
+        assert pod is not None
+        if pod.node:
+            cluster.mark_pool_due(self.nodes.get(pod.node, ""))
+        if pod.group_key:
+            cluster.mark_pool_due(self.groups.get(pod.group_key, ""))
+
+    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
+        """Assign a pod group to its pool."""
+        key = delta.group.key
+        before = self.groups.get(key)
+        if before is not None and cluster.policy.pools.is_plain and not delta.is_gone:
+            return
+        pool = "" if delta.is_gone else pool_of(cluster, delta.group)
+        if before == pool and not delta.is_gone:
+            return
+        if before is not None:
+            del self.groups[key]
+            del self.by_pool[before][key]
+            if not self.by_pool[before]:
+                del self.by_pool[before]
+            cluster.mark_pool_due(before)
+        if not delta.is_gone:
+            self._put(key, pool)
+            cluster.mark_pool_due(pool)
+            if before and delta.group.allocated_count:
+                cluster.pool_facts.moved[key] = None
+
+    def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:
+        """All pools are due: a quota may have changed."""
+        if not delta.is_same_spec:
+            cluster.mark_pools_due()
+
+    def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
+        """Assign everything again. Jobs of a pool that is replaced are moved."""
+        before = self.groups
+        self.rebuild(cluster)
+        names = [one.name for one in cluster.policy.pools.all]
+        for key, pool in self.groups.items():
+            was = before.get(key, "")
+            if was and was != pool and was not in names and cluster.groups[key].allocated_count:
+                cluster.pool_facts.moved[key] = None
+        cluster.pool_facts.dirty = {}
+        cluster.mark_pools_due()
+
+    def _put(self, key: str, pool: str) -> None:
+        self.groups[key] = pool
+        self.by_pool.setdefault(pool, {})[key] = None
+
+
+def pool_of(cluster: Cluster, group: PodGroup) -> str:
+    """Return the pool of a pod group: the one that it names, that its namespace names, whose nodes its pods select, or
+    the default one; "" if it names one that does not exist."""
+    pools = cluster.policy.pools
+    if pools.is_plain:
+        return pools.all[0].name
+    if len(pools.all) == 1 and not pools.all[0].node_selector:
+        only = pools.all[0]
+        stated = options_of(group).pool
+        return only.name if not stated or only.is_session or pools.named(stated) else ""
+    named = options_of(group).pool or cluster.pool_facts.namespaces.get(group.key.partition("/")[0])
+    if named:
+        found = pools.named(named)
+        return "" if found is None else found.name
+    for pod_class in group.classes.values():
+        pairs = dict(pod_class.selector.pairs)
+        for one in pools.all:
+            if one.node_selector and one.node_selector_is_in(pairs):
+                return one.name
+    compute = pools.named(pools.compute)
+    assert compute is not None
+    if group.classes and not any(slots_of(compute, one) for one in group.classes.values()):
+        return pools.aux
+    return pools.compute
+
+
+def removed_pools(cluster: Cluster, pools: Pools) -> str:
+    """Return why the pools of a policy cannot take the place of those in force: one with jobs is missing; "" if they can
+    (determined 6.4)."""
+    for name, groups in sorted(cluster.indexes.of(PoolIndex).by_pool.items()):
+        if cluster.policy.pools.is_plain or not name or pools.named(name) is not None:
+            continue
+        jobs = [key for key in groups if cluster.groups[key].pods]
+        if jobs:
+            return (
+                f"pool {name} is missing and has {len(jobs)} pod groups, such as {min(jobs)}: keep it, or name it in"
+                f" `replaces` of another pool"
+            )
+    return ""
+
+
+def options_of(group: PodGroup) -> JobOptions:
+    """Return what a pod group and its pods state."""
+    of_object = () if group.facts is None else group.facts.pool_options
+    of_pods: dict[Labels, None] = {}
+    for one in group.pods.values():
+        if one.facts.pool_options and one.status not in ENDED:
+            of_pods[_of_job(one.facts.pool_options)] = None
+    return job_options(of_object, tuple(of_pods))
+
+
+@lru_cache(maxsize=1 << 14)
+def _of_job(stated: Labels) -> Labels:
+    """Return what a pod states of its job, and not of itself."""
+    return tuple([one for one in stated if one[0] != TASK])
+
+
+def slots_of(pool: Pool, pod_class: PodClass) -> int:
+    """Return the slots that a pod of a class asks for in a pool."""
+    total = 0
+    for name, amount in pod_class.request:
+        if is_slot(pool, name):
+            total += -(-amount // MILLI) if name == CPU else amount
+    return total
+
+
+def is_slot(pool: Pool, name: str) -> bool:
+    """Return whether a resource counts as slots of a pool."""
+    return name in pool.slots if pool.slots else _counts_devices(name)
+
+
+@lru_cache(maxsize=4096)
+def _counts_devices(name: str) -> bool:
+    """Return whether a resource counts whole accelerators, by its name: `nvidia.com/gpu`, `huawei.com/Ascend910`."""
+    _, slash, kind = name.partition("/")
+    kind = kind.lower()
+    return bool(slash) and (kind in DEVICES or kind.startswith(DEVICE_PREFIXES))

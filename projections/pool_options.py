@@ -1,0 +1,187 @@
+"""What a job states for the pool deciders: annotations and labels of its PodGroup and pods (docs/pools.md).
+
+The PodGroup counts before its pods, an annotation before a label, and of pods the one that was created first.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from re import compile as pattern
+from typing import Final
+
+from msgspec import Struct
+
+from events.limits import object_name_problem, whole_number
+from projections.duration import nanoseconds
+from projections.objects import nanoseconds_of
+from projections.pod_terms import Labels
+from projections.pools import PRIORITY_MAX, PRIORITY_MIN
+
+POOL: Final = "muster.sh/pool"
+JOB: Final = "muster.sh/job"
+TASK: Final = "muster.sh/task"
+PRIORITY: Final = "muster.sh/priority"
+WEIGHT: Final = "muster.sh/weight"
+MAX_SLOTS: Final = "muster.sh/max-slots"
+POSITION: Final = "muster.sh/queue-position"
+SUBMITTED: Final = "muster.sh/submitted-at"
+PREEMPTIBLE: Final = "muster.sh/preemptible"
+TIMEOUT: Final = "muster.sh/preemption-timeout"
+SINGLE_NODE: Final = "muster.sh/single-node"
+OWN: Final = (
+    POOL,
+    JOB,
+    TASK,
+    PRIORITY,
+    WEIGHT,
+    MAX_SLOTS,
+    POSITION,
+    SUBMITTED,
+    PREEMPTIBLE,
+    TIMEOUT,
+    SINGLE_NODE,
+)
+"""Keys of annotations; labels count, too."""
+
+DETERMINED_POOL: Final = "determined.ai/resource_pool"
+DETERMINED_TYPE: Final = "determined.ai/task_type"
+DETERMINED_TASK: Final = "determined.ai/task_id"
+DETERMINED_POSITION: Final = "determined-queue-position"
+DETERMINED: Final = (DETERMINED_POOL, DETERMINED_TYPE, DETERMINED_TASK, DETERMINED_POSITION)
+"""Labels that the Determined master writes on its pods."""
+TRIAL: Final = "TRIAL"
+NOT_PREEMPTIBLE: Final = (
+    "NOTEBOOK",
+    "SHELL",
+    "COMMAND",
+    "TENSORBOARD",
+    "GENERIC",
+    "CHECKPOINT_GC",
+)
+"""Task types that are not preempted."""
+
+VALUE_CHARS_MAX: Final = 256
+NUMBER_CHARS_MAX: Final = 40
+_DECIMAL: Final = pattern(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
+_WEIGHT: Final = pattern(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
+"""At most six decimals: all weights of a pool are brought to one denominator."""
+
+
+class JobOptions(Struct, frozen=True):
+    """What a job states. None where it states nothing."""
+
+    pool: str = ""
+    job: str = ""
+    priority: int | None = None
+    weight: tuple[int, int] | None = None
+    max_slots: int | None = None
+    position: Fraction | None = None
+    submitted_ns: int | None = None
+    is_preemptible: bool = True
+    timeout_ns: int | None = None
+    is_single_node: bool = False
+    problems: tuple[tuple[str, str], ...] = ()
+    """Code and message of values that cannot be used; they count as not stated."""
+
+
+def pool_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
+    """Return the keys of an object that the pool deciders read, sorted; a value that is too long is cut."""
+    found: dict[str, str] = {}
+    for key in OWN:
+        value = annotations.get(key, labels.get(key))
+        if value is not None:
+            found[key] = value[:VALUE_CHARS_MAX]
+    for key in DETERMINED:
+        if key in labels:
+            found[key] = labels[key][:VALUE_CHARS_MAX]
+    return tuple(sorted(found.items())) if found else ()
+
+
+def read_job_options(stated: Mapping[str, str]) -> JobOptions:
+    """Return what keys and values state. What cannot be used is named in `problems`."""
+    problems: list[tuple[str, str]] = []
+
+    def wrong(key: str, wanted: str) -> None:
+        shown = stated[key][:NUMBER_CHARS_MAX]
+        problems.append(
+            ("InvalidJobOption", f"{key}: {shown!r} is not {wanted}: it counts for nothing")
+        )
+
+    names = {POOL: "", JOB: ""}
+    for key in names:
+        if key in stated:
+            if object_name_problem(stated[key]) or not stated[key]:
+                wrong(key, "a valid name")
+            else:
+                names[key] = stated[key]
+    pool = names[POOL] or _valid_name(stated.get(DETERMINED_POOL, ""))
+    job = names[JOB]
+    kind = stated.get(DETERMINED_TYPE, "").removeprefix("TASK_TYPE_")
+    if not job and kind == TRIAL:
+        experiment, dot, _ = stated.get(DETERMINED_TASK, "").partition(".")
+        job = _valid_name(experiment) if dot else ""
+    priority = whole_number(stated[PRIORITY]) if PRIORITY in stated else None
+    if PRIORITY in stated and (priority is None or not PRIORITY_MIN <= priority <= PRIORITY_MAX):
+        wrong(PRIORITY, f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}")
+        priority = None
+    weight = None
+    if WEIGHT in stated and _WEIGHT.fullmatch(stated[WEIGHT]):
+        weight = Fraction(stated[WEIGHT])
+    if WEIGHT in stated and (weight is None or weight <= 0):
+        wrong(WEIGHT, "a number above 0 with at most six decimals")
+        weight = None
+    most = whole_number(stated[MAX_SLOTS]) if MAX_SLOTS in stated else None
+    if MAX_SLOTS in stated and (most is None or most < 0):
+        wrong(MAX_SLOTS, "a whole number of at least 0")
+        most = None
+    key = POSITION if POSITION in stated else DETERMINED_POSITION
+    position = _decimal(stated[key]) if key in stated else None
+    if key in stated and position is None:
+        wrong(key, "a number")
+    submitted = (nanoseconds_of(stated[SUBMITTED]) or None) if SUBMITTED in stated else None
+    if SUBMITTED in stated and submitted is None:
+        wrong(SUBMITTED, "a time of RFC 3339")
+    truths = {}
+    for key, default in ((PREEMPTIBLE, kind not in NOT_PREEMPTIBLE), (SINGLE_NODE, False)):
+        truths[key] = default
+        if key in stated:
+            if stated[key] in ("true", "false"):
+                truths[key] = stated[key] == "true"
+            else:
+                wrong(key, "true or false")
+    timeout = None
+    if TIMEOUT in stated:
+        try:
+            timeout = nanoseconds(stated[TIMEOUT])
+        except ValueError:
+            wrong(TIMEOUT, "a time such as 90s or 1.5h")
+    return JobOptions(
+        pool=pool,
+        job=job,
+        priority=priority,
+        weight=None if weight is None else (weight.numerator, weight.denominator),
+        max_slots=most,
+        position=position,
+        submitted_ns=submitted,
+        is_preemptible=truths[PREEMPTIBLE],
+        timeout_ns=timeout,
+        is_single_node=truths[SINGLE_NODE],
+        problems=tuple(problems),
+    )
+
+
+@lru_cache(maxsize=1 << 15)
+def job_options(of_object: Labels, of_pods: tuple[Labels, ...]) -> JobOptions:
+    """Return what a job states, from the keys of its PodGroup and of its pods, the first pod first."""
+    stated: dict[str, str] = {}
+    for one in reversed(of_pods):
+        stated |= dict(one)
+    return read_job_options({**stated, **dict(of_object)})
+
+
+def _valid_name(name: str) -> str:
+    return "" if object_name_problem(name) else name
+
+
+def _decimal(text: str) -> Fraction | None:
+    return Fraction(text) if _DECIMAL.fullmatch(text) else None

@@ -1,0 +1,136 @@
+"""The jobs of a pool in the order in which they are served, with state, position, slots and reason (determined 6.2)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from projections.pod_groups import PodGroup
+from projections.pods import RUNNING
+from projections.pool_facts import POOL_ACTION
+from projections.pool_index import PoolIndex
+from projections.pools import FAIR_SHARE, PRIORITY, Pool
+from projections.state import State
+from scheduling.pools.tasks import Job, PoolTasks, Task
+
+QUEUED: Final = "queued"
+BACKFILLED: Final = "backfilled"
+SCHEDULED: Final = "scheduled"
+RUNS: Final = "running"
+RELEASING: Final = "releasing"
+
+
+class JobRow(Struct, frozen=True):
+    """A job with queued or running tasks."""
+
+    pool: str
+    position: int | None
+    """Number of jobs before it, running ones too; None in a pool without an order of jobs."""
+    job: str
+    pod_groups: tuple[str, ...]
+    priority: int | None
+    """None in a pool that knows no priorities."""
+    weight: str | None
+    """As a number; None in a pool that knows no weights."""
+    max_slots: int | None
+    submitted_ns: int
+    slots_acquired: int
+    slots_needed: int
+    state: str
+    """`queued`, `backfilled`, `scheduled`, `running` or `releasing`: the first of these that is true of a task, from the
+    end."""
+    tasks_queued: int
+    tasks_running: int
+    is_preemptible: bool
+    code: str = ""
+    message: str = ""
+    """Why its first queued task waits, as recorded."""
+
+
+class PoolAnswer(Struct, frozen=True):
+    """A pool and its jobs."""
+
+    pool: str
+    decider: str
+    priority_direction: str
+    nodes: int
+    jobs: tuple[JobRow, ...]
+
+
+def pool_answers(state: State, only: str = "") -> list[PoolAnswer]:
+    """Return the pools that are not decided by `session`, or the one of a name."""
+    return [
+        _answer(state, pool)
+        for pool in state.cluster.policy.pools.all
+        if not pool.is_session and only in ("", pool.name)
+    ]
+
+
+def _answer(state: State, pool: Pool) -> PoolAnswer:
+    tasks = PoolTasks(state, pool)
+    order = sorted(tasks.jobs.values(), key=lambda job: (*_order(pool, job), job.key))
+    nodes = state.cluster.indexes.of(PoolIndex).nodes
+    return PoolAnswer(
+        pool=pool.name,
+        decider=pool.decider,
+        priority_direction=pool.priority_direction,
+        nodes=sum(one == pool.name for one in nodes.values()),
+        jobs=tuple(
+            _row(state, pool, job, place) for place, job in enumerate(order) if _is_listed(job)
+        ),
+    )
+
+
+def _order(pool: Pool, job: Job) -> tuple[object, ...]:
+    return job.order if pool.decider == PRIORITY else (job.submitted_ns,)
+
+
+def _is_listed(job: Job) -> bool:
+    return bool(job.queued or job.running)
+
+
+def _row(state: State, pool: Pool, job: Job, place: int) -> JobRow:
+    cluster = state.cluster
+    groups = dict.fromkeys(one.group.key for one in (*job.running, *job.queued))
+    refusal = next(_refusals([cluster.groups[key] for key in groups]), ("", ""))
+    numerator, denominator = job.weight
+    acquired = sum(one.slots for one in job.running)
+    return JobRow(
+        pool=pool.name,
+        position=place if pool.decider == PRIORITY else None,
+        job=job.key,
+        pod_groups=tuple(groups),
+        priority=job.priority if pool.decider == PRIORITY else None,
+        weight=f"{numerator / denominator:g}" if pool.decider == FAIR_SHARE else None,
+        max_slots=job.max_slots,
+        submitted_ns=job.submitted_ns,
+        slots_acquired=acquired,
+        slots_needed=acquired + sum(one.slots for one in job.queued),
+        state=_state(state, job),
+        tasks_queued=len(job.queued),
+        tasks_running=len(job.running),
+        is_preemptible=job.is_preemptible,
+        code=refusal[0] if job.queued else "",
+        message=refusal[1] if job.queued else "",
+    )
+
+
+def _refusals(groups: list[PodGroup]) -> Iterator[tuple[str, str]]:
+    for group in groups:
+        if (refusal := group.refusals.get(POOL_ACTION)) is not None:
+            yield refusal.code, refusal.message
+
+
+def _state(state: State, job: Job) -> str:
+    if any(one.is_releasing for one in job.running):
+        return RELEASING
+    backfilled = state.cluster.pool_facts.backfilled
+    if job.running and all(_is_backfilled(one, backfilled) for one in job.running):
+        return BACKFILLED
+    if any(pod.status == RUNNING for one in job.running for pod in one.pods):
+        return RUNS
+    return SCHEDULED if job.running else QUEUED
+
+
+def _is_backfilled(task: Task, backfilled: dict[str, None]) -> bool:
+    return any(pod.facts.uid in backfilled for pod in task.pods)

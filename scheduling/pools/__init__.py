@@ -1,0 +1,1 @@
+"""Pools: fair share, priority and round robin over groups of nodes."""

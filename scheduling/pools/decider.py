@@ -1,0 +1,263 @@
+"""The deciders `fair_share`, `priority` and `round_robin`: one pass over the jobs of a pool when something changed in it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from events.decision import INTERNAL_ERROR, Decision, Eviction
+from events.decisions.backfill_bind import BackfillBindDecided
+from events.decisions.enqueue import EnqueueDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.release import RELEASE, ReleaseDecided
+from projections.internal_error import OnError, ignore
+from projections.pod_groups import WAITING, PodGroup
+from projections.pods import BINDING, RUNNING, Pod
+from projections.pool_facts import POOL_ACTION
+from projections.pool_index import PoolIndex
+from projections.pools import FAIR_SHARE, PRIORITY, Pool
+from projections.state import State
+from scheduling.actions.reschedule import reschedule
+from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
+from scheduling.node_overlay import placements
+from scheduling.pools.fair_share import fair_share_pass
+from scheduling.pools.outcome import POOL_CHANGED, PassResult, Released
+from scheduling.pools.priority import priority_pass
+from scheduling.pools.round_robin import round_robin_pass
+from scheduling.pools.tasks import PoolTasks
+from scheduling.pools.working_nodes import WorkingNodes
+from scheduling.rejected_pods import recreate_rejected
+from scheduling.session import Session
+from scheduling.unschedulable import Unschedulable, refusal
+
+DEADLINE: Final = "DEADLINE"
+"""Code of the eviction of a pod that was asked to exit and has not."""
+
+
+class PoolPassDecider:
+    """Decides for one pool by passes."""
+
+    def __init__(self, state: State, pool: Pool, on_error: OnError = ignore) -> None:
+        self.session = Session(state, on_error, pool.name)
+        self.pool = pool
+
+    def wakes(self, at_ns: int) -> bool:
+        """Return True if a cycle at this moment could decide anything."""
+        state, cluster = self.session.state, self.session.cluster
+        if not state.is_synced:
+            return False
+        deadline = state.next_deadline_ns
+        return (
+            (deadline is not None and deadline <= at_ns)
+            or bool(cluster.wakeup_events.faulty_groups)
+            or bool(cluster.queues_with_unreported_errors)
+            or bool(cluster.config_errors.unreported)
+        )
+
+    def decide(self) -> Iterator[Decision]:
+        """Yield the decisions of a cycle: those of one pass, if the pool is due."""
+        session, cluster = self.session, self.session.cluster
+        session.open_cycle()
+        yield from recreate_rejected(cluster)
+        if cluster.policy.reschedules:
+            yield from reschedule(session)
+        if self.pool.name not in cluster.pool_facts.due:
+            return
+        yield from self._admitted()
+        try:
+            result, tasks = self._pass()
+        except Exception as error:  # any bug
+            yield from session.action_failed(f"pool {self.pool.name}", error, is_abandoned=True)
+            return
+        yield from self._starts(result)
+        for one in result.releases:
+            yield from self._release(one)
+        yield from self._refusals(result, tasks)
+
+    def deferred(self) -> Iterator[Decision]:
+        """Yield nothing: a pass is never cut short."""
+        yield from ()
+
+    def explain(self, subject: Subject) -> Explanation | None:
+        """Return why a pod group waits; nothing about nodes. None for a subject of another pool."""
+        cluster = self.session.cluster
+        if not isinstance(subject, PodGroup):
+            return None
+        if cluster.indexes.of(PoolIndex).groups.get(subject.key) != self.pool.name:
+            return None
+        standing = subject.refusals.get(POOL_ACTION)
+        if not subject.pending:
+            return Explanation()
+        cluster.nodes.lay_out()
+        result, tasks = self._pass()
+        found = self._reasons(result, tasks).get(subject.key)
+        if found is None:
+            return Explanation(
+                waiting=_waiting(subject, "", "", 0, f"pool {self.pool.name} would start it now")
+            )
+        reason = found[1]
+        since = 0 if standing is None else standing.position
+        return Explanation(
+            waiting=_waiting(subject, reason.code, reason.message, since, reason.message)
+        )
+
+    def _pass(self) -> tuple[PassResult, PoolTasks]:
+        """Return the decisions of a pass. State is as before."""
+        state = self.session.state
+        tasks = PoolTasks(state, self.pool)
+        with WorkingNodes(self.session, self.pool) as nodes:
+            if self.pool.decider == FAIR_SHARE:
+                result = fair_share_pass(nodes, tasks)
+            elif self.pool.decider == PRIORITY:
+                result = priority_pass(nodes, tasks, state.cluster.pool_facts, state.now_ns)
+            else:
+                result = round_robin_pass(nodes, tasks)
+            self.session.groups_examined += len(tasks.jobs)
+        result.releases += self._moved(tasks)
+        return result, tasks
+
+    def _admitted(self) -> Iterator[Decision]:
+        """Yield the admission of all pod groups: the pool has the queue, and controllers may create pods."""
+        cluster = self.session.cluster
+        for key in list(cluster.indexes.of(PoolIndex).by_pool.get(self.pool.name, ())):
+            group = cluster.groups[key]
+            if group.phase == WAITING and group.problem is None and not group.is_foreign:
+                yield EnqueueDecided(pod_group=key, queue=group.queue)
+
+    def _starts(self, result: PassResult) -> Iterator[Decision]:
+        cluster = self.session.cluster
+        for one in result.starts:
+            overlay, group = one.reserved.overlay, one.reserved.task.group
+            kind = BackfillBindDecided if one.is_backfill else GangBindDecided
+            yield kind(
+                pod_group=group.key,
+                queue=group.queue,
+                placements=placements(cluster, overlay.now, overlay.devices, overlay.network),
+            )
+
+    def _moved(self, tasks: PoolTasks) -> Iterator[Released]:
+        """Yield the tasks that run on nodes of the pool from which their job was moved."""
+        cluster = self.session.cluster
+        nodes = cluster.indexes.of(PoolIndex).nodes
+        for job in tasks.jobs.values() if cluster.pool_facts.moved else ():
+            for task in job.running:
+                if task.group.key not in cluster.pool_facts.moved or not task.is_preemptible:
+                    continue
+                if any(nodes.get(pod.node) != self.pool.name for pod in task.pods):
+                    text = f"job {job.key} was moved to pool {self.pool.name}"
+                    yield Released(task, POOL_CHANGED, text)
+
+    def _release(self, one: Released) -> Iterator[Decision]:
+        """Yield the request to a task to exit. One whose pods do not all run yet is evicted at once."""
+        task, state = one.task, self.session.state
+        if task.is_releasing or any(pod.status == BINDING for pod in task.pods):
+            return  # It is asked already, or cannot be until its binding has an outcome.
+        group = state.cluster.groups[task.group.key]
+        cause = "" if one.cause is None else one.cause.group.key
+        evictions = _evictions(task.pods)
+        timeout = task.job.timeout_ns
+        if timeout and all(pod.status == RUNNING for pod in task.pods):
+            yield ReleaseDecided(
+                pod_group=group.key,
+                queue=group.queue,
+                evictions=evictions,
+                action=RELEASE,
+                in_favour_of=cause,
+                code=one.code,
+                message=one.message,
+                deadline_ns=state.now_ns + timeout,
+            )
+            return
+        yield EvictionDecided(
+            pod_group=group.key,
+            queue=group.queue,
+            evictions=evictions,
+            action=RELEASE,
+            in_favour_of=cause,
+            code=one.code,
+            message=one.message,
+        )
+
+    def _reasons(
+        self, result: PassResult, tasks: PoolTasks
+    ) -> dict[str, tuple[PodGroup, Unschedulable]]:
+        """Return why pod groups wait: the reason of the first task of each."""
+        reasons = dict(tasks.refused)
+        started = {one.reserved.task.name for one in result.starts}
+        for job in tasks.jobs.values():
+            for task in job.queued:
+                if task.name in started or task.group.key in reasons:
+                    continue
+                found = result.waiting.get(task.name)
+                if found is not None:
+                    reasons[task.group.key] = (task.group, found[1])
+        return reasons
+
+    def _refusals(self, result: PassResult, tasks: PoolTasks) -> Iterator[Decision]:
+        """Yield why pod groups wait, where that has changed."""
+        cluster = self.session.cluster
+        for key, (_, reason) in self._reasons(result, tasks).items():
+            group = cluster.groups.get(key)
+            if group is None or not group.pending:
+                continue
+            standing = group.refusals.get(POOL_ACTION)
+            if standing is not None and (standing.code, standing.limit) == (
+                reason.code,
+                reason.limit,
+            ):
+                continue
+            yield refusal(group, POOL_ACTION, reason)
+
+
+def evict_overdue(state: State) -> Iterator[Decision]:
+    """Yield the eviction of pods that were asked to exit and have not when their time was over."""
+    cluster = state.cluster
+    overdue: dict[tuple[str, str], list[Pod]] = {}
+    for uid, one in cluster.pool_facts.releases.items():
+        pod = cluster.pods[uid]
+        if one.deadline_ns > state.now_ns or pod.evicted or uid in cluster.eviction_backoff:
+            continue
+        if not pod.facts.is_releasing:
+            overdue.setdefault((pod.group_key, one.in_favour_of), []).append(pod)
+    for (key, cause), pods in sorted(overdue.items()):
+        group = cluster.groups.get(key)
+        yield EvictionDecided(
+            pod_group=key,
+            queue="" if group is None else group.queue,
+            evictions=_evictions(pods),
+            action=RELEASE,
+            in_favour_of=cause,
+            code=DEADLINE,
+            message="it was asked to exit and has not exited in time",
+        )
+
+
+def refuse_without_pool(state: State) -> Iterator[Decision]:
+    """Yield the refusal of pod groups that name a pool that does not exist."""
+    cluster = state.cluster
+    for key in list(cluster.indexes.of(PoolIndex).by_pool.get("", ())):
+        group = cluster.groups[key]
+        if not group.pending or POOL_ACTION in group.refusals or group.is_foreign:
+            continue
+        names = ", ".join(one.name for one in cluster.policy.pools.all)
+        text = f"the pool that it names does not exist: the policy has {names}"
+        yield refusal(group, POOL_ACTION, Unschedulable("POOL_NOT_FOUND", "", text))
+
+
+def _evictions(pods: list[Pod]) -> tuple[Eviction, ...]:
+    return tuple([Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods])
+
+
+def _waiting(group: PodGroup, code: str, message: str, since: int, text: str) -> Waiting:
+    hurdle = Hurdle("pod group", not code or code == INTERNAL_ERROR, text)
+    return Waiting(
+        pod_group=group.key,
+        code=code,
+        message=message,
+        since=since,
+        hurdles=(hurdle,),
+        admission=(),
+        quota=(),
+        nodes=None,
+        held=(),
+        line=None,
+    )

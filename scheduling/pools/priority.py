@@ -1,0 +1,338 @@
+"""The decider `priority`: the most important task first, with preemption and backfill (determined 3).
+
+Tasks with slots and tasks without are two classes: neither waits for the other, and neither preempts the other. What
+victims of an earlier pass still hold counts as free for the task for which they were asked to exit, and for no other.
+"""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Final
+
+from projections.pool_facts import PoolFacts
+from projections.pool_index import slots_of
+from scheduling.node_overlay import NodeOverlay
+from scheduling.pools.fair_share import likeness
+from scheduling.pools.outcome import (
+    BEHIND_HIGHER_PRIORITY,
+    INFEASIBLE,
+    VICTIMS_NOT_PREEMPTIBLE,
+    WAITING_FOR_PREEMPTION,
+    PassResult,
+    Released,
+    Start,
+    at_cap,
+    is_feasible,
+    no_placement,
+    slots_text,
+)
+from scheduling.pools.tasks import PoolTasks, Task, task_order
+from scheduling.pools.working_nodes import Reserved, WorkingNodes
+
+REMOVALS_MAX: Final = 20_000
+"""Running tasks that are removed on trial in one pass; tasks that come after that are not helped in this pass."""
+
+
+def priority_pass(
+    nodes: WorkingNodes, tasks: PoolTasks, facts: PoolFacts, now_ns: int
+) -> PassResult:
+    """Return the decisions of one pass."""
+    result = PassResult()
+    for has_slots in (True, False):
+        _ClassPass(nodes, tasks, facts, now_ns, result, has_slots=has_slots).run()
+    return result
+
+
+class _ClassPass:
+    """The pass of one class of tasks."""
+
+    def __init__(
+        self,
+        nodes: WorkingNodes,
+        tasks: PoolTasks,
+        facts: PoolFacts,
+        now_ns: int,
+        result: PassResult,
+        *,
+        has_slots: bool,
+    ) -> None:
+        self.nodes, self.pool, self.result = nodes, nodes.pool, result
+        self.facts, self.now_ns = facts, now_ns
+        self.queued = sorted(tasks.queued(has_slots=has_slots), key=task_order)
+        self.running = sorted(tasks.running(has_slots=has_slots), key=task_order, reverse=True)
+        """Least important first, and the newest first of equals: the order of victims."""
+        self.capacity = nodes.capacity if has_slots else 0
+        self.promised: dict[str, Reserved] = {}
+        """Name of a task to what is reserved for it, because pods were asked to exit in its favour."""
+        self.asked_rank: int | None = None
+        """Rank of the most important task in whose favour tasks are asked to exit."""
+        self.first_failed: Task | None = None
+        self.is_reserved = False
+        """Whether only preemptible tasks start, because the first one that failed has waited for long."""
+        self.failed: set[object] = set()
+        """Likenesses of tasks that have no placement."""
+        self.unhelped: set[object] = set()
+        """Likenesses of tasks for which no victims were found."""
+        self.removals = 0
+        self.held = {key: sum(one.slots for one in job.running) for key, job in tasks.jobs.items()}
+
+    def run(self) -> None:
+        """Decide level by level, the most important first."""
+        self._promise()
+        for rank, level in groupby(self.queued, key=lambda one: one.job.rank):
+            self._decide_level(rank, list(level))
+
+    # What earlier passes asked for
+
+    def _promise(self) -> None:
+        """Reserve, for each task in whose favour others were asked to exit, its nodes as they will be."""
+        causes: dict[str, list[Task]] = {}
+        for task in self.running:
+            for pod in task.pods:
+                release = self.facts.releases.get(pod.facts.uid)
+                if release is not None and release.in_favour_of:
+                    causes.setdefault(release.in_favour_of, []).append(task)
+                    break
+        leaving: dict[str, int] = {}
+        for uid, release in self.facts.releases.items():
+            if release.in_favour_of:
+                slots = slots_of(self.pool, self.nodes.cluster.pods[uid].pod_class)
+                leaving[release.in_favour_of] = leaving.get(release.in_favour_of, 0) + slots
+        waiting = self._for_which_asked(leaving)
+        for key, cause in {one.group.key: one for one in reversed(waiting)}.items():
+            if victims := causes.get(key):
+                self.nodes.remove(victims, cause)
+        for task in waiting:
+            reserved = self.nodes.place(task) or self.nodes.place(task, later=True)
+            if reserved is not None:
+                self._count(task)
+                self.promised[task.name] = reserved
+                if reserved.is_later and self.asked_rank is None:
+                    self.asked_rank = task.job.rank
+
+    def _for_which_asked(self, leaving: Mapping[str, int]) -> list[Task]:
+        """Return the queued tasks for which slots are about to be free: of each pod group the first ones, as many as need
+        these slots."""
+        left = dict(leaving)
+        found: list[Task] = []
+        for task in self.queued:
+            slots = left.get(task.group.key)
+            if slots is None or (slots <= 0 and task.slots):
+                continue
+            left[task.group.key] = slots - task.slots
+            found.append(task)
+        return found
+
+    # Levels
+
+    def _decide_level(self, rank: int, level: list[Task]) -> None:
+        placed: list[Reserved] = []
+        failed: list[Task] = []
+        is_late = self.first_failed is not None
+        for task in level:
+            promised = self.promised.get(task.name)
+            if promised is None and self._is_over_cap(task):
+                continue
+            if promised is not None:
+                if promised.is_later:
+                    self._fail(task)
+                    self._wait_for_victims(task)
+                else:
+                    placed.append(promised)
+                continue
+            if not is_feasible(self.nodes, self.result, task, self.capacity):
+                is_blocking = self.pool.preempts or self.pool.infeasible_blocks
+                if is_blocking and self.result.waiting[task.name][1].code == INFEASIBLE:
+                    self._fail(task)
+                continue
+            kind = likeness(task)
+            reserved = None if kind in self.failed else self.nodes.place(task)
+            if reserved is not None:
+                self._count(task)
+                placed.append(reserved)
+                continue
+            self.failed.add(kind)
+            no_placement(self.nodes, self.result, task)
+            failed.append(task)
+            self._fail(task)
+        is_blocked = self.asked_rank is not None and self.asked_rank < rank
+        for reserved in placed:
+            self._start(reserved, is_late=is_late, is_blocked=is_blocked)
+        if self.pool.preempts:
+            for task in failed:
+                self._preempt(task)
+
+    def _fail(self, task: Task) -> None:
+        if self.first_failed is None:
+            self.first_failed = task
+            waited_ns = self.now_ns - task.asked_ns
+            after_ns = self.pool.reserve_after_ns
+            self.is_reserved = bool(after_ns) and waited_ns >= after_ns
+
+    def _is_over_cap(self, task: Task) -> bool:
+        most = task.job.max_slots
+        held = self.held[task.job.key]
+        if most is None or held + task.slots <= most:
+            return False
+        at_cap(self.result, task, held)
+        return True
+
+    def _count(self, task: Task) -> None:
+        self.held[task.job.key] += task.slots
+
+    def _start(self, reserved: Reserved, *, is_late: bool, is_blocked: bool) -> None:
+        """Start a placed task, unless a more important one is in the way."""
+        task = reserved.task
+        is_backfill = is_late and self.pool.preempts and task.is_preemptible
+        may_start = not is_late or is_backfill
+        if self.is_reserved and not task.is_preemptible and task is not self.first_failed:
+            may_start = (
+                may_start
+                and self.first_failed is not None
+                and (task_order(task) < task_order(self.first_failed))
+            )
+        if is_blocked or not may_start:
+            ahead = self.first_failed
+            name = (
+                "a more important task"
+                if ahead is None
+                else f"{ahead.name} (priority {ahead.job.priority})"
+            )
+            text = f"nodes have room for it, but {name} waits"
+            if is_late and self.pool.preempts and not is_blocked:
+                text += ", and it could not be preempted for that one"
+            self.result.wait(task, BEHIND_HIGHER_PRIORITY, text)
+            return
+        self.result.starts.append(Start(reserved, is_backfill))
+
+    # Preemption
+
+    def _wait_for_victims(self, task: Task) -> None:
+        victims = [
+            one for one in self.facts.releases.values() if one.in_favour_of == task.group.key
+        ]
+        names = ", ".join(sorted(one.pod for one in victims)[:5])
+        text = f"waits until {len(victims)} pods have exited that were asked to: {names}"
+        self.result.wait(task, WAITING_FOR_PREEMPTION, text)
+
+    def _preempt(self, task: Task) -> None:
+        """Choose victims for a task that has no placement, or use what earlier victims made free."""
+        if self.result.releases or self.asked_rank is not None:
+            reserved = self.nodes.place(task, later=True)
+            if reserved is not None:
+                self._count(task)
+                self._ask(task)
+                text = "waits until tasks have exited that were asked to in favour of others"
+                self.result.wait(task, WAITING_FOR_PREEMPTION, text)
+                return
+        kind = likeness(task)
+        if kind in self.unhelped or self.removals >= REMOVALS_MAX:
+            self._explain_unhelped(task)
+            return
+        victims = self._victims(task)
+        if not victims:
+            self.unhelped.add(kind)
+            self._explain_unhelped(task)
+            return
+        self._count(task)
+        self._ask(task)
+        names = ", ".join(one.name for one in victims[:5])
+        text = f"waits until {len(victims)} less important tasks have exited: {names}"
+        self.result.wait(task, WAITING_FOR_PREEMPTION, text)
+        for victim in victims:
+            text = (
+                f"{task.name} (priority {task.job.priority}) needs {slots_text(task.slots)}; this task has priority"
+                f" {victim.job.priority}"
+            )
+            self.result.releases.append(Released(victim, "PREEMPTED", text, task))
+
+    def _ask(self, task: Task) -> None:
+        rank = task.job.rank
+        if self.asked_rank is None or rank < self.asked_rank:
+            self.asked_rank = rank
+
+    def _explain_unhelped(self, task: Task) -> None:
+        if task.reason is not None:
+            return
+        started = [one.reserved.task for one in self.result.starts]
+        held = sum(
+            one.slots for one in (*self.running, *started) if not self._is_candidate(task, one)
+        )
+        if task.slots and self.capacity - held < task.slots:
+            text = (
+                f"it needs {slots_text(task.slots)}; {held} of {self.capacity} are held by tasks that cannot be"
+                f" preempted or are as important"
+            )
+            self.result.wait(task, VICTIMS_NOT_PREEMPTIBLE, text)
+
+    def _victims(self, task: Task) -> list[Task]:
+        """Return running tasks that make room for a task, which is then placed on trial; none if all of them do not."""
+        overlay: NodeOverlay | None = None
+        taken: list[Task] = []
+        reserved: Reserved | None = None
+        freed = int(self.nodes.free_slots(later=True)[self.nodes.in_pool].sum())
+        for one in self.running:
+            if not self._is_candidate(task, one):
+                continue
+            self.removals += 1
+            if overlay is None:
+                overlay = self.nodes.remove([one], task)
+            else:
+                self.nodes.evict(overlay, one)
+            taken.append(one)
+            freed += one.slots
+            if freed < task.slots or self._cannot_fit(task, one):
+                continue
+            reserved = self.nodes.place(task, later=True)
+            if reserved is not None:
+                break
+        if overlay is None:
+            return []
+        if reserved is None:
+            self.nodes.undo_removal(overlay, taken)
+            return []
+        if self.pool.prunes_victims:
+            return self._pruned(task, overlay, taken, reserved)
+        return taken
+
+    def _cannot_fit(self, task: Task, freed: Task) -> bool:
+        """Return whether the nodes of a removed task cannot be the ones that a task of one pod waited for."""
+        if len(task.pods) > 1 or not task.slots:
+            return False
+        slots = self.nodes.free_slots(later=True)
+        table = self.nodes.table.nodes
+        return all(int(slots[table[pod.node].slot]) < task.slots for pod in freed.pods)
+
+    def _pruned(
+        self, task: Task, overlay: NodeOverlay, taken: list[Task], reserved: Reserved
+    ) -> list[Task]:
+        """Return the victims without those that are not needed: the most important and oldest are put back first."""
+        kept = list(taken)
+        for one in sorted(taken, key=task_order):
+            self.nodes.undo(reserved)
+            self.nodes.restore(overlay, one)
+            again = self.nodes.place(task, later=True)
+            if again is not None:
+                kept.remove(one)
+                reserved = again
+                continue
+            self.nodes.evict(overlay, one)
+            found = self.nodes.place(task, later=True)
+            assert found is not None, "the victims made room for it before"
+            reserved = found
+        return kept
+
+    def _is_candidate(self, task: Task, one: Task) -> bool:
+        """Return whether a running task may be asked to exit in favour of another one."""
+        if one.is_releasing or not one.is_preemptible or one.job.key == task.job.key:
+            return False
+        if any(one is released.task for released in self.result.releases):
+            return False
+        if self.pool.min_run_ns and self._runs_since(one) > self.now_ns - self.pool.min_run_ns:
+            return False
+        if one.job.rank != task.job.rank:
+            return one.job.rank > task.job.rank
+        return self.pool.preempts_same_level and one.job.position > task.job.position
+
+    def _runs_since(self, task: Task) -> int:
+        started: Mapping[str, int] = self.facts.started
+        return max((started.get(pod.facts.uid, 0) for pod in task.pods), default=0)

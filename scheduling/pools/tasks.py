@@ -1,0 +1,266 @@
+"""Jobs and tasks of a pool, as the pool deciders see them (docs/pools.md).
+
+A job is what a user submits: one or more pod groups. A task is what is placed whole: each pod of a pod group whose minimum
+is one, or the pods of a gang together; pods of a gang beyond its minimum are tasks of their own.
+"""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED, Pod
+from projections.pool_index import PoolIndex, options_of, slots_of
+from projections.pool_options import JobOptions
+from projections.pools import LOWER_FIRST, PRIORITY_MAX, Pool
+from projections.state import State
+from scheduling.gang_attempt import missing_pods
+from scheduling.unschedulable import Unschedulable
+
+MICROSECOND: Final = 1000
+MOST_IMPORTANT: Final = -(1 << 40)
+"""Rank of the classes of system pods, whichever number is more important in the pool."""
+
+Age: TypeAlias = tuple[int, int, int, int, str]
+"""When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, its index
+in the job, and its name; the smaller is older."""
+
+
+class Task(Struct):
+    """What is placed, and released, whole."""
+
+    job: "Job"
+    group: PodGroup
+    pods: list[Pod]
+    slots: int
+    age: Age
+    is_releasing: bool = False
+    """Whether its pods are asked to exit."""
+    reason: Unschedulable | None = None
+    """Why it does not start, as far as that was found."""
+
+    @property
+    def name(self) -> str:
+        """Return its name: that of the pod, or of the pod group of a gang."""
+        return self.pods[0].key if len(self.pods) == 1 else self.group.key
+
+    @property
+    def asked_ns(self) -> int:
+        """Return when it first asked for slots."""
+        return self.age[2]
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Return whether it may be asked to exit in favour of others."""
+        return self.job.is_preemptible and all(pod.facts.is_evictable for pod in self.pods)
+
+
+class Job(Struct):
+    """The tasks of one job in one pool."""
+
+    key: str
+    weight: tuple[int, int]
+    priority: int
+    rank: int
+    """The priority as a number of which the smaller is more important."""
+    max_slots: int | None
+    position: Fraction
+    """Place among the jobs of its priority; the smaller comes first."""
+    submitted_ns: int
+    is_preemptible: bool
+    is_single_node: bool
+    timeout_ns: int
+    queued: list[Task]
+    running: list[Task]
+    """Tasks with nodes, those that are asked to exit among them; without pods that are terminating."""
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Return the sort key of jobs: rank, position, and age."""
+        return self.rank, self.position, self.submitted_ns, self.key
+
+
+class PoolTasks:
+    """The jobs of one pool at one moment, and the pod groups that are not considered, with the reason."""
+
+    def __init__(self, state: State, pool: Pool) -> None:
+        self.pool = pool
+        self.jobs: dict[str, Job] = {}
+        self.refused: dict[str, tuple[PodGroup, Unschedulable]] = {}
+        cluster = state.cluster
+        index = cluster.indexes.of(PoolIndex)
+        for key in index.by_pool.get(pool.name, ()):
+            group = cluster.groups[key]
+            self._add(cluster, group)
+        for job in self.jobs.values():
+            job.queued.sort(key=_age)
+            job.running.sort(key=_age)
+
+    def _add(self, cluster: Cluster, group: PodGroup) -> None:
+        if group.is_foreign:
+            return
+        placed = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
+        if not placed and not group.pending:
+            return
+        job = self._job(cluster, group)
+        for pods in _running(group, placed):
+            task = self._task(cluster, job, group, pods)
+            task.is_releasing = any(pod.facts.uid in cluster.pool_facts.releases for pod in pods)
+            job.running.append(task)
+        problem = _problem(group)
+        if problem is not None:
+            self.refused[group.key] = (group, problem)
+        elif group.key not in cluster.bind_backoff and group.pending:
+            for pods in _queued(group):
+                job.queued.append(self._task(cluster, job, group, pods))
+
+    def _task(self, cluster: Cluster, job: Job, group: PodGroup, pods: list[Pod]) -> Task:
+        requested = cluster.pool_facts.requested
+        came_back = [requested[pod.facts.uid] for pod in pods if pod.facts.uid in requested]
+        submitted, asked = min(came_back, default=(0, 0))
+        is_back = bool(came_back) and self.pool.resumes_first
+        if not is_back:
+            asked = min(pod.facts.created_ns for pod in pods)
+        name = pods[0].key if len(pods) == 1 else group.key
+        return Task(
+            job=job,
+            group=group,
+            pods=pods,
+            slots=sum(slots_of(self.pool, pod.pod_class) for pod in pods),
+            age=(
+                min(job.submitted_ns, submitted or job.submitted_ns),
+                1 - is_back,
+                asked,
+                pods[0].facts.index,
+                name,
+            ),
+        )
+
+    def _job(self, cluster: Cluster, group: PodGroup) -> Job:
+        options = options_of(group)
+        key = f"{group.key.partition('/')[0]}/{options.job}" if options.job else group.key
+        submitted = options.submitted_ns
+        if submitted is None:
+            submitted = group.created_ns
+            came_back = cluster.pool_facts.requested
+            for uid in group.pods:
+                if uid in came_back:
+                    submitted = min(submitted, came_back[uid][0])
+        known = self.jobs.get(key)
+        if known is not None:
+            if submitted < known.submitted_ns:
+                known.submitted_ns = submitted
+                if options.position is None:
+                    known.position = min(known.position, Fraction(submitted, MICROSECOND))
+            return known
+        pool = self.pool
+        priority = _priority(cluster, pool, group, options)
+        job = self.jobs[key] = Job(
+            key=key,
+            weight=options.weight or pool.weight,
+            priority=priority,
+            rank=_rank(pool, priority),
+            max_slots=options.max_slots,
+            position=Fraction(submitted, MICROSECOND)
+            if options.position is None
+            else options.position,
+            submitted_ns=submitted,
+            is_preemptible=options.is_preemptible,
+            is_single_node=options.is_single_node,
+            timeout_ns=pool.preemption_timeout_ns
+            if options.timeout_ns is None
+            else options.timeout_ns,
+            queued=[],
+            running=[],
+        )
+        return job
+
+    def queued(self, *, has_slots: bool) -> list[Task]:
+        """Return the queued tasks of one class: with or without slots."""
+        return [
+            task
+            for job in self.jobs.values()
+            for task in job.queued
+            if (task.slots > 0) == has_slots
+        ]
+
+    def running(self, *, has_slots: bool) -> list[Task]:
+        """Return the running tasks of one class: with or without slots."""
+        return [
+            task
+            for job in self.jobs.values()
+            for task in job.running
+            if (task.slots > 0) == has_slots
+        ]
+
+
+def task_order(task: Task) -> tuple[object, ...]:
+    """Return the sort key of tasks in a priority pool (determined 3.3): rank, position, age."""
+    return task.job.rank, task.job.position, task.age
+
+
+def _age(task: Task) -> Age:
+    return task.age
+
+
+def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
+    """Yield the pods of each running task: the gang, and each pod beyond its minimum."""
+    placed = sorted(placed, key=lambda pod: (pod.bound_at, pod.sort_key))
+    least = group.min_available if group.min_available > 1 else 0
+    if least and placed:
+        yield placed[:least]
+    for pod in placed[least:]:
+        yield [pod]
+
+
+def _queued(group: PodGroup) -> Iterator[list[Pod]]:
+    """Yield the pods of each queued task: what the gang lacks, and each pod beyond its minimum."""
+    lacking = group.min_available - group.ready_count if group.min_available > 1 else 0
+    pods: Iterable[Pod] = group.pending
+    if not group.is_ready and group.min_available > 1:
+        pods = [pod for pod in group.pending if not pod.pod_class.is_best_effort]
+        if group.enforced_roles or group.sub_groups is not None:
+            lacking = len(pods)
+        if pods[:lacking]:
+            yield pods[:lacking]
+        pods = [*pods[lacking:], *(pod for pod in group.pending if pod.pod_class.is_best_effort)]
+    for pod in pods:
+        yield [pod]
+
+
+def _problem(group: PodGroup) -> Unschedulable | None:
+    """Return why a pod group is not considered."""
+    if group.problem is not None:
+        return Unschedulable(group.problem[0], "", group.problem[1])
+    short = missing_pods(group) if group.pending else None
+    if short is None:
+        return None
+    if group.facts is None and group.min_available > 1:
+        text = (
+            f"min-available is {group.min_available}, and the group has {group.valid_count} pods: the label counts pods,"
+            f" not GPUs"
+        )
+        return Unschedulable("GANG_SIZE_MISMATCH", "", text)
+    return short
+
+
+def _priority(cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions) -> int:
+    """Return the priority of a job: what it states, the value of its priority class, or the default of the pool."""
+    if options.priority is not None:
+        return options.priority
+    name = "" if group.facts is None else group.facts.priority_class
+    if name in cluster.priority_classes:
+        return cluster.priority_classes[name][0]
+    for pod in group.pods.values():
+        if pod.facts.priority_class and pod.facts.priority:
+            return pod.facts.priority
+    return pool.priority
+
+
+def _rank(pool: Pool, priority: int) -> int:
+    if priority > PRIORITY_MAX:
+        return MOST_IMPORTANT - priority
+    return priority if pool.priority_direction == LOWER_FIRST else -priority

@@ -1,0 +1,467 @@
+"""The nodes of a pool during one pass: tasks are placed and victims removed on trial, and all of it is undone at the end.
+
+A placement is sought by the fitting rules of the pool (determined 4): one node, or several idle nodes that are used whole.
+"""
+
+from collections.abc import Iterable
+from hashlib import md5
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, structs
+
+from projections.nodes import Node
+from projections.pod_class import Amounts
+from projections.pods import Pod
+from projections.pool_index import PoolIndex, is_slot, slots_of
+from projections.pools import CPU, Pool
+from scheduling.device_request import invalid_device_request
+from scheduling.gang_attempt import cards_to_charge, precheck
+from scheduling.gang_placement import is_placed_node_by_node, place_gang, placement_problem
+from scheduling.node_overlay import NodeOverlay
+from scheduling.node_ranking import NodeRanking
+from scheduling.plugin import ADMITTED
+from scheduling.pools.tasks import Task
+from scheduling.session import Session
+from scheduling.unschedulable import Unschedulable, room_when_empty
+
+SINGLE_NODES_MAX: Final = 16
+"""Nodes on which a gang is tried as a whole, best first."""
+SCALE: Final = 1 << 32
+MILLI: Final = 1000
+
+Column = npt.NDArray[np.int64]
+Nodes = npt.NDArray[np.bool_]
+
+
+class Reserved(Struct):
+    """The trial placement of a task."""
+
+    task: Task
+    overlay: NodeOverlay
+    is_later: bool
+    """Whether it waits for pods that are leaving."""
+
+
+class WorkingNodes:
+    """The working copy of a pass. Leaving it restores every node."""
+
+    def __init__(self, session: Session, pool: Pool) -> None:
+        self.session, self.pool = session, pool
+        self.cluster = session.cluster
+        self.table = session.cluster.nodes
+        self._open: list[NodeOverlay] = []
+        self._extra: dict[str, Amounts] = {}
+        self._aux: dict[str, int] = {}
+        """Node to the pods without slots that are placed there on trial, less those that are removed."""
+        self._empty: dict[object, bool] = {}
+        nodes = self.cluster.indexes.of(PoolIndex).nodes
+        self.in_pool: Nodes = np.array(
+            [nodes.get(node.name) == pool.name for node in self.table.order], dtype=np.bool_
+        )
+        self._hashes = np.array([_hash(node.name) for node in self.table.order], dtype=np.uint64)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore every node, the latest trial first."""
+        while self._open:
+            self._open.pop().__exit__(None)
+
+    # Slots
+
+    @property
+    def capacity(self) -> int:
+        """Return the slots of the pool: all of a node that accepts pods, those in use of one that does not."""
+        total, free = self.total_slots(), self.free_slots()
+        closed = np.array(
+            [node.facts is None or node.facts.unschedulable for node in self.table.order],
+            dtype=np.bool_,
+        )
+        counted = np.where(closed, total - free, total)
+        return int(counted[self.in_pool].sum())
+
+    def total_slots(self) -> Column:
+        """Return the slots of each node."""
+        return self._slots(self.table.allocatable)
+
+    def free_slots(self, *, later: bool = False) -> Column:
+        """Return the free slots of each node: now, or when the pods that are leaving are gone."""
+        free = self._slots(self.table.free)
+        if later:
+            for name in self.table.leaving:
+                node = self.table.nodes[name]
+                if node.facts is not None:
+                    free[node.slot] = self._later_slots(node)
+        return free
+
+    def _slots(self, columns: dict[str, Column]) -> Column:
+        total = np.zeros(len(self.table.order), dtype=np.int64)
+        for name, column in columns.items():
+            if is_slot(self.pool, name):
+                amounts = np.maximum(column, 0)
+                total += amounts // MILLI if name == CPU else amounts
+        return total
+
+    def _later_slots(self, node: Node) -> int:
+        amounts = {
+            name: max(0, node.future(name)) for name in node.free if is_slot(self.pool, name)
+        }
+        return sum(one // MILLI if name == CPU else one for name, one in amounts.items())
+
+    def aux_room(self, node: Node) -> int:
+        """Return how many more pods without slots a node takes."""
+        there = sum(
+            1
+            for uid in node.pods
+            if (pod := self.cluster.pods.get(uid)) is not None
+            and pod.group_key
+            and not slots_of(self.pool, pod.pod_class)
+        )
+        return self.pool.aux_max - there - self._aux.get(node.name, 0)
+
+    # Trials
+
+    def problem(self, task: Task) -> Unschedulable | None:
+        """Return why the pod group of a task cannot be placed whatever is free, or None."""
+        session, group = self.session, task.group
+        return (
+            precheck(session, group)
+            or invalid_device_request(session, group)
+            or placement_problem(session, group)
+        )
+
+    def place(self, task: Task, *, later: bool = False) -> Reserved | None:
+        """Place a task on trial; return None if it does not fit. `later` counts pods that are leaving as gone."""
+        if not is_placed_node_by_node(self.session, task.group):
+            return None if later else self._place_by_strategy(task)
+        pods = task.pods
+        if len(pods) == 1:
+            return self._place_pods(task, [(pods[0], None)], later=later)
+        sizes = {slots_of(self.pool, pod.pod_class) for pod in pods} - {0}
+        is_planned = self.pool.uses_whole_nodes and len(sizes) == 1
+        if not is_planned and not task.job.is_single_node:
+            return self._place_pods(task, [(pod, None) for pod in pods], later=later)
+        found = self._on_one_node(task, later=later)
+        if found is not None or task.job.is_single_node:
+            return found
+        return self._on_whole_nodes(task, sizes.pop(), later=later)
+
+    def undo(self, reserved: Reserved) -> None:
+        """Undo the latest trial."""
+        self._leave(reserved.overlay)
+        self._count_aux(reserved.overlay.placed, -1)
+        self._count_charges(reserved, -1)
+
+    def remove(self, victims: Iterable[Task], cause: Task) -> NodeOverlay:
+        """Remove running tasks on trial, in favour of another one."""
+        overlay = NodeOverlay(self.cluster, cause.group)
+        overlay.__enter__()
+        self._open.append(overlay)
+        for task in victims:
+            self.evict(overlay, task)
+        return overlay
+
+    def evict(self, overlay: NodeOverlay, task: Task) -> None:
+        """Remove one more running task in a trial."""
+        for pod in task.pods:
+            overlay.evict(pod)
+            if not slots_of(self.pool, pod.pod_class):
+                self._aux[pod.node] = self._aux.get(pod.node, 0) - 1
+
+    def restore(self, overlay: NodeOverlay, task: Task) -> None:
+        """Put a removed task back."""
+        for pod in task.pods:
+            overlay.restore(pod)
+            if not slots_of(self.pool, pod.pod_class):
+                self._aux[pod.node] += 1
+
+    def undo_removal(self, overlay: NodeOverlay, victims: Iterable[Task]) -> None:
+        """Undo the latest removal."""
+        for task in victims:
+            for pod in task.pods:
+                if not slots_of(self.pool, pod.pod_class):
+                    self._aux[pod.node] += 1
+        self._leave(overlay)
+
+    def _leave(self, overlay: NodeOverlay) -> None:
+        assert self._open[-1] is overlay, "trials are undone in their order"
+        self._open.pop().__exit__(None)
+
+    def _count_aux(self, placed: Iterable[tuple[Pod, Node]], sign: int) -> None:
+        for pod, node in placed:
+            if not slots_of(self.pool, pod.pod_class):
+                self._aux[node.name] = self._aux.get(node.name, 0) + sign
+
+    def _count_charges(self, reserved: Reserved, sign: int) -> None:
+        total = self._extra.setdefault(reserved.task.group.queue, {})
+        for name, amount in reserved.overlay.extra.items():
+            total[name] = total.get(name, 0) + sign * amount
+
+    def _place_pods(
+        self, task: Task, pods: list[tuple[Pod, Node | None]], *, later: bool
+    ) -> Reserved | None:
+        """Place pods one after the other, each on the node that is given or on its best one."""
+        overlay = NodeOverlay(self.cluster, task.group)
+        overlay.__enter__()
+        self._open.append(overlay)
+        done: list[tuple[Pod, Node]] = []
+        for pod, chosen in pods:
+            found = self._place_pod(task, overlay, pod, chosen, later=later)
+            if found is None:
+                self._count_aux(done, -1)
+                self._leave(overlay)
+                return None
+            done.append((pod, found))
+            self._count_aux(done[-1:], 1)
+        reserved = Reserved(task, overlay, later)
+        self._count_charges(reserved, 1)
+        return reserved
+
+    def _place_pod(
+        self, task: Task, overlay: NodeOverlay, pod: Pod, chosen: Node | None, *, later: bool
+    ) -> Node | None:
+        extra = dict(self._extra.get(task.group.queue, {}))
+        for name, amount in overlay.extra.items():
+            extra[name] = extra.get(name, 0) + amount
+        choice = cards_to_charge(self.session, task.group, pod, extra)
+        if isinstance(choice, Unschedulable):
+            task.reason = choice
+            return None
+        rankings = self.session.rankings
+        self.session.work.add_pod(pod.pod_class)
+        ranking = rankings.of(pod.pod_class, choice.cards, rankings.job_of(task.group))
+        feasible = self._feasible(ranking, later=later)
+        if chosen is not None:
+            feasible &= self._only(chosen)
+        node = self._best(task, pod, feasible, later=later)
+        if node is None:
+            return None
+        devices = ranking.devices.pick(node, later=later)
+        overlay.place(pod, node, devices, later=later)
+        return node
+
+    def _only(self, node: Node) -> Nodes:
+        one = np.zeros(len(self.table.order), dtype=np.bool_)
+        one[node.slot] = True
+        return one
+
+    def _feasible(self, ranking: NodeRanking, *, later: bool) -> Nodes:
+        feasible: Nodes = ranking.scores() >= 0
+        if not later:
+            return feasible
+        feasible = feasible.copy()
+        for name in self.table.leaving:
+            node = self.table.nodes[name]
+            if node.facts is not None and not feasible[node.slot]:
+                feasible[node.slot] = ranking.will_have_room(node)
+        return feasible
+
+    def _best(self, task: Task, pod: Pod, feasible: Nodes, *, later: bool) -> Node | None:
+        """Return the best feasible node by the score of determined 4.2."""
+        slots = np.flatnonzero(feasible)
+        if not len(slots):
+            return None
+        if slots_of(self.pool, pod.pod_class):
+            points = self._slot_points(slots, later=later)
+        else:
+            slots = np.array(
+                [slot for slot in slots if self.aux_room(self.table.order[slot]) > 0],
+                dtype=np.int64,
+            )
+            if not len(slots):
+                text = f"every node has {self.pool.aux_max} pods without slots"
+                task.reason = Unschedulable("ZERO_SLOT_LIMIT", "", text)
+                return None
+            points = self._aux_points(slots, later=later)
+        best = slots[points == points.max()]
+        if len(best) > 1:
+            best = self._nearest(task, best)
+        return self.table.order[int(best[0])]
+
+    def _slot_points(self, slots: npt.NDArray[np.int64], *, later: bool) -> Column:
+        """Return the score of nodes for a task with slots: 1 / (1 + free), or free / total, in whole numbers."""
+        free = self.free_slots(later=later)[slots]
+        if self.pool.fitting == "best":
+            return SCALE // (1 + free)
+        total = np.maximum(self.total_slots()[slots], 1)
+        return np.asarray(free * SCALE // total, dtype=np.int64)
+
+    def _aux_points(self, slots: npt.NDArray[np.int64], *, later: bool) -> Column:
+        """Return the score of nodes for a task without slots."""
+        free, total = self.free_slots(later=later), self.total_slots()
+        points: list[int] = []
+        for slot in slots:
+            if free[slot] < total[slot]:
+                points.append(int(self._slot_points(np.array([slot]), later=later)[0]))
+                continue
+            room = self.aux_room(self.table.order[slot])
+            if self.pool.fitting == "best":
+                points.append(SCALE // (1 + room))
+            else:
+                points.append(room * SCALE // max(1, self.pool.aux_max))
+        return np.array(points, dtype=np.int64)
+
+    def _nearest(self, task: Task, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return nodes of equal score in the order of determined 4.3: by hash, then by name."""
+        distance = np.uint64(_hash(task.name)) - self._hashes[slots]
+        return slots[np.argsort(distance, kind="stable")]
+
+    def _on_one_node(self, task: Task, *, later: bool) -> Reserved | None:
+        """Place all pods of a gang on one node, if one has enough."""
+        free = np.where(self.in_pool, self.free_slots(later=later), -1)
+        slots = np.flatnonzero(free >= max(task.slots, 0))
+        if not len(slots):
+            return None
+        order = self._nearest(task, slots)
+        points = self._slot_points(order, later=later)
+        order = order[np.argsort(-points, kind="stable")]
+        for slot in order[:SINGLE_NODES_MAX]:
+            node = self.table.order[int(slot)]
+            found = self._place_pods(task, [(pod, node) for pod in task.pods], later=later)
+            if found is not None:
+                return found
+        return None
+
+    def _on_whole_nodes(self, task: Task, size: int, *, later: bool) -> Reserved | None:
+        """Place a gang on idle nodes, each used whole: of the largest size of which a multiple is needed."""
+        total = self.total_slots()
+        idle = self.in_pool & (total > 0) & (self.free_slots(later=later) == total)
+        for pod_class in {pod.pod_class.index: pod.pod_class for pod in task.pods}.values():
+            if not slots_of(self.pool, pod_class):
+                continue
+            ranking = self._ranking(task, pod_class)
+            idle &= self._feasible(ranking, later=later)
+        plan = whole_nodes(total, idle, task.slots, size, mixes_sizes=self.pool.mixes_sizes)
+        if plan is None:
+            return None
+        working = [pod for pod in task.pods if slots_of(self.pool, pod.pod_class)]
+        others = [pod for pod in task.pods if not slots_of(self.pool, pod.pod_class)]
+        placed: list[tuple[Pod, Node | None]] = []
+        left = iter(working)
+        for width, count in plan:
+            candidates = self._nearest(task, np.flatnonzero(idle & (total == width)))
+            for slot in candidates[:count]:
+                node = self.table.order[int(slot)]
+                placed += [(next(left), node) for _ in range(width // size)]
+        return self._place_pods(task, [*placed, *((pod, None) for pod in others)], later=later)
+
+    def _ranking(self, task: Task, pod_class: object) -> NodeRanking:
+        pod = next(one for one in task.pods if one.pod_class is pod_class)
+        choice = cards_to_charge(self.session, task.group, pod, {})
+        cards = None if isinstance(choice, Unschedulable) else choice.cards
+        rankings = self.session.rankings
+        return rankings.of(pod.pod_class, cards, rankings.job_of(task.group))
+
+    def _place_by_strategy(self, task: Task) -> Reserved | None:
+        """Place a gang by another placement strategy of the policy: HyperNodes, leaf switches, SuperPoDs."""
+        attempt = place_gang(self.session, task.group)
+        if not attempt.is_ready:
+            task.reason = attempt.refusal
+            return None
+        overlay = NodeOverlay(self.cluster, task.group)
+        overlay.__enter__()
+        self._open.append(overlay)
+        overlay.network = attempt.overlay.network
+        for pod, node in attempt.overlay.now:
+            overlay.place(pod, node, attempt.overlay.devices.get(pod.facts.uid, ()), later=False)
+        reserved = Reserved(structs.replace(task), overlay, is_later=False)
+        self._count_aux(overlay.now, 1)
+        self._count_charges(reserved, 1)
+        return reserved
+
+    # Feasibility
+
+    def fits_when_empty(self, task: Task) -> bool:
+        """Return whether a task could be placed if no task were running (determined 2.3)."""
+        classes = {pod.pod_class.index: pod.pod_class for pod in task.pods}
+        counts = {
+            index: sum(pod.pod_class.index == index for pod in task.pods) for index in classes
+        }
+        is_one_by_one = not is_placed_node_by_node(self.session, task.group)
+        key = (
+            tuple(sorted(counts.items())),
+            task.job.is_single_node,
+            is_one_by_one,
+            task.group.queue,
+        )
+        if key not in self._empty:
+            self._empty[key] = self._fits_when_empty(task, counts, is_one_by_one=is_one_by_one)
+        return self._empty[key]
+
+    def _fits_when_empty(self, task: Task, counts: dict[int, int], *, is_one_by_one: bool) -> bool:
+        rankings, job = self.session.rankings, self.session.rankings.job_of(task.group)
+        total = self.total_slots()
+        room_of: dict[int, Column] = {}
+        for pod in task.pods:
+            index = pod.pod_class.index
+            if index in room_of:
+                continue
+            cards = None
+            if self.cluster.plugins.quota.limits_cards and pod.pod_class.cards:
+                known = self.cluster.cards.resource
+                cards = tuple([name for name in pod.pod_class.cards if name in known])
+            rankings.of(pod.pod_class, cards, job).scores()  # Refresh the verdicts on nodes.
+            room = room_when_empty(rankings, pod.pod_class, cards, job)
+            verdicts = rankings.predicates(pod.pod_class).verdicts
+            room_of[index] = np.where((verdicts == ADMITTED) & self.in_pool, room, 0)
+        if any(int(room_of[index].sum()) < count for index, count in counts.items()):
+            return False
+        if len(task.pods) == 1:
+            return True
+        fits_whole = np.ones(len(total), dtype=np.bool_)
+        for index, count in counts.items():
+            fits_whole &= room_of[index] >= count
+        if bool((fits_whole & (total >= task.slots)).any()):
+            return True
+        if task.job.is_single_node:
+            return False
+        sizes = {slots_of(self.pool, pod.pod_class) for pod in task.pods} - {0}
+        if is_one_by_one or not self.pool.uses_whole_nodes or len(sizes) != 1:
+            return True
+        (size,) = sizes
+        open_nodes = self.in_pool & (total > 0)
+        for pod in task.pods:
+            if slots_of(self.pool, pod.pod_class):
+                open_nodes &= room_of[pod.pod_class.index] > 0
+        plan = whole_nodes(total, open_nodes, task.slots, size, mixes_sizes=self.pool.mixes_sizes)
+        return plan is not None
+
+
+def whole_nodes(
+    total: Column, usable: Nodes, need: int, size: int, *, mixes_sizes: bool
+) -> list[tuple[int, int]] | None:
+    """Return slots of a node and number of such nodes for a task that uses whole nodes (determined 4.1); None if there are
+    not enough. `size` is the slots of one pod."""
+    widths, counts = np.unique(total[usable], return_counts=True)
+    there = [
+        (int(width), int(count))
+        for width, count in zip(widths[::-1], counts[::-1], strict=True)
+        if width and width % size == 0
+    ]
+    for width, count in there:
+        if count * width >= need and need % width == 0:
+            return [(width, need // width)]
+    if not mixes_sizes:
+        return None
+    plan: list[tuple[int, int]] = []
+    for width, count in there:
+        taken = min(count, need // width)
+        if taken:
+            plan.append((width, taken))
+            need -= taken * width
+    return plan if need == 0 else None
+
+
+def _hash(text: str) -> int:
+    """Return the first eight bytes of the MD5 of a text as a little-endian number (determined 4.3)."""
+    return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:8], "little")

@@ -1,0 +1,417 @@
+"""`muster group`: jobs are changed through the API server, by annotations of PodGroups or pods."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.cli.group_operations import decimal_text, place_beside
+from daemon.cluster.group_annotations import Job, Member
+from daemon.cluster.server.simulated_api_server import Server, running_server
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.pool_options import POSITION, PRIORITY, read_job_options
+from simulator.api_server.access_control import Rule, User
+from simulator.api_server.api import Behaviour
+from simulator.scenario import Scenario
+from tests.checkout import ROOT
+from tests.control_plane.api import Api, Object
+from tests.control_plane.manifests import pod
+from tests.control_plane.setup import NAMESPACES
+from tests.daemon.cli.builders import documents, error_of, muster
+
+ADMIN, MEMBER = "token-of-the-admin", "token-of-a-member"
+NOW_NS = 2_000_000_000_000_000_000
+
+
+class Cluster:
+    """A simulated API server with one namespace, a client of it, and the command."""
+
+    def __init__(self, server: Server, api: Api, folder: Path) -> None:
+        self.server = server
+        self.api = api
+        self.admin = server.kubeconfig(folder / "admin.yaml", ADMIN)
+        self.member = server.kubeconfig(folder / "member.yaml", MEMBER)
+
+    def may(self, *rules: Rule) -> None:
+        """Give the member these permissions."""
+        self.server.access.tokens[MEMBER] = User("member", rules)
+
+    async def group(self, name: str, namespace: str = "ml", **annotations: str) -> None:
+        """Create a PodGroup. Annotations are named without their prefix, with `_` for `-`."""
+        manifest = {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": "PodGroup",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "annotations": _annotations(annotations),
+            },
+            "spec": {"minMember": 1},
+        }
+        await self.api.create(POD_GROUPS, manifest)
+
+    async def pod(
+        self, name: str, labels: dict[str, str] | None = None, **annotations: str
+    ) -> Object:
+        """Create a pod."""
+        manifest = pod("ml", name)
+        manifest["metadata"] |= {"labels": labels or {}, "annotations": _annotations(annotations)}
+        return await self.api.create(PODS, manifest)
+
+    async def annotations(self, name: str, namespace: str = "ml") -> dict[str, str]:
+        """Return what a PodGroup states, without prefixes."""
+        return await self._stated(POD_GROUPS.object_path(name, namespace))
+
+    async def of_pod(self, name: str) -> dict[str, str]:
+        """Return what a pod states, without prefixes."""
+        return await self._stated(PODS.object_path(name, "ml"))
+
+    async def _stated(self, path: str) -> dict[str, str]:
+        found = (await self.api.get(path)).expect(200)["metadata"].get("annotations") or {}
+        return {key.removeprefix("muster.sh/"): value for key, value in found.items()}
+
+    async def run(self, *words: str, kubeconfig: Path | None = None) -> Result:
+        """Run a command in a thread, while the server answers."""
+        files = ("--kubeconfig", str(kubeconfig or self.admin))
+        return await asyncio.to_thread(muster, *words, *files)
+
+    async def says(self, *words: str) -> str:
+        """Run a command that succeeds, and return the line that it prints."""
+        result = await self.run(*words)
+        assert result.exit_code == 0, result.output
+        return result.stdout.strip()
+
+    async def fails(self, code: int, *words: str, kubeconfig: Path | None = None) -> str:
+        """Run a command that fails, and return its error."""
+        result = await self.run(*words, kubeconfig=kubeconfig)
+        assert result.exit_code == code, result.output
+        return error_of(result)
+
+
+def _annotations(given: dict[str, str]) -> dict[str, str]:
+    return {f"muster.sh/{key.replace('_', '-')}": value for key, value in given.items()}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A cluster."""
+    behaviour = Behaviour(has_kubelets=False)
+    async with running_server(Scenario(name="groups"), behaviour=behaviour) as server:
+        server.access.tokens |= {ADMIN: User("admin"), MEMBER: User("member", ())}
+        kubeconfig = server.kubeconfig(tmp_path / "api.yaml", ADMIN)
+        async with Api.of(kubeconfig) as api:
+            for name in ("ml", "other"):
+                manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                await api.create(NAMESPACES, manifest)
+            yield Cluster(server, api, tmp_path)
+
+
+async def test_a_new_priority_resets_the_queue_position(cluster: Cluster) -> None:
+    await cluster.group("a", priority="50", queue_position="7", weight="2")
+    said = await cluster.says("group", "set-priority", "ml/a", "80")
+    assert said == "ml/a: priority 50 -> 80; queue position reset to the submission time"
+    assert await cluster.annotations("a") == {"priority": "80", "weight": "2"}
+
+
+async def test_queue_has_the_operations_of_group_too(cluster: Cluster) -> None:
+    await cluster.group("a")
+    assert await cluster.says("queue", "set-weight", "ml/a", "2.50") == (
+        "ml/a: weight not stated -> 2.5"
+    )
+    assert await cluster.annotations("a") == {"weight": "2.5"}
+
+
+async def test_a_cap_of_slots_is_set_and_removed(cluster: Cluster) -> None:
+    await cluster.group("a")
+    await cluster.says("group", "set-max-slots", "ml/a", "0")
+    assert await cluster.annotations("a") == {"max-slots": "0"}
+    assert await cluster.says("group", "set-max-slots", "ml/a", "none") == (
+        "ml/a: max-slots 0 -> none"
+    )
+    assert await cluster.annotations("a") == {}
+
+
+async def test_json_has_the_annotations_and_the_objects(cluster: Cluster) -> None:
+    await cluster.group("a")
+    document = json.loads(await cluster.says("group", "set-priority", "ml/a", "9", "-o", "json"))
+    assert document["annotations"] == {PRIORITY: "9", POSITION: None}
+    assert document["objects"] == ["PodGroup ml/a"]
+    assert document["is_changed"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("set-priority", "ml/a", text) for text in ("0", "100", "-1", "1.5", "high", "")),
+        *(("set-weight", "ml/a", text) for text in ("0", "-1", "nan", "inf", "1e3", "9" * 30)),
+        *(("set-max-slots", "ml/a", text) for text in ("-1", "1.5", "9" * 10, "many")),
+        ("move", "ml/a", "--pool", ""),
+        ("move", "ml/a", "--pool", "x/y"),
+        ("move", "ml/a"),
+        ("move", "ml/a", "--pool", "p", "--behind", "ml/b"),
+        ("set-priority", "a", "5"),
+        ("set-priority", "ml/../a", "5"),
+        ("set-priority", "ml/..", "5"),
+        ("update", "ml/a.priority=0", "ml/a.weight=1"),
+        ("update", "ml/a.colour=1"),
+    ],
+    ids=" ".join,
+)
+def test_nonsense_is_refused_before_the_server_is_asked(words: tuple[str, ...]) -> None:
+    result = muster("group", *words, "--kubeconfig", "/nowhere")
+    assert result.exit_code == 2
+    assert "/nowhere" not in error_of(result)
+
+
+async def test_an_unknown_group_or_anchor_is_named(cluster: Cluster) -> None:
+    await cluster.group("a")
+    assert await cluster.fails(2, "group", "set-priority", "ml/b", "5") == "group ml/b not found"
+    words = ("group", "move", "ml/a", "--ahead-of", "other/c")
+    assert await cluster.fails(2, *words) == "group other/c not found"
+
+
+async def test_groups_without_an_object_are_changed_by_their_pods(cluster: Cluster) -> None:
+    label = {"pod-group.scheduling.sigs.k8s.io/name": "gang"}
+    for name in ("p0", "p1"):
+        await cluster.pod(name, label, priority="40", queue_position="1")
+    await cluster.pod("alone")
+    said = await cluster.says("group", "set-priority", "ml/gang", "60")
+    assert said.endswith("(annotated 2 pods)")
+    assert await cluster.of_pod("p0") == await cluster.of_pod("p1") == {"priority": "60"}
+    assert await cluster.of_pod("alone") == {}
+
+
+async def test_pods_of_an_owner_are_a_group_of_its_uid(cluster: Cluster) -> None:
+    manifest = pod("ml", "owned")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-1", "controller": True}
+    manifest["metadata"]["ownerReferences"] = [owner]
+    await cluster.api.create(PODS, manifest)
+    await cluster.says("group", "set-weight", "ml/podgroup-u-1", "3")
+    assert await cluster.of_pod("owned") == {"weight": "3"}
+
+
+async def test_all_pod_groups_of_a_job_are_changed(cluster: Cluster) -> None:
+    for name in ("t1", "t2"):
+        await cluster.group(name, job="search")
+    await cluster.group("other")
+    await cluster.says("group", "set-priority", "ml/t1", "60")
+    await cluster.says("group", "set-weight", "ml/search", "2")
+    for name in ("t1", "t2"):
+        assert await cluster.annotations(name) == {"job": "search", "priority": "60", "weight": "2"}
+    assert await cluster.annotations("other") == {}
+
+
+async def test_a_position_label_is_overridden_when_the_position_is_reset(cluster: Cluster) -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g", "determined-queue-position": "5"}
+    await cluster.pod("p", labels, submitted_at="2026-01-01T00:00:00Z")
+    await cluster.says("group", "set-priority", "ml/g", "60")
+    assert (await cluster.of_pod("p"))["queue-position"] == "1767225600000000"
+
+
+async def test_a_cap_that_a_label_states_cannot_be_removed(cluster: Cluster) -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g", "muster.sh/max-slots": "4"}
+    await cluster.pod("p", labels)
+    error = await cluster.fails(2, "group", "set-max-slots", "ml/g", "none")
+    assert error.endswith(
+        "the label muster.sh/max-slots of Pod ml/p states a value: remove the label"
+    )
+
+
+async def test_a_job_moves_between_its_anchor_and_the_neighbour(cluster: Cluster) -> None:
+    await cluster.group("a", queue_position="100")
+    await cluster.group("b", queue_position="200", namespace="other")
+    await cluster.group("c", queue_position="300")
+    await cluster.group("d", queue_position="400")
+    await cluster.says("group", "move", "ml/d", "--ahead-of", "other/b")
+    assert (await cluster.annotations("d"))["queue-position"] == "150"
+    await cluster.says("group", "move", "ml/d", "--behind", "other/b")
+    assert (await cluster.annotations("d"))["queue-position"] == "250"
+    await cluster.says("group", "move", "ml/d", "--ahead-of", "ml/a")
+    assert (await cluster.annotations("d"))["queue-position"] == "50"
+    said = await cluster.says("group", "move", "ml/d", "--ahead-of", "ml/a")
+    assert said == "ml/d: already right ahead of ml/a: nothing changed"
+    said = await cluster.says("group", "move", "ml/d", "--behind-of", "ml/d")
+    assert said == "ml/d: the same job as ml/d: nothing changed"
+    assert (await cluster.annotations("d"))["queue-position"] == "50"
+
+
+async def test_a_job_moves_behind_the_last_one(cluster: Cluster) -> None:
+    await cluster.group("a", submitted_at="2026-01-01T00:00:00Z")
+    await cluster.group("b", submitted_at="2025-01-01T00:00:00Z")
+    await cluster.says("group", "move", "ml/b", "--behind", "ml/a")
+    position = Fraction((await cluster.annotations("b"))["queue-position"])
+    assert position > 1767225600000000
+
+
+async def test_a_move_takes_the_priority_of_the_anchor(cluster: Cluster) -> None:
+    await cluster.group("a", priority="80", queue_position="100")
+    await cluster.group("b", priority="50", queue_position="99")
+    said = await cluster.says("group", "move", "ml/b", "--ahead-of", "ml/a")
+    assert "priority 50 -> 80, as ml/a has" in said
+    assert await cluster.annotations("b") == {"priority": "80", "queue-position": "50"}
+
+
+async def test_a_move_considers_pods_of_groups_without_an_object(cluster: Cluster) -> None:
+    for name, position in (("a", "100"), ("b", "200"), ("c", "300")):
+        label = {"scheduling.x-k8s.io/pod-group": name}
+        await cluster.pod(f"{name}-0", label, queue_position=position)
+    await cluster.says("group", "move", "ml/c", "--ahead-of", "ml/b")
+    assert (await cluster.of_pod("c-0"))["queue-position"] == "150"
+
+
+async def test_a_job_moves_to_another_pool_once(cluster: Cluster) -> None:
+    await cluster.group("a", pool="old", queue_position="7")
+    await cluster.group("b", pool="old")
+    said = await cluster.says("group", "move", "ml/a", "--pool", "new")
+    assert said == "ml/a: pool old -> new; queue position reset to the submission time"
+    assert await cluster.annotations("a") == {"pool": "new"}
+    said = await cluster.says("group", "move", "ml/a", "--pool", "new")
+    assert said == "ml/a: already in pool new: nothing changed"
+    error = await cluster.fails(2, "group", "move", "ml/a", "--ahead-of", "ml/b")
+    assert error == "group ml/a is in pool new and ml/b in pool old: change its pool first"
+
+
+async def test_a_batch_goes_on_after_a_failure(cluster: Cluster) -> None:
+    await cluster.group("a.v1")
+    await cluster.group("c")
+    result = await cluster.run(
+        *("group", "update", "ml/a.v1.priority=60", "ml/b.weight=2", "ml/c.resource-pool=p")
+    )
+    assert result.exit_code == 1
+    assert error_of(result) == "ml/b: weight: group ml/b not found"
+    assert await cluster.annotations("a.v1") == {"priority": "60"}
+    assert await cluster.annotations("c") == {"pool": "p"}
+
+
+async def test_a_batch_prints_a_document_for_each_item(cluster: Cluster) -> None:
+    await cluster.group("a")
+    words = ("group", "update", "ml/b.weight=2", "ml/a.max_slots=4", "--output", "json")
+    result = await cluster.run(*words)
+    assert result.exit_code == 1
+    failed, done = documents(result)
+    assert failed == {"group": "ml/b", "change": "weight", "error": "group ml/b not found"}
+    assert (done["group"], done["is_changed"]) == ("ml/a", True)
+
+
+async def test_long_lists_are_read_page_by_page(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.cluster.group_annotations.PAGE_OBJECTS", 2)
+    for number in range(1, 6):
+        await cluster.group(f"g{number}", queue_position=f"{number}00")
+    await cluster.says("group", "move", "ml/g1", "--behind", "ml/g4")
+    assert (await cluster.annotations("g1"))["queue-position"] == "450"
+
+
+async def test_nothing_is_changed_if_an_item_of_a_batch_is_wrong(cluster: Cluster) -> None:
+    await cluster.group("a")
+    error = await cluster.fails(2, "group", "update", "ml/a.weight=2", "ml/a.priority=0", "x")
+    assert "priority '0' is not a whole number from 1 to 99; 'x' is not NAMESPACE/GROUP" in error
+    assert await cluster.annotations("a") == {}
+
+
+async def test_a_missing_permission_is_named(cluster: Cluster) -> None:
+    await cluster.group("a")
+    words = ("group", "set-priority", "ml/a", "5")
+    error = await cluster.fails(3, *words, kubeconfig=cluster.member)
+    assert error.startswith(
+        "403 Forbidden: you need the permission to get podgroups.scheduling.volcano.sh in namespace ml: "
+    )
+    cluster.may(Rule(("get",), ("scheduling.volcano.sh",), ("podgroups",), "ml"))
+    error = await cluster.fails(3, *words, kubeconfig=cluster.member)
+    assert error.startswith(
+        "403 Forbidden: you need the permission to patch podgroups.scheduling.volcano.sh in namespace ml: "
+    )
+    assert await cluster.annotations("a") == {}
+    cluster.may(Rule(("get", "patch"), ("scheduling.volcano.sh",), ("podgroups",), "ml"))
+    assert (await cluster.run(*words, kubeconfig=cluster.member)).exit_code == 0
+    await cluster.group("b")
+    moves = ("group", "move", "ml/a", "--behind", "ml/b")
+    error = await cluster.fails(3, *moves, kubeconfig=cluster.member)
+    assert "list podgroups.scheduling.volcano.sh in all namespaces" in error
+
+
+async def test_a_server_that_is_away_ends_with_code_3(cluster: Cluster) -> None:
+    await cluster.server.go_down()
+    assert "refused" in await cluster.fails(3, "group", "update", "ml/a.weight=2", "ml/b.weight=2")
+
+
+def job(name: str, position: Fraction) -> Job:
+    """A job at a position, submitted at the epoch."""
+    member = Member(False, "ml", name, name, f"ml/{name}", {}, (), 0)
+    options = read_job_options({POSITION: decimal_text(position)})
+    return Job(key=f"ml/{name}", members=(member,), options=options, submitted_ns=0)
+
+
+positions = st.one_of(
+    st.integers(-2, 3).map(Fraction),
+    st.decimals(-10, 2_000_000_000_000_000, places=20, allow_nan=False).map(Fraction),
+)
+
+
+@given(st.lists(positions, min_size=2, max_size=6), st.data())
+def test_a_moved_job_is_on_the_right_side_and_its_position_can_be_read(
+    places: list[Fraction], data: Any
+) -> None:
+    queue = [job(f"g{number}", place) for number, place in enumerate(places)]
+    moved, anchor = data.draw(st.permutations(queue))[:2]
+    is_ahead = data.draw(st.booleans())
+    place = place_beside(moved, anchor, queue, NOW_NS, is_ahead=is_ahead)
+    ordered = sorted(queue, key=lambda one: one.order)
+    pair = (moved, anchor) if is_ahead else (anchor, moved)
+    if place is None:
+        assert pair in pairwise(ordered)
+        return
+    read: Any = read_job_options({POSITION: decimal_text(place.position)}).position
+    assert read == place.position
+    assert read < anchor.position if is_ahead else read > anchor.position
+    between = [
+        one.position
+        for one in ordered
+        if one is not moved
+        and (read < one.position < anchor.position or anchor.position < one.position < read)
+    ]
+    assert between == []
+
+
+async def test_the_roles_that_are_shipped_allow_the_operations_and_no_others(
+    cluster: Cluster,
+) -> None:
+    path = ROOT / "deploy/kustomize/queue-operators/roles.yaml"
+    rules = {
+        one["metadata"]["name"]: one["rules"]
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if one["kind"] == "ClusterRole"
+    }
+
+    def bound(role: str, namespace: str) -> list[Rule]:
+        return [
+            Rule(tuple(one["verbs"]), tuple(one["apiGroups"]), tuple(one["resources"]), namespace)
+            for one in rules[role]
+        ]
+
+    cluster.may(*bound("muster-queue-operator", "ml"), *bound("muster-queue-viewer", ""))
+    for name in ("a", "b"):
+        await cluster.group(name)
+    await cluster.pod("p", {"scheduling.x-k8s.io/pod-group": "g"})
+    await cluster.group("c", namespace="other")
+    for words in (
+        ("update", "ml/a.priority=60", "ml/g.weight=2", "ml/a.pool=default"),
+        ("move", "ml/a", "--ahead-of", "ml/b"),
+        ("move", "ml/g", "--behind", "other/c"),
+    ):
+        result = await cluster.run("group", *words, kubeconfig=cluster.member)
+        assert result.exit_code == 0, result.output
+    foreign = ("group", "set-priority", "other/c", "60")
+    error = await cluster.fails(3, *foreign, kubeconfig=cluster.member)
+    assert "patch podgroups.scheduling.volcano.sh in namespace other" in error
