@@ -15,6 +15,7 @@ from projections.pod_class import PodClass
 from projections.pod_devices import INVALID_ASSIGNMENT
 from projections.pod_reading import read_facts
 from projections.pods import Pod, PodFacts, pod_facts
+from projections.pool_options import job_options
 
 
 def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) -> Pod:
@@ -36,7 +37,10 @@ def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) 
         return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
 
     facts, pod_class = reading.of(whole, bare)
-    cluster.config_errors.put(reading.subject, reading.faults, keeps=(INVALID_ASSIGNMENT,))
+    faults = reading.faults
+    if facts.pool_options and facts.scheduler in cluster.scheduler_names:
+        faults = (*faults, *job_options((), (facts.pool_options,)).problems)
+    cluster.config_errors.put(reading.subject, faults, keeps=(INVALID_ASSIGNMENT,))
     return Pod(facts, pod_class, reading.digest)
 
 

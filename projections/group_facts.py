@@ -21,7 +21,7 @@ from projections.objects import (
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pod_terms import Labels
 from projections.pods import DEVICE_OPTION_BYTES_MAX
-from projections.pool_options import pool_options
+from projections.pool_options import job_options, pool_options
 from projections.quantity import QuantityError
 from projections.sub_groups import (
     SubGroupRule,
@@ -114,6 +114,8 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     after_faults = stated_options(meta.annotations or {}, meta.labels or {})
     if text := mode_problem(after_faults):
         faults = (*faults, ("InvalidFaultScheduling", text))
+    of_pools = pool_options(meta.annotations or {}, meta.labels or {})
+    faults = (*faults, *job_options(of_pools, ()).problems)
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -136,7 +138,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         sub_group_rules=rules,
         device_options=options,
         fault_options=after_faults,
-        pool_options=pool_options(meta.annotations or {}, meta.labels or {}),
+        pool_options=of_pools,
     )
 
 

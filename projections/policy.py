@@ -139,6 +139,10 @@ class _Parser:
         for key in document:
             if key not in _KEYS:
                 self.warn(key, "muster does not know this key")
+        pools = read_pools(document, self.warn)
+        if pools.deciders and "tiers" not in document:
+            # Selectors, taints and quotas hold in all pools.
+            document = {**document, "tiers": msgspec.json.decode(BUILT_IN)["tiers"]}
         of_plugins = tuple([one.configuration for one in PLUGINS.values() if one.configuration])
         configurations = document.get("configurations")
         action_arguments = read_configurations(configurations, self.warn, of_plugins)
@@ -161,7 +165,7 @@ class _Parser:
             actions=actions,
             action_arguments=action_arguments,
             tiers=tuple(tiers),
-            pools=read_pools(document, self.warn),
+            pools=pools,
             placement=read_placement(document.get("placement"), self.warn),
             reschedules=RESCHEDULE in actions
             or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),

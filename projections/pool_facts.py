@@ -127,13 +127,13 @@ class PoolFacts(Struct):
             if uid not in cluster.eviction_backoff and not cluster.pods[uid].evicted:
                 yield one.deadline_ns
         for name in self.dirty:
-            yield self.passes.get(name, 0) + PASS_INTERVAL_NS
+            yield self.passes.get(name, -PASS_INTERVAL_NS) + PASS_INTERVAL_NS
 
     def open_cycle(self, now_ns: int) -> None:
         """Choose the pools that have a pass in this cycle."""
         self.due = {}
         for name in sorted(self.dirty):
-            if now_ns >= self.passes.get(name, 0) + PASS_INTERVAL_NS:
+            if now_ns >= self.passes.get(name, -PASS_INTERVAL_NS) + PASS_INTERVAL_NS:
                 self.due[name] = None
                 self.passes[name] = now_ns
                 del self.dirty[name]

@@ -35,7 +35,7 @@ class PoolIndex(Index):
     """The pools of nodes and pod groups. With one pool only its pod groups are kept, if it is not decided by `session`."""
 
     name = "pools"
-    COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "groups", "by_pool")
+    COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "groups", "by_pool", "options")
 
     def __init__(self) -> None:
         self.nodes: dict[str, str] = {}
@@ -44,6 +44,8 @@ class PoolIndex(Index):
         """Pod group to its pool; "" if it names a pool that does not exist."""
         self.by_pool: dict[str, dict[str, None]] = {}
         """Pool to the keys of its pod groups."""
+        self.options: dict[str, JobOptions] = {}
+        """Pod group to what it states, if there are pools."""
 
     def rebuilt(self, cluster: Cluster, /) -> PoolIndex:
         """Assign all nodes and pod groups again."""
@@ -53,6 +55,8 @@ class PoolIndex(Index):
                 twin.nodes[node.name] = cluster.policy.pools.of_node(node.facts.labels)
         for group in cluster.groups.values():
             twin._put(group.key, pool_of(cluster, group))
+            if cluster.policy.pools.deciders:
+                twin.options[group.key] = options_of(group)
         return twin
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
@@ -84,6 +88,13 @@ class PoolIndex(Index):
         if before is not None and cluster.policy.pools.is_plain and not delta.is_gone:
             return
         pool = "" if delta.is_gone else pool_of(cluster, delta.group)
+        if delta.is_gone:
+            self.options.pop(key, None)
+        elif cluster.policy.pools.deciders:
+            stated = options_of(delta.group)
+            if self.options.get(key) != stated:
+                self.options[key] = stated
+                cluster.mark_pool_due(pool)
         if before == pool and not delta.is_gone:
             return
         if before is not None:

@@ -13,6 +13,7 @@ def put_priority_class(cluster: Cluster, name: str, value: tuple[int, bool] | No
     """Add, update or (None) remove a class, with its value and whether it is the global default."""
     if cluster.priority_classes.get(name) == value:
         return
+    cluster.mark_pools_due()
     if value is None:
         del cluster.priority_classes[name]
     else:

@@ -49,6 +49,7 @@ from events.watch import (
 from projections.duration import format_duration
 from projections.kind_table import KINDS
 from projections.policy import parse_policy
+from projections.pool_facts import RELEASE_MARK
 from replay.log_time import format_time
 
 _WHEN: Final = 9
@@ -157,6 +158,8 @@ def _outcome(event: Outcome) -> str:
 
 def _status_update(event: StatusUpdated | StatusUpdateFailed) -> str:
     if isinstance(event, StatusUpdated):
+        if event.what == RELEASE_MARK:
+            return "is asked to release its resources"
         return f"has its status updated: {event.what}"
     return f"does not have its status updated: {event.what}: {event.code}: {event.message}"
 

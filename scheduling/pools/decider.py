@@ -112,7 +112,8 @@ class PoolPassDecider:
             else:
                 result = round_robin_pass(nodes, tasks)
             self.session.groups_examined += len(tasks.jobs)
-        result.releases += self._moved(tasks)
+        named = {one.task.name for one in result.releases}
+        result.releases += [one for one in self._moved(tasks) if one.task.name not in named]
         return result, tasks
 
     def _admitted(self) -> Iterator[Decision]:

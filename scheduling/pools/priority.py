@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Final
 
+import numpy as np
+
 from projections.pool_facts import PoolFacts
 from projections.pool_index import slots_of
 from scheduling.node_overlay import NodeOverlay
@@ -26,7 +28,7 @@ from scheduling.pools.outcome import (
     slots_text,
 )
 from scheduling.pools.tasks import PoolTasks, Task, task_order
-from scheduling.pools.working_nodes import Reserved, WorkingNodes
+from scheduling.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
 
 REMOVALS_MAX: Final = 20_000
 """Running tasks that are removed on trial in one pass; tasks that come after that are not helped in this pass."""
@@ -72,6 +74,8 @@ class _ClassPass:
         """Likenesses of tasks that have no placement."""
         self.unhelped: set[object] = set()
         """Likenesses of tasks for which no victims were found."""
+        self.chosen: set[str] = set()
+        """Names of the tasks that this pass asks to exit."""
         self.removals = 0
         self.held = {key: sum(one.slots for one in job.running) for key, job in tasks.jobs.items()}
 
@@ -101,13 +105,33 @@ class _ClassPass:
         for key, cause in {one.group.key: one for one in reversed(waiting)}.items():
             if victims := causes.get(key):
                 self.nodes.remove(victims, cause)
-        for task in waiting:
-            reserved = self.nodes.place(task) or self.nodes.place(task, later=True)
+        names = {task.name for task in waiting}
+        for task in self.queued:
+            if not names:
+                break
+            is_asked_for = task.name in names
+            names.discard(task.name)
+            reserved = self._placed_now(task)
+            if reserved is None and is_asked_for:
+                reserved = self.nodes.place(task, later=True)
             if reserved is not None:
                 self._count(task)
                 self.promised[task.name] = reserved
                 if reserved.is_later and self.asked_rank is None:
                     self.asked_rank = task.job.rank
+
+    def _placed_now(self, task: Task) -> Reserved | None:
+        """Place a task on trial where there is room now, if it may start: those that are ahead of a task which waits for
+        pods to exit have the first choice of that room."""
+        kind = likeness(task)
+        if kind in self.failed or self._is_over_cap(task):
+            return None
+        if not is_feasible(self.nodes, self.result, task, self.capacity):
+            return None
+        reserved = self.nodes.place(task)
+        if reserved is None:
+            self.failed.add(kind)
+        return reserved
 
     def _for_which_asked(self, leaving: Mapping[str, int]) -> list[Task]:
         """Return the queued tasks for which slots are about to be free: of each pod group the first ones, as many as need
@@ -152,6 +176,8 @@ class _ClassPass:
                 continue
             self.failed.add(kind)
             no_placement(self.nodes, self.result, task)
+            if task.reason is not None and task.reason.code != ZERO_SLOT_LIMIT:
+                continue  # Its queue refuses it: it holds up no other queue, and victims would not help it.
             failed.append(task)
             self._fail(task)
         is_blocked = self.asked_rank is not None and self.asked_rank < rank
@@ -239,6 +265,7 @@ class _ClassPass:
         text = f"waits until {len(victims)} less important tasks have exited: {names}"
         self.result.wait(task, WAITING_FOR_PREEMPTION, text)
         for victim in victims:
+            self.chosen.add(victim.name)
             text = (
                 f"{task.name} (priority {task.job.priority}) needs {slots_text(task.slots)}; this task has priority"
                 f" {victim.job.priority}"
@@ -269,10 +296,12 @@ class _ClassPass:
         overlay: NodeOverlay | None = None
         taken: list[Task] = []
         reserved: Reserved | None = None
-        freed = int(self.nodes.free_slots(later=True)[self.nodes.in_pool].sum())
-        for one in self.running:
-            if not self._is_candidate(task, one):
-                continue
+        free = self.nodes.free_slots(later=True)
+        freed = int(free[self.nodes.in_pool].sum())
+        candidates = [one for one in self.running if self._is_candidate(task, one)]
+        if not self._could_be_helped(task, free, candidates):
+            return []
+        for one in candidates:
             self.removals += 1
             if overlay is None:
                 overlay = self.nodes.remove([one], task)
@@ -293,6 +322,22 @@ class _ClassPass:
         if self.pool.prunes_victims:
             return self._pruned(task, overlay, taken, reserved)
         return taken
+
+    def _could_be_helped(self, task: Task, free: Column, candidates: list[Task]) -> bool:
+        """Return whether the slots would be enough if all candidates were gone: on one node for a task of one pod."""
+        if not task.slots or not candidates:
+            return bool(candidates)
+        if len(task.pods) > 1:
+            total = int(free[self.nodes.in_pool].sum())
+            return total + sum(one.slots for one in candidates) >= task.slots
+        on_node = np.where(self.nodes.in_pool, free, 0)
+        table = self.nodes.table.nodes
+        for one in candidates:
+            for pod in one.pods:
+                slot = table[pod.node].slot
+                if slot >= 0:
+                    on_node[slot] += slots_of(self.pool, pod.pod_class)
+        return bool(on_node.max(initial=0) >= task.slots)
 
     def _cannot_fit(self, task: Task, freed: Task) -> bool:
         """Return whether the nodes of a removed task cannot be the ones that a task of one pod waited for."""
@@ -325,7 +370,7 @@ class _ClassPass:
         """Return whether a running task may be asked to exit in favour of another one."""
         if one.is_releasing or not one.is_preemptible or one.job.key == task.job.key:
             return False
-        if any(one is released.task for released in self.result.releases):
+        if one.name in self.chosen:
             return False
         if self.pool.min_run_ns and self._runs_since(one) > self.now_ns - self.pool.min_run_ns:
             return False

@@ -4,7 +4,7 @@ A job is what a user submits: one or more pod groups. A task is what is placed w
 is one, or the pods of a gang together; pods of a gang beyond its minimum are tasks of their own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -113,7 +113,11 @@ class PoolTasks:
         problem = _problem(group)
         if problem is not None:
             self.refused[group.key] = (group, problem)
-        elif group.key not in cluster.bind_backoff and group.pending:
+        elif (
+            group.key not in cluster.bind_backoff
+            and group.pending
+            and not _waits_for_exit(cluster, group, placed)
+        ):
             for pods in _queued(group):
                 job.queued.append(self._task(cluster, job, group, pods))
 
@@ -217,18 +221,22 @@ def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
 
 
 def _queued(group: PodGroup) -> Iterator[list[Pod]]:
-    """Yield the pods of each queued task: what the gang lacks, and each pod beyond its minimum."""
-    lacking = group.min_available - group.ready_count if group.min_available > 1 else 0
-    pods: Iterable[Pod] = group.pending
-    if not group.is_ready and group.min_available > 1:
-        pods = [pod for pod in group.pending if not pod.pod_class.is_best_effort]
-        if group.enforced_roles or group.sub_groups is not None:
-            lacking = len(pods)
-        if pods[:lacking]:
-            yield pods[:lacking]
-        pods = [*pods[lacking:], *(pod for pod in group.pending if pod.pod_class.is_best_effort)]
-    for pod in pods:
+    """Yield the pods of each queued task: what the gang lacks, or, if it lacks none, each pod beyond its minimum."""
+    lacking = group.min_available - group.ready_count
+    pods = sorted(group.pending, key=lambda pod: pod.pod_class.is_best_effort)
+    if group.enforced_roles or group.sub_groups is not None:
+        lacking = len(pods)
+    if pods and group.min_available > 1 and not group.is_ready and lacking > 0:
+        yield pods[:lacking]
+        return
+    for pod in group.pending:
         yield [pod]
+
+
+def _waits_for_exit(cluster: Cluster, group: PodGroup, placed: list[Pod]) -> bool:
+    """Return whether a gang is about to lack pods that still run: it starts whole when they have exited."""
+    asked = sum(pod.facts.uid in cluster.pool_facts.releases for pod in placed)
+    return group.min_available > 1 and 0 < asked > group.ready_count - group.min_available
 
 
 def _problem(group: PodGroup) -> Unschedulable | None:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from projections.nodes import Node
 from projections.pod_class import Amounts
-from projections.pods import Pod
+from projections.pods import RELEASING, Pod
 from projections.pool_index import PoolIndex, is_slot, slots_of
 from projections.pools import CPU, Pool
 from scheduling.device_request import invalid_device_request
@@ -29,6 +29,7 @@ from scheduling.unschedulable import Unschedulable, room_when_empty
 
 SINGLE_NODES_MAX: Final = 16
 """Nodes on which a gang is tried as a whole, best first."""
+ZERO_SLOT_LIMIT: Final = "ZERO_SLOT_LIMIT"
 SCALE: Final = 1 << 32
 MILLI: Final = 1000
 
@@ -55,7 +56,10 @@ class WorkingNodes:
         self._open: list[NodeOverlay] = []
         self._extra: dict[str, Amounts] = {}
         self._aux: dict[str, int] = {}
-        """Node to the pods without slots that are placed there on trial, less those that are removed."""
+        """Node to the pods without slots that are placed there on trial."""
+        self._aux_removed: dict[str, int] = {}
+        """Node to the pods without slots that are removed there on trial."""
+        self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
         nodes = self.cluster.indexes.of(PoolIndex).nodes
         self.in_pool: Nodes = np.array(
@@ -118,16 +122,21 @@ class WorkingNodes:
         }
         return sum(one // MILLI if name == CPU else one for name, one in amounts.items())
 
-    def aux_room(self, node: Node) -> int:
-        """Return how many more pods without slots a node takes."""
-        there = sum(
-            1
-            for uid in node.pods
-            if (pod := self.cluster.pods.get(uid)) is not None
-            and pod.group_key
-            and not slots_of(self.pool, pod.pod_class)
-        )
-        return self.pool.aux_max - there - self._aux.get(node.name, 0)
+    def aux_room(self, node: Node, *, later: bool = False) -> int:
+        """Return how many more pods without slots a node takes: now, or when the pods that are leaving are gone."""
+        known = self._aux_there.get(node.name)
+        if known is None:
+            known = self._aux_there[node.name] = self._count_aux_on(node)
+        there = known[later] + self._aux.get(node.name, 0)
+        if later:
+            there -= self._aux_removed.get(node.name, 0)
+        return self.pool.aux_max - there
+
+    def _count_aux_on(self, node: Node) -> tuple[int, int]:
+        """Return the pods without slots that State has on a node: all of them, and those that are not leaving."""
+        found = [self.cluster.pods[uid] for uid in node.pods if uid in self.cluster.pods]
+        aux = [pod for pod in found if pod.group_key and not slots_of(self.pool, pod.pod_class)]
+        return len(aux), sum(pod.status != RELEASING for pod in aux)
 
     # Trials
 
@@ -176,21 +185,21 @@ class WorkingNodes:
         for pod in task.pods:
             overlay.evict(pod)
             if not slots_of(self.pool, pod.pod_class):
-                self._aux[pod.node] = self._aux.get(pod.node, 0) - 1
+                self._aux_removed[pod.node] = self._aux_removed.get(pod.node, 0) + 1
 
     def restore(self, overlay: NodeOverlay, task: Task) -> None:
         """Put a removed task back."""
         for pod in task.pods:
             overlay.restore(pod)
             if not slots_of(self.pool, pod.pod_class):
-                self._aux[pod.node] += 1
+                self._aux_removed[pod.node] -= 1
 
     def undo_removal(self, overlay: NodeOverlay, victims: Iterable[Task]) -> None:
         """Undo the latest removal."""
         for task in victims:
             for pod in task.pods:
                 if not slots_of(self.pool, pod.pod_class):
-                    self._aux[pod.node] += 1
+                    self._aux_removed[pod.node] -= 1
         self._leave(overlay)
 
     def _leave(self, overlay: NodeOverlay) -> None:
@@ -275,12 +284,12 @@ class WorkingNodes:
             points = self._slot_points(slots, later=later)
         else:
             slots = np.array(
-                [slot for slot in slots if self.aux_room(self.table.order[slot]) > 0],
+                [slot for slot in slots if self.aux_room(self.table.order[slot], later=later) > 0],
                 dtype=np.int64,
             )
             if not len(slots):
                 text = f"every node has {self.pool.aux_max} pods without slots"
-                task.reason = Unschedulable("ZERO_SLOT_LIMIT", "", text)
+                task.reason = Unschedulable(ZERO_SLOT_LIMIT, "", text)
                 return None
             points = self._aux_points(slots, later=later)
         best = slots[points == points.max()]
@@ -304,7 +313,7 @@ class WorkingNodes:
             if free[slot] < total[slot]:
                 points.append(int(self._slot_points(np.array([slot]), later=later)[0]))
                 continue
-            room = self.aux_room(self.table.order[slot])
+            room = self.aux_room(self.table.order[slot], later=later)
             if self.pool.fitting == "best":
                 points.append(SCALE // (1 + room))
             else:

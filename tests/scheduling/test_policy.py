@@ -409,3 +409,33 @@ def test_a_rule_of_placement_that_cannot_be_used_is_an_error(rule: Json, message
 def test_an_unknown_key_of_a_rule_of_placement_is_named() -> None:
     _, warned = parse({"placement": [{"strategy": "node-by-node", "namespaces": ["a"]}]})
     assert [one.path for one in warned] == ["placement[0].namespaces"]
+
+
+def test_a_policy_with_pools_and_without_tiers_has_the_plugins_of_the_built_in_policy() -> None:
+    built_in, _ = parse_policy(BUILT_IN)
+    policy, _ = parse({"pools": [{"name": "a", "decider": "priority"}]})
+    assert policy.tiers == built_in.tiers
+    assert parse({"pools": [{"name": "a"}]})[0].tiers == ()
+
+
+def test_a_node_is_in_the_first_pool_that_selects_it_else_in_the_one_without_selector() -> None:
+    policy, _ = parse(
+        {
+            "pools": [
+                {"name": "rest", "decider": "priority"},
+                {"name": "a", "nodeSelector": {"x": "1"}},
+                {"name": "b", "nodeSelector": {"x": "1", "y": "2"}, "replaces": ["old"]},
+            ]
+        }
+    )
+    pools = policy.pools
+    assert [pools.of_node(one) for one in ({"x": "1", "y": "2"}, {"y": "2"}, {})] == [
+        "a",
+        "rest",
+        "rest",
+    ]
+    old = pools.named("old")
+    assert old is not None
+    assert old.name == "b"
+    assert pools.named("c") is None
+    assert (pools.compute, pools.aux, pools.deciders) == ("rest", "rest", ("rest",))
