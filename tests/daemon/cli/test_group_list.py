@@ -1,0 +1,93 @@
+"""`muster group list` and `show`: the jobs of pools in their order, with state, slots and reason."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.cli.builders import documents, error_of, muster, scenario
+
+PODS = """\
+policy:
+  pools: [{name: default, decider: priority, priorityDirection: lower_first}]
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 64, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}}
+  - {kind: Pod, metadata: {name: n, annotations: {muster.sh/priority: "3", muster.sh/preemptible: "false"}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}}
+steps:
+  - at: 2s
+    apply: [{kind: Pod, metadata: {name: e3, annotations: {muster.sh/priority: "1"}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]}}]
+  - at: 4s
+    apply: [{kind: Pod, metadata: {name: e4, annotations: {muster.sh/priority: "2"}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4}}}]}}]
+  - {at: 6s, delete: [{kind: Pod, name: n}]}
+until: 9s
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a running notebook, a job that waits for all of the node, and one that is backfilled and then released."""
+    folder = tmp_path_factory.mktemp("jobs")
+    path = folder / "jobs.db"
+    result = muster("simulate", scenario(folder, PODS), "--log", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def jobs(log: Path, *words: str) -> list[dict[str, object]]:
+    [answer] = documents(muster("group", "list", "--log", log, "--output", "json", *words))
+    found = answer["jobs"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_jobs_have_position_slots_and_state(log: Path) -> None:
+    found = jobs(log)
+    rows = [
+        (
+            one["position"],
+            one["priority"],
+            one["slots_acquired"],
+            one["slots_needed"],
+            one["state"],
+            one["code"],
+        )
+        for one in found
+    ]
+    assert rows == [
+        (0, 1, 0, 8, "queued", "WAITING_FOR_PREEMPTION"),
+        (1, 2, 4, 4, "releasing", ""),
+    ]  # fmt: skip
+
+
+def test_a_backfilled_job_says_so_as_long_as_it_runs(log: Path) -> None:
+    positions = range(1, 200)
+    states = []
+    for at in positions:
+        result = muster("group", "list", "--log", log, "--output", "json", "--at", str(at))
+        if result.exit_code:
+            break
+        for answer in documents(result):
+            listed = answer["jobs"]
+            assert isinstance(listed, list)
+            states += [one["state"] for one in listed if one["priority"] == 2]
+    assert list(dict.fromkeys(states)) == ["queued", "backfilled", "releasing"]
+
+
+def test_a_table_and_one_job_are_printed_for_people(log: Path) -> None:
+    listed = muster("group", "list", "--log", log).stdout
+    assert listed.startswith("pool default: priority (lower first), 1 nodes, 2 jobs\n")
+    assert "releasing" in listed
+    name = jobs(log)[1]["job"]
+    assert isinstance(name, str)
+    shown = muster("group", "show", name, "--log", log).stdout
+    assert "in pool default" in shown
+    assert "4 of 4" in shown
+
+
+def test_an_unknown_pool_and_an_unknown_job_are_errors_that_name_them(log: Path) -> None:
+    for words, said in (
+        (("list", "--pool", "x"), "there is no pool 'x'"),
+        (("show", "default/x"), "no job 'default/x'"),
+    ):
+        result = muster("group", *words, "--log", log)
+        assert result.exit_code == 2
+        assert said in error_of(result)
