@@ -16,6 +16,7 @@ from events.messages import PodMarkRequest
 from projections.duration import SECOND
 from projections.pods import FAILED, SUCCEEDED, Pod
 from projections.pool_options import TASK
+from projections.pools import Pool, Pools
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -126,12 +127,25 @@ class PoolFacts(Struct):
         for uid, one in self.releases.items():
             if uid not in cluster.eviction_backoff and not cluster.pods[uid].evicted:
                 yield one.deadline_ns
+        for pool in cluster.policy.pools.all:
+            yield from self._run_times(pool, self.passes.get(pool.name, 0))
         for name in self.dirty:
             yield self.passes.get(name, -PASS_INTERVAL_NS) + PASS_INTERVAL_NS
 
-    def open_cycle(self, now_ns: int) -> None:
+    def _run_times(self, pool: Pool, after_ns: int) -> Iterator[int]:
+        """Yield the times after a pass at which tasks of a pool have run for so long that they may be preempted."""
+        if pool.min_run_ns:
+            for started in self.started.values():
+                if started + pool.min_run_ns > after_ns:
+                    yield started + pool.min_run_ns
+
+    def open_cycle(self, pools: Pools, now_ns: int) -> None:
         """Choose the pools that have a pass in this cycle."""
         self.due = {}
+        for pool in pools.all:
+            times = self._run_times(pool, self.passes.get(pool.name, 0))
+            if min(times, default=now_ns + 1) <= now_ns:
+                self.dirty[pool.name] = None
         for name in sorted(self.dirty):
             if now_ns >= self.passes.get(name, -PASS_INTERVAL_NS) + PASS_INTERVAL_NS:
                 self.due[name] = None

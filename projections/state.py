@@ -372,7 +372,7 @@ class State:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
         open_cycle(self.cluster)
-        self.cluster.pool_facts.open_cycle(event.at_ns)
+        self.cluster.pool_facts.open_cycle(self.cluster.policy.pools, event.at_ns)
         expire_timeouts(self, event.at_ns)
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()

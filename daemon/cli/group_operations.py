@@ -56,7 +56,9 @@ NONE: Final = "none"
 """Value that removes a cap."""
 WEIGHT_MAX: Final = 1_000_000
 FRACTION_DIGITS: Final = 20
-"""Digits after the point that the daemon reads in weights and positions."""
+"""Digits after the point that the daemon reads in positions."""
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
+"""Weights as the daemon reads them."""
 STEP: Final = Fraction(1, 10**FRACTION_DIGITS)
 """Smallest step between two positions."""
 HEAD: Final = Fraction(0)
@@ -337,9 +339,9 @@ def _value(change: str, text: str) -> str:
                 raise UsageError(f"priority {quoted(text)} is not {wanted}")
             return str(number)
         case "weight":
-            weight = Fraction(text) if _DECIMAL.fullmatch(text) else Fraction(0)
+            weight = Fraction(text) if _WEIGHT.fullmatch(text) else Fraction(0)
             if not 0 < weight <= WEIGHT_MAX:
-                wanted = f"a decimal number above 0 and at most {WEIGHT_MAX}"
+                wanted = f"a decimal number above 0 and at most {WEIGHT_MAX}, with at most six decimals"
                 raise UsageError(f"weight {quoted(text)} is not {wanted}")
             return decimal_text(weight)
         case "max-slots":

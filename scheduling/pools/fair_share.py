@@ -79,6 +79,7 @@ def _group(job: Job, queued: list[Task], running: list[Task]) -> ShareGroup:
     if job.max_slots is not None:
         demand = max(fixed, min(demand, job.max_slots))
     oldest = min(one.age for one in (*queued, *running))
+    kept = [one for one in running if one.is_preemptible]
     return ShareGroup(
         key=job.key,
         weight_numerator=job.weight[0],
@@ -86,7 +87,8 @@ def _group(job: Job, queued: list[Task], running: list[Task]) -> ShareGroup:
         demand=demand,
         fixed=fixed,
         age=(oldest[0], oldest[2]),
-        smallest_queued=min((one.slots for one in queued), default=0),
+        # A job that can keep a running task is not disabled, or it would release it and start it again for ever.
+        smallest_queued=min((one.slots for one in (*queued, *kept)), default=0) if queued else 0,
     )
 
 

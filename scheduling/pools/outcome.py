@@ -75,8 +75,7 @@ def no_placement(nodes: WorkingNodes, result: PassResult, task: Task) -> None:
     if task.reason is not None:
         result.waiting[task.name] = (task, task.reason)
         return
-    free = nodes.free_slots()[nodes.in_pool]
-    total, largest = int(free.sum()), int(free.max(initial=0))
+    total, largest = nodes.free_sums()
     text = f"it needs {_shape(task)}; {slots_text(total)} free in pool {nodes.pool.name}, {largest} on one node"
     code = FRAGMENTED if total >= task.slots > 0 else WAITING_FOR_SLOTS
     result.wait(task, code, text)

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from projections.duration import format_duration
 from projections.pool_facts import PoolFacts
 from projections.pool_index import slots_of
 from scheduling.node_overlay import NodeOverlay
@@ -210,12 +211,9 @@ class _ClassPass:
         task = reserved.task
         is_backfill = is_late and self.pool.preempts and task.is_preemptible
         may_start = not is_late or is_backfill
-        if self.is_reserved and not task.is_preemptible and task is not self.first_failed:
-            may_start = (
-                may_start
-                and self.first_failed is not None
-                and (task_order(task) < task_order(self.first_failed))
-            )
+        if self.is_reserved and not (task.is_preemptible and self.pool.preempts):
+            first = self.first_failed
+            may_start = may_start and first is not None and task_order(task) < task_order(first)
         if is_blocked or not may_start:
             ahead = self.first_failed
             name = (
@@ -237,7 +235,8 @@ class _ClassPass:
             one for one in self.facts.releases.values() if one.in_favour_of == task.group.key
         ]
         names = ", ".join(sorted(one.pod for one in victims)[:5])
-        text = f"waits until {len(victims)} pods have exited that were asked to: {names}"
+        left = format_duration(max(0, max(one.deadline_ns for one in victims) - self.now_ns))
+        text = f"waits for pods that were asked to exit, at most {left}: {len(victims)} of them, {names}"
         self.result.wait(task, WAITING_FOR_PREEMPTION, text)
 
     def _preempt(self, task: Task) -> None:
@@ -262,7 +261,7 @@ class _ClassPass:
         self._count(task)
         self._ask(task)
         names = ", ".join(one.name for one in victims[:5])
-        text = f"waits until {len(victims)} less important tasks have exited: {names}"
+        text = f"waits for less important tasks that are asked to exit: {len(victims)} of them, {names}"
         self.result.wait(task, WAITING_FOR_PREEMPTION, text)
         for victim in victims:
             self.chosen.add(victim.name)

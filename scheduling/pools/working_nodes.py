@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from projections.nodes import Node
 from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
 from projections.pods import RELEASING, Pod
 from projections.pool_index import PoolIndex, is_slot, slots_of
 from projections.pools import CPU, Pool
@@ -61,6 +62,17 @@ class WorkingNodes:
         """Node to the pods without slots that are removed there on trial."""
         self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
+        self._node_by_node: dict[str, bool] = {}
+        """Key of a pod group to whether no strategy of the policy places it."""
+        self._total: Column | None = None
+        self._free: tuple[Column, Column] | None = None
+        """Free slots of each node: now, and when the pods that are leaving are gone; right but for `_touched`."""
+        self._free_sums: tuple[int, int, int] | None = None
+        self._touched: dict[str, Node] = {}
+        """Nodes that a trial changed since `_free` was computed."""
+        self.version = 0
+        """A number of the state of all trials: what had no room has none while it is the same."""
+        self._versions = 0
         nodes = self.cluster.indexes.of(PoolIndex).nodes
         self.in_pool: Nodes = np.array(
             [nodes.get(node.name) == pool.name for node in self.table.order], dtype=np.bool_
@@ -96,17 +108,66 @@ class WorkingNodes:
 
     def total_slots(self) -> Column:
         """Return the slots of each node."""
-        return self._slots(self.table.allocatable)
+        if self._total is None:
+            self._total = self._slots(self.table.allocatable)
+        return self._total
 
     def free_slots(self, *, later: bool = False) -> Column:
-        """Return the free slots of each node: now, or when the pods that are leaving are gone."""
-        free = self._slots(self.table.free)
-        if later:
+        """Return the free slots of each node: now, or when the pods that are leaving are gone. The next trial changes the
+        array."""
+        if self._free is None:
+            self._touched.clear()
+            now = self._slots(self.table.free)
+            then = now.copy()
             for name in self.table.leaving:
                 node = self.table.nodes[name]
                 if node.facts is not None:
-                    free[node.slot] = self._later_slots(node)
-        return free
+                    then[node.slot] = self._later_slots(node)
+            self._free = now, then
+        elif self._touched:
+            self._count_touched(*self._free)
+        return self._free[later]
+
+    def _count_touched(self, now: Column, then: Column) -> None:
+        """Count the free slots of the nodes again that trials changed."""
+        columns = [
+            (column, name == CPU)
+            for name, column in self.table.free.items()
+            if is_slot(self.pool, name)
+        ]
+        for name, node in self._touched.items():
+            slot = node.slot
+            if slot < 0:
+                continue
+            amounts = [(max(0, int(column[slot])), is_cpu) for column, is_cpu in columns]
+            now[slot] = sum(one // MILLI if is_cpu else one for one, is_cpu in amounts)
+            is_leaving = name in self.table.leaving and node.facts is not None
+            then[slot] = self._later_slots(node) if is_leaving else now[slot]
+        self._touched.clear()
+
+    def free_sums(self) -> tuple[int, int]:
+        """Return the free slots of the pool, and the most on one node."""
+        if self._free_sums is None or self._free_sums[0] != self.version:
+            free = self.free_slots()[self.in_pool]
+            self._free_sums = self.version, int(free.sum()), int(free.max(initial=0))
+        return self._free_sums[1:]
+
+    def _touch(self, nodes: Iterable[Node]) -> None:
+        """Note that a trial changed nodes."""
+        for node in nodes:
+            self._touched[node.name] = node
+        self._versions += 1
+        self.version = self._versions
+
+    def _enter(self, group: PodGroup) -> NodeOverlay:
+        """Begin a trial in favour of a pod group."""
+        overlay = NodeOverlay(self.cluster, group)
+        overlay.__enter__()
+        self._open.append(overlay)
+        if group.nominations:
+            self._free = None
+            self._touch(())
+        return overlay
 
     def _slots(self, columns: dict[str, Column]) -> Column:
         total = np.zeros(len(self.table.order), dtype=np.int64)
@@ -151,7 +212,7 @@ class WorkingNodes:
 
     def place(self, task: Task, *, later: bool = False) -> Reserved | None:
         """Place a task on trial; return None if it does not fit. `later` counts pods that are leaving as gone."""
-        if not is_placed_node_by_node(self.session, task.group):
+        if not self._is_node_by_node(task.group):
             return None if later else self._place_by_strategy(task)
         pods = task.pods
         if len(pods) == 1:
@@ -173,17 +234,19 @@ class WorkingNodes:
 
     def remove(self, victims: Iterable[Task], cause: Task) -> NodeOverlay:
         """Remove running tasks on trial, in favour of another one."""
-        overlay = NodeOverlay(self.cluster, cause.group)
-        overlay.__enter__()
-        self._open.append(overlay)
+        overlay = self._enter(cause.group)
         for task in victims:
             self.evict(overlay, task)
         return overlay
+
+    def _nodes_of(self, pods: Iterable[Pod]) -> list[Node]:
+        return [self.table.nodes[pod.node] for pod in pods if pod.node in self.table.nodes]
 
     def evict(self, overlay: NodeOverlay, task: Task) -> None:
         """Remove one more running task in a trial."""
         for pod in task.pods:
             overlay.evict(pod)
+            self._touch(self._nodes_of((pod,)))
             if not slots_of(self.pool, pod.pod_class):
                 self._aux_removed[pod.node] = self._aux_removed.get(pod.node, 0) + 1
 
@@ -191,6 +254,7 @@ class WorkingNodes:
         """Put a removed task back."""
         for pod in task.pods:
             overlay.restore(pod)
+            self._touch(self._nodes_of((pod,)))
             if not slots_of(self.pool, pod.pod_class):
                 self._aux_removed[pod.node] -= 1
 
@@ -204,7 +268,12 @@ class WorkingNodes:
 
     def _leave(self, overlay: NodeOverlay) -> None:
         assert self._open[-1] is overlay, "trials are undone in their order"
+        changed = [node for _, node in overlay.placed] + self._nodes_of(overlay.evicted)
         self._open.pop().__exit__(None)
+        if overlay.group.nominations:
+            self._free = None
+        if changed or self._free is None:
+            self._touch(changed)
 
     def _count_aux(self, placed: Iterable[tuple[Pod, Node]], sign: int) -> None:
         for pod, node in placed:
@@ -220,9 +289,7 @@ class WorkingNodes:
         self, task: Task, pods: list[tuple[Pod, Node | None]], *, later: bool
     ) -> Reserved | None:
         """Place pods one after the other, each on the node that is given or on its best one."""
-        overlay = NodeOverlay(self.cluster, task.group)
-        overlay.__enter__()
-        self._open.append(overlay)
+        overlay = self._enter(task.group)
         done: list[tuple[Pod, Node]] = []
         for pod, chosen in pods:
             found = self._place_pod(task, overlay, pod, chosen, later=later)
@@ -249,7 +316,8 @@ class WorkingNodes:
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards, rankings.job_of(task.group))
-        feasible = self._feasible(ranking, later=later)
+        slots = slots_of(self.pool, pod.pod_class)
+        feasible = self._feasible(ranking, slots, later=later)
         if chosen is not None:
             feasible &= self._only(chosen)
         node = self._best(task, pod, feasible, later=later)
@@ -257,6 +325,9 @@ class WorkingNodes:
             return None
         devices = ranking.devices.pick(node, later=later)
         overlay.place(pod, node, devices, later=later)
+        self._touch((node,))
+        if task.group.nominations:  # One was lifted from another node.
+            self._free = None
         return node
 
     def _only(self, node: Node) -> Nodes:
@@ -264,14 +335,18 @@ class WorkingNodes:
         one[node.slot] = True
         return one
 
-    def _feasible(self, ranking: NodeRanking, *, later: bool) -> Nodes:
+    def _feasible(self, ranking: NodeRanking, need: int, *, later: bool) -> Nodes:
+        """Return the nodes that a pod fits on which needs so many slots."""
         feasible: Nodes = ranking.scores() >= 0
         if not later:
             return feasible
         feasible = feasible.copy()
+        free = self.free_slots(later=True)
         for name in self.table.leaving:
             node = self.table.nodes[name]
-            if node.facts is not None and not feasible[node.slot]:
+            if node.facts is None or feasible[node.slot]:
+                continue
+            if free[node.slot] >= need:
                 feasible[node.slot] = ranking.will_have_room(node)
         return feasible
 
@@ -346,10 +421,10 @@ class WorkingNodes:
         total = self.total_slots()
         idle = self.in_pool & (total > 0) & (self.free_slots(later=later) == total)
         for pod_class in {pod.pod_class.index: pod.pod_class for pod in task.pods}.values():
-            if not slots_of(self.pool, pod_class):
-                continue
-            ranking = self._ranking(task, pod_class)
-            idle &= self._feasible(ranking, later=later)
+            need = slots_of(self.pool, pod_class)
+            if need:
+                ranking = self._ranking(task, pod_class)
+                idle &= self._feasible(ranking, need, later=later)
         plan = whole_nodes(total, idle, task.slots, size, mixes_sizes=self.pool.mixes_sizes)
         if plan is None:
             return None
@@ -377,12 +452,11 @@ class WorkingNodes:
         if not attempt.is_ready:
             task.reason = attempt.refusal
             return None
-        overlay = NodeOverlay(self.cluster, task.group)
-        overlay.__enter__()
-        self._open.append(overlay)
+        overlay = self._enter(task.group)
         overlay.network = attempt.overlay.network
         for pod, node in attempt.overlay.now:
             overlay.place(pod, node, attempt.overlay.devices.get(pod.facts.uid, ()), later=False)
+            self._touch((node,))
         reserved = Reserved(structs.replace(task), overlay, is_later=False)
         self._count_aux(overlay.now, 1)
         self._count_charges(reserved, 1)
@@ -390,13 +464,19 @@ class WorkingNodes:
 
     # Feasibility
 
+    def _is_node_by_node(self, group: PodGroup) -> bool:
+        known = self._node_by_node.get(group.key)
+        if known is None:
+            known = self._node_by_node[group.key] = is_placed_node_by_node(self.session, group)
+        return known
+
     def fits_when_empty(self, task: Task) -> bool:
         """Return whether a task could be placed if no task were running (determined 2.3)."""
         classes = {pod.pod_class.index: pod.pod_class for pod in task.pods}
         counts = {
             index: sum(pod.pod_class.index == index for pod in task.pods) for index in classes
         }
-        is_one_by_one = not is_placed_node_by_node(self.session, task.group)
+        is_one_by_one = not self._is_node_by_node(task.group)
         key = (
             tuple(sorted(counts.items())),
             task.job.is_single_node,

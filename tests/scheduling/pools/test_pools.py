@@ -20,7 +20,7 @@ from projections.pool_options import read_job_options
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 
-POOL = {
+POOL: dict[str, object] = {
     "name": "default",
     "decider": "priority",
     "priorityDirection": "lower_first",
