@@ -23,7 +23,6 @@ from projections.pods import (
     GONE,
     MIN_AVAILABLE,
     PENDING,
-    READY,
     RELEASING,
     RUNNING,
     SUCCEEDED,
@@ -504,7 +503,7 @@ class PodGroup:
             self.counts = _counted(self.counts, status, sign)
         if status in ALLOCATED:
             self.held = _shifted(self.held, pod.pod_class.request, sign)
-        if status in READY:
+        if pod.is_ready:
             self._count_ready(pod, sign)
         if status not in GONE:
             if self.cached_min_members is not None:
@@ -533,7 +532,7 @@ class PodGroup:
             return
         key = None if self.sub_groups is None else self.sub_groups.key_of(pod.facts.labels)
         is_free = status == PENDING and pod.pod_class.is_best_effort
-        if self.sub_groups is not None and key is not None and (status in READY or is_free):
+        if self.sub_groups is not None and key is not None and (pod.is_ready or is_free):
             self.sub_groups.count(key, sign)
         if self.pods_by_node is not None and status in ALLOCATED:
             place = (key, pod.node)

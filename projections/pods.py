@@ -35,7 +35,7 @@ from projections.pod_class import (
     stated_cards,
 )
 from projections.pod_terms import Labels, shared
-from projections.pool_options import pool_options
+from projections.pool_options import RELEASE_REQUESTED, pool_options
 
 GATED: Final = "gated"
 PENDING: Final = "pending"
@@ -469,6 +469,17 @@ class Pod:
             return BINDING
         return GATED if facts.is_gated else PENDING
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
+        another one continues its work."""
+        status = self.status
+        if status != SUCCEEDED:
+            return status in READY
+        return not self.evicted and all(
+            key != RELEASE_REQUESTED for key, _ in self.facts.pool_options
+        )
+
     def failed_binding(self, decision: int, node: str) -> FailedBinding | None:
         """Return the failed binding of a decision to a node; None if there is none."""
         found = (
@@ -506,6 +517,7 @@ def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
         return False
     return (
         old.status == new.status
+        and old.is_ready == new.is_ready
         and old.node == new.node
         and old.sort_key == new.sort_key
         and old.facts.role == new.facts.role

@@ -15,7 +15,7 @@ from events.decisions.release import ReleaseDecided
 from events.messages import PodMarkRequest
 from projections.duration import SECOND
 from projections.pods import FAILED, SUCCEEDED, Pod
-from projections.pool_options import TASK
+from projections.pool_options import RELEASE_REQUESTED, TASK
 from projections.pools import Pool, Pools
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ POOL_ACTION: Final = "pool"
 """`action` of refusals by pool deciders."""
 RELEASE_MARK: Final = "release"
 """Value of `what` in outcomes of asking a pod to release its resources."""
-ANNOTATION: Final = "muster.sh/release-requested"
-"""Annotation of a pod that is asked to exit: the time at which it is evicted, RFC 3339."""
+ANNOTATION: Final = RELEASE_REQUESTED
 LABEL: Final = "determined-preemption"
 """The same as a label, for the Determined master, which watches it (determined 5.5)."""
 TRIES_MAX: Final = 3

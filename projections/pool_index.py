@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from projections.index import Index
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
-from projections.pool_options import TASK, JobOptions, job_options
+from projections.pool_options import RELEASE_REQUESTED, TASK, JobOptions, job_options
 from projections.pools import CPU, Pool, Pools
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def options_of(group: PodGroup) -> JobOptions:
 @lru_cache(maxsize=1 << 14)
 def _of_job(stated: Labels) -> Labels:
     """Return what a pod states of its job, and not of itself."""
-    return tuple([one for one in stated if one[0] != TASK])
+    return tuple([one for one in stated if one[0] not in (TASK, RELEASE_REQUESTED)])
 
 
 def slots_of(pool: Pool, pod_class: PodClass) -> int:

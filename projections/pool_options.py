@@ -28,6 +28,8 @@ SUBMITTED: Final = "muster.sh/submitted-at"
 PREEMPTIBLE: Final = "muster.sh/preemptible"
 TIMEOUT: Final = "muster.sh/preemption-timeout"
 SINGLE_NODE: Final = "muster.sh/single-node"
+RELEASE_REQUESTED: Final = "muster.sh/release-requested"
+"""Annotation of a pod that is asked to exit: the time at which it is evicted, RFC 3339."""
 OWN: Final = (
     POOL,
     JOB,
@@ -40,6 +42,7 @@ OWN: Final = (
     PREEMPTIBLE,
     TIMEOUT,
     SINGLE_NODE,
+    RELEASE_REQUESTED,
 )
 """Keys of annotations; labels count, too."""
 

@@ -119,7 +119,7 @@ class PoolPassDecider:
     def _admitted(self) -> Iterator[Decision]:
         """Yield the admission of all pod groups: the pool has the queue, and controllers may create pods."""
         cluster = self.session.cluster
-        for key in list(cluster.indexes.of(PoolIndex).by_pool.get(self.pool.name, ())):
+        for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get(self.pool.name, ())):
             group = cluster.groups[key]
             if group.phase == WAITING and group.problem is None and not group.is_foreign:
                 yield EnqueueDecided(pod_group=key, queue=group.queue)
@@ -235,7 +235,7 @@ def evict_overdue(state: State) -> Iterator[Decision]:
 def refuse_without_pool(state: State) -> Iterator[Decision]:
     """Yield the refusal of pod groups that name a pool that does not exist."""
     cluster = state.cluster
-    for key in list(cluster.indexes.of(PoolIndex).by_pool.get("", ())):
+    for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get("", ())):
         group = cluster.groups[key]
         if not group.pending or POOL_ACTION in group.refusals or group.is_foreign:
             continue

@@ -13,7 +13,7 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.tasks import Job, PoolTasks, Task
+from scheduling.pools.tasks import Job, PoolTasks, Task, likeness
 from scheduling.pools.working_nodes import WorkingNodes
 
 
@@ -129,13 +129,6 @@ def _start(
         result.starts.append(Start(reserved))
         budget -= task.slots
     return over, before - budget
-
-
-def likeness(task: Task) -> object:
-    """Return a key that is equal for tasks that are placed alike."""
-    classes = tuple([pod.pod_class.index for pod in task.pods])
-    is_gang = len(task.pods) > 1 and task.group.key
-    return classes, task.job.is_single_node, task.group.queue, is_gang
 
 
 def _over_share(result: PassResult, task: Task, offer: Offer, held: int, demand: int) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from scheduling.pools.tasks import Task
-from scheduling.pools.working_nodes import Reserved, WorkingNodes
+from scheduling.pools.working_nodes import UNLIKE_MAX, Reserved, WorkingNodes
 from scheduling.unschedulable import Unschedulable
 
 WAITING_FOR_SLOTS: Final = "WAITING_FOR_SLOTS"
@@ -52,7 +52,17 @@ class PassResult(Struct):
 
 
 def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: int) -> bool:
-    """Return whether a task could ever be placed in the pool; record why not."""
+    """Return whether a task could ever be placed in the pool; record why not.
+
+    A task is not tried if too many unlike ones of its namespace have no placement: they would hold up all others.
+    """
+    if nodes.is_over_budget(task):
+        namespace = task.group.key.partition("/")[0]
+        text = (
+            f"not tried: {UNLIKE_MAX} unlike tasks of namespace {namespace} have no nodes already"
+        )
+        result.wait(task, WAITING_FOR_SLOTS, text)
+        return False
     problem = nodes.problem(task)
     if problem is not None:
         result.waiting[task.name] = (task, problem)
@@ -66,12 +76,14 @@ def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: i
         )
     else:
         return True
+    nodes.count_failed(task)
     result.wait(task, INFEASIBLE, text)
     return False
 
 
 def no_placement(nodes: WorkingNodes, result: PassResult, task: Task) -> None:
     """Record why a task, which could be placed in an idle pool, has no nodes now."""
+    nodes.count_failed(task)
     if task.reason is not None:
         result.waiting[task.name] = (task, task.reason)
         return

@@ -4,17 +4,20 @@ Tasks with slots and tasks without are two classes: neither waits for the other,
 victims of an earlier pass still hold counts as free for the task for which they were asked to exit, and for no other.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 
 from projections.duration import format_duration
-from projections.pool_facts import PoolFacts
+from projections.pods import BINDING
+from projections.pool_facts import PoolFacts, Release
 from projections.pool_index import slots_of
+from projections.pools import Pool
 from scheduling.node_overlay import NodeOverlay
-from scheduling.pools.fair_share import likeness
 from scheduling.pools.outcome import (
     BEHIND_HIGHER_PRIORITY,
     INFEASIBLE,
@@ -28,7 +31,7 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.tasks import PoolTasks, Task, task_order
+from scheduling.pools.tasks import PoolTasks, Task, likeness, task_order
 from scheduling.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
 
 REMOVALS_MAX: Final = 20_000
@@ -75,9 +78,18 @@ class _ClassPass:
         """Likenesses of tasks that have no placement."""
         self.unhelped: set[object] = set()
         """Likenesses of tasks for which no victims were found."""
-        self.chosen: set[str] = set()
-        """Names of the tasks that this pass asks to exit."""
         self.removals = 0
+        self.no_room_later: dict[object, int] = {}
+        """Likeness of a task to the version of the nodes at which it had no room, even with those that are leaving gone."""
+        self.victims = _Candidates(self.pool, [one for one in self.running if self._may_exit(one)])
+        self.held_running = sum(one.slots for one in self.running)
+        self.started: tuple[int, int, list[Fraction], list[int]] | None = None
+        """Number and slots of the tasks that start, and of those of this level that may exit the positions, and the slots
+        that those from each on have."""
+        self.asked_for: dict[str, list[Release]] = {}
+        """Pod group to what was asked in its favour."""
+        for one in facts.releases.values():
+            self.asked_for.setdefault(one.in_favour_of, []).append(one)
         self.held = {key: sum(one.slots for one in job.running) for key, job in tasks.jobs.items()}
 
     def run(self) -> None:
@@ -113,7 +125,7 @@ class _ClassPass:
             is_asked_for = task.name in names
             names.discard(task.name)
             reserved = self._placed_now(task)
-            if reserved is None and is_asked_for:
+            if reserved is None and is_asked_for and not self._is_over_cap(task):
                 reserved = self.nodes.place(task, later=True)
             if reserved is not None:
                 self._count(task)
@@ -231,9 +243,7 @@ class _ClassPass:
     # Preemption
 
     def _wait_for_victims(self, task: Task) -> None:
-        victims = [
-            one for one in self.facts.releases.values() if one.in_favour_of == task.group.key
-        ]
+        victims = self.asked_for[task.group.key]
         names = ", ".join(sorted(one.pod for one in victims)[:5])
         left = format_duration(max(0, max(one.deadline_ns for one in victims) - self.now_ns))
         text = f"waits for pods that were asked to exit, at most {left}: {len(victims)} of them, {names}"
@@ -241,15 +251,15 @@ class _ClassPass:
 
     def _preempt(self, task: Task) -> None:
         """Choose victims for a task that has no placement, or use what earlier victims made free."""
+        kind = likeness(task)
         if self.result.releases or self.asked_rank is not None:
-            reserved = self.nodes.place(task, later=True)
+            reserved = self._place_later(task, kind)
             if reserved is not None:
                 self._count(task)
                 self._ask(task)
                 text = "waits until tasks have exited that were asked to in favour of others"
                 self.result.wait(task, WAITING_FOR_PREEMPTION, text)
                 return
-        kind = likeness(task)
         if kind in self.unhelped or self.removals >= REMOVALS_MAX:
             self._explain_unhelped(task)
             return
@@ -263,8 +273,8 @@ class _ClassPass:
         names = ", ".join(one.name for one in victims[:5])
         text = f"waits for less important tasks that are asked to exit: {len(victims)} of them, {names}"
         self.result.wait(task, WAITING_FOR_PREEMPTION, text)
+        self.victims.drop(victims)
         for victim in victims:
-            self.chosen.add(victim.name)
             text = (
                 f"{task.name} (priority {task.job.priority}) needs {slots_text(task.slots)}; this task has priority"
                 f" {victim.job.priority}"
@@ -277,30 +287,61 @@ class _ClassPass:
             self.asked_rank = rank
 
     def _explain_unhelped(self, task: Task) -> None:
-        if task.reason is not None:
+        if task.reason is not None or not task.slots:
             return
-        started = [one.reserved.task for one in self.result.starts]
-        held = sum(
-            one.slots for one in (*self.running, *started) if not self._is_candidate(task, one)
-        )
-        if task.slots and self.capacity - held < task.slots:
+        before = self.victims.before(task)
+        held = self.held_running - self.victims.slots_of_first(before) + self._held_by_started(task)
+        if self.capacity - held < task.slots:
             text = (
                 f"it needs {slots_text(task.slots)}; {held} of {self.capacity} are held by tasks that cannot be"
                 f" preempted or are as important"
             )
             self.result.wait(task, VICTIMS_NOT_PREEMPTIBLE, text)
 
+    def _held_by_started(self, task: Task) -> int:
+        """Return the slots of tasks that start in this pass and could not be asked to exit in favour of a task. Less
+        important ones than the level of the task have not started yet."""
+        starts = self.result.starts
+        if self.started is None or self.started[0] != len(starts):
+            held, found = 0, list[tuple[Fraction, int]]()
+            for one in (start.reserved.task for start in starts):
+                held += one.slots
+                if one.job.rank == task.job.rank and self._may_exit(one):
+                    found.append((one.job.position, one.slots))
+            found.sort()
+            sums = [0]
+            for _, slots in reversed(found):
+                sums.append(sums[-1] + slots)
+            self.started = len(starts), held, [position for position, _ in found], sums[::-1]
+        _, held, positions, after = self.started
+        if not self.pool.preempts_same_level:
+            return held
+        return held - after[bisect_right(positions, task.job.position)]
+
+    def _place_later(self, task: Task, kind: object) -> Reserved | None:
+        """Place a task, with the pods that are leaving gone, unless there was no room for its like and nothing changed."""
+        version = self.nodes.version
+        if self.no_room_later.get(kind) == version:
+            return None
+        reserved = self.nodes.place(task, later=True)
+        if reserved is None and self.nodes.version == version:
+            self.no_room_later[kind] = version
+        return reserved
+
     def _victims(self, task: Task) -> list[Task]:
         """Return running tasks that make room for a task, which is then placed on trial; none if all of them do not."""
+        free = self.nodes.free_slots(later=True)
+        count = self.victims.before(task)
+        if not self._could_be_helped(task, free, count):
+            return []
+        if task.slots and len(task.pods) == 1 and self.pool.prunes_victims:
+            return self._victims_on_one_node(task, free.copy(), count)
         overlay: NodeOverlay | None = None
         taken: list[Task] = []
         reserved: Reserved | None = None
-        free = self.nodes.free_slots(later=True)
         freed = int(free[self.nodes.in_pool].sum())
-        candidates = [one for one in self.running if self._is_candidate(task, one)]
-        if not self._could_be_helped(task, free, candidates):
-            return []
-        for one in candidates:
+        version = self.nodes.version
+        for one in self.victims.first(count):
             self.removals += 1
             if overlay is None:
                 overlay = self.nodes.remove([one], task)
@@ -317,41 +358,76 @@ class _ClassPass:
             return []
         if reserved is None:
             self.nodes.undo_removal(overlay, taken)
+            self.nodes.version = version
             return []
         if self.pool.prunes_victims:
             return self._pruned(task, overlay, taken, reserved)
         return taken
 
-    def _could_be_helped(self, task: Task, free: Column, candidates: list[Task]) -> bool:
-        """Return whether the slots would be enough if all candidates were gone: on one node for a task of one pod."""
-        if not task.slots or not candidates:
-            return bool(candidates)
+    def _victims_on_one_node(self, task: Task, free: Column, count: int) -> list[Task]:
+        """Return the victims for a task of one pod: all candidates up to the first with which it has a node are removed, and
+        those that are not needed put back. Candidates on nodes that have too few slots even then need not be tried.
+
+        `free` is changed: it becomes the free slots without the candidates that were visited."""
+        table = self.nodes.table.nodes
+        visited: dict[int, list[Task]] = {}
+        for one in self.victims.first(count):
+            there = {table[pod.node].slot for pod in one.pods} - {-1}
+            for pod in one.pods:
+                if table[pod.node].slot >= 0:
+                    free[table[pod.node].slot] += slots_of(self.pool, pod.pod_class)
+            for slot in there:
+                visited.setdefault(slot, []).append(one)
+            if all(free[slot] < task.slots for slot in there):
+                continue
+            taken = list({id(each): each for slot in there for each in visited[slot]}.values())
+            self.removals += len(taken)
+            version = self.nodes.version
+            overlay = self.nodes.remove(taken, task)
+            reserved = self.nodes.place(task, later=True)
+            if reserved is not None:
+                return self._pruned(task, overlay, taken, reserved)
+            self.nodes.undo_removal(overlay, taken)
+            self.nodes.version = version
+            if self.removals >= REMOVALS_MAX:
+                break
+        return []
+
+    def _could_be_helped(self, task: Task, free: Column, count: int) -> bool:
+        """Return whether the slots would be enough if the first candidates were gone: on one node for a task of one pod."""
+        if not task.slots or not self.victims.has_any(count):
+            return self.victims.has_any(count)
         if len(task.pods) > 1:
             total = int(free[self.nodes.in_pool].sum())
-            return total + sum(one.slots for one in candidates) >= task.slots
+            return total + self.victims.slots_of_first(count) >= task.slots
         on_node = np.where(self.nodes.in_pool, free, 0)
-        table = self.nodes.table.nodes
-        for one in candidates:
-            for pod in one.pods:
-                slot = table[pod.node].slot
-                if slot >= 0:
-                    on_node[slot] += slots_of(self.pool, pod.pod_class)
+        self.victims.add_slots(self.nodes, count, on_node)
         return bool(on_node.max(initial=0) >= task.slots)
 
     def _cannot_fit(self, task: Task, freed: Task) -> bool:
-        """Return whether the nodes of a removed task cannot be the ones that a task of one pod waited for."""
-        if len(task.pods) > 1 or not task.slots:
+        """Return whether the nodes of a removed task cannot be among those that a task waited for."""
+        least = self.nodes.least_useful(task)
+        if least is None:
             return False
         slots = self.nodes.free_slots(later=True)
         table = self.nodes.table.nodes
-        return all(int(slots[table[pod.node].slot]) < task.slots for pod in freed.pods)
+        found = [table[pod.node].slot for pod in freed.pods]
+        return all(slots[slot] < least[slot] for slot in found if slot >= 0)
 
     def _pruned(
         self, task: Task, overlay: NodeOverlay, taken: list[Task], reserved: Reserved
     ) -> list[Task]:
         """Return the victims without those that are not needed: the most important and oldest are put back first."""
-        kept = list(taken)
-        for one in sorted(taken, key=task_order):
+        self.nodes.undo(reserved)
+        useless = {one.name for one in taken if self._cannot_fit(task, one)}
+        for one in taken:
+            if one.name in useless:
+                self.nodes.restore(overlay, one)
+        without = self.nodes.place(task, later=True)
+        assert without is not None, "what the others made free is no part of its nodes"
+        reserved = without
+        kept = [one for one in taken if one.name not in useless]
+        for one in sorted(kept, key=task_order):
             self.nodes.undo(reserved)
             self.nodes.restore(overlay, one)
             again = self.nodes.place(task, later=True)
@@ -365,18 +441,86 @@ class _ClassPass:
             reserved = found
         return kept
 
-    def _is_candidate(self, task: Task, one: Task) -> bool:
-        """Return whether a running task may be asked to exit in favour of another one."""
-        if one.is_releasing or not one.is_preemptible or one.job.key == task.job.key:
+    def _may_exit(self, one: Task) -> bool:
+        """Return whether a task may be asked to exit in favour of a more important one."""
+        if one.is_releasing or not one.is_preemptible:
             return False
-        if one.name in self.chosen:
-            return False
-        if self.pool.min_run_ns and self._runs_since(one) > self.now_ns - self.pool.min_run_ns:
-            return False
-        if one.job.rank != task.job.rank:
-            return one.job.rank > task.job.rank
-        return self.pool.preempts_same_level and one.job.position > task.job.position
+        if any(pod.status == BINDING for pod in one.pods):
+            return False  # It cannot be asked before its binding has an outcome.
+        least = self.pool.min_run_ns
+        return not (least and self._runs_since(one) > self.now_ns - least)
 
     def _runs_since(self, task: Task) -> int:
         started: Mapping[str, int] = self.facts.started
         return max((started.get(pod.facts.uid, 0) for pod in task.pods), default=0)
+
+
+class _Candidates:
+    """Running tasks that may be asked to exit, least important first. Those that may exit in favour of a task are the first
+    ones, whichever the task is."""
+
+    def __init__(self, pool: Pool, tasks: Sequence[Task]) -> None:
+        self.pool, self.tasks = pool, tasks
+        self._keys = [(-one.job.rank, -one.job.position) for one in tasks]
+        self._slots = np.array([one.slots for one in tasks], dtype=np.int64)
+        self._is_left = np.ones(len(tasks), dtype=np.bool_)
+        self._places = {one.name: place for place, one in enumerate(tasks)}
+        self._sums: tuple[Column, Column] | None = None
+        self._pods: tuple[Column, Column, Column] | None = None
+
+    def before(self, task: Task) -> int:
+        """Return how many of the first ones may exit in favour of a task."""
+        job = task.job
+        if self.pool.preempts_same_level:
+            return bisect_left(self._keys, (-job.rank, -job.position))
+        return bisect_left(self._keys, -job.rank, key=_rank_of)
+
+    def first(self, count: int) -> Iterator[Task]:
+        """Yield those of the first ones that are not dropped."""
+        for place in np.flatnonzero(self._is_left[:count]).tolist():
+            yield self.tasks[place]
+
+    def drop(self, tasks: Iterable[Task]) -> None:
+        """Remove tasks: they are asked to exit."""
+        for one in tasks:
+            self._is_left[self._places[one.name]] = False
+        self._sums = None
+
+    def has_any(self, count: int) -> bool:
+        """Return whether one of the first ones is left."""
+        return bool(self._counted()[0][count])
+
+    def slots_of_first(self, count: int) -> int:
+        """Return the slots of those of the first ones that are left."""
+        return int(self._counted()[1][count])
+
+    def add_slots(self, nodes: WorkingNodes, count: int, on_node: Column) -> None:
+        """Add the slots of those of the first ones that are left to those of their nodes."""
+        if self._pods is None:
+            table = nodes.table.nodes
+            found = [
+                (place, table[pod.node].slot, slots_of(self.pool, pod.pod_class))
+                for place, one in enumerate(self.tasks)
+                for pod in one.pods
+                if table[pod.node].slot >= 0
+            ]
+            columns = np.array(found, dtype=np.int64).reshape(-1, 3)
+            self._pods = columns[:, 0], columns[:, 1], columns[:, 2]
+        places, slots, amounts = self._pods
+        end = int(np.searchsorted(places, count))
+        np.add.at(on_node, slots[:end], amounts[:end] * self._is_left[places[:end]])
+
+    def _counted(self) -> tuple[Column, Column]:
+        """Return how many of the first 0, 1, ... are left, and their slots."""
+        if self._sums is None:
+            left = self._is_left.astype(np.int64)
+            start = np.zeros(1, dtype=np.int64)
+            self._sums = (
+                np.concatenate([start, np.cumsum(left)]),
+                np.concatenate([start, np.cumsum(left * self._slots)]),
+            )
+        return self._sums
+
+
+def _rank_of(key: tuple[int, Fraction]) -> int:
+    return key[0]

@@ -2,9 +2,8 @@
 
 import heapq
 
-from scheduling.pools.fair_share import likeness
 from scheduling.pools.outcome import PassResult, Start, is_feasible, no_placement
-from scheduling.pools.tasks import PoolTasks
+from scheduling.pools.tasks import PoolTasks, likeness
 from scheduling.pools.working_nodes import WorkingNodes
 
 

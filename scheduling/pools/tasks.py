@@ -92,8 +92,8 @@ class PoolTasks:
         self.refused: dict[str, tuple[PodGroup, Unschedulable]] = {}
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
-        for key in index.by_pool.get(pool.name, ()):
-            group = cluster.groups[key]
+        groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
+        for group in sorted(groups, key=lambda one: (one.created_ns, one.key)):
             self._add(cluster, group)
         for job in self.jobs.values():
             job.queued.sort(key=_age)
@@ -199,6 +199,13 @@ class PoolTasks:
             for task in job.running
             if (task.slots > 0) == has_slots
         ]
+
+
+def likeness(task: Task) -> object:
+    """Return a key that is equal for tasks that are placed alike."""
+    classes = tuple([pod.pod_class.index for pod in task.pods])
+    is_gang = len(task.pods) > 1 and task.group.key
+    return classes, task.job.is_single_node, task.group.queue, is_gang
 
 
 def task_order(task: Task) -> tuple[object, ...]:

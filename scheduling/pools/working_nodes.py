@@ -24,10 +24,12 @@ from scheduling.gang_placement import is_placed_node_by_node, place_gang, placem
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
-from scheduling.pools.tasks import Task
+from scheduling.pools.tasks import Task, likeness
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, room_when_empty
 
+UNLIKE_MAX: Final = 256
+"""Unlike tasks of one namespace without a placement, after which no others of it are tried in a pass."""
 SINGLE_NODES_MAX: Final = 16
 """Nodes on which a gang is tried as a whole, best first."""
 ZERO_SLOT_LIMIT: Final = "ZERO_SLOT_LIMIT"
@@ -60,6 +62,8 @@ class WorkingNodes:
         """Node to the pods without slots that are placed there on trial."""
         self._aux_removed: dict[str, int] = {}
         """Node to the pods without slots that are removed there on trial."""
+        self._failed: dict[str, dict[object, None]] = {}
+        """Namespace to the likenesses of its tasks that have no placement."""
         self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
         self._node_by_node: dict[str, bool] = {}
@@ -67,6 +71,8 @@ class WorkingNodes:
         self._total: Column | None = None
         self._free: tuple[Column, Column] | None = None
         """Free slots of each node: now, and when the pods that are leaving are gone; right but for `_touched`."""
+        self._leaving: Nodes = np.zeros(0, dtype=np.bool_)
+        """Nodes with pods that are leaving, as of `_free`."""
         self._free_sums: tuple[int, int, int] | None = None
         self._touched: dict[str, Node] = {}
         """Nodes that a trial changed since `_free` was computed."""
@@ -119,10 +125,12 @@ class WorkingNodes:
             self._touched.clear()
             now = self._slots(self.table.free)
             then = now.copy()
+            self._leaving = np.zeros(len(now), dtype=np.bool_)
             for name in self.table.leaving:
                 node = self.table.nodes[name]
                 if node.facts is not None:
                     then[node.slot] = self._later_slots(node)
+                    self._leaving[node.slot] = True
             self._free = now, then
         elif self._touched:
             self._count_touched(*self._free)
@@ -143,6 +151,7 @@ class WorkingNodes:
             now[slot] = sum(one // MILLI if is_cpu else one for one, is_cpu in amounts)
             is_leaving = name in self.table.leaving and node.facts is not None
             then[slot] = self._later_slots(node) if is_leaving else now[slot]
+            self._leaving[slot] = is_leaving
         self._touched.clear()
 
     def free_sums(self) -> tuple[int, int]:
@@ -151,6 +160,18 @@ class WorkingNodes:
             free = self.free_slots()[self.in_pool]
             self._free_sums = self.version, int(free.sum()), int(free.max(initial=0))
         return self._free_sums[1:]
+
+    def least_useful(self, task: Task) -> Column | None:
+        """Return how many free slots a node needs at least to be a node of a task; None if any number can do."""
+        if not task.slots:
+            return None
+        if len(task.pods) == 1:
+            return np.full(len(self.table.order), task.slots, dtype=np.int64)
+        sizes = {slots_of(self.pool, pod.pod_class) for pod in task.pods}
+        is_planned = self.pool.uses_whole_nodes and len(sizes) == 1
+        if not is_planned or not self._is_node_by_node(task.group):
+            return None
+        return np.maximum(np.minimum(self.total_slots(), task.slots), 1)
 
     def _touch(self, nodes: Iterable[Node]) -> None:
         """Note that a trial changed nodes."""
@@ -198,6 +219,18 @@ class WorkingNodes:
         found = [self.cluster.pods[uid] for uid in node.pods if uid in self.cluster.pods]
         aux = [pod for pod in found if pod.group_key and not slots_of(self.pool, pod.pod_class)]
         return len(aux), sum(pod.status != RELEASING for pod in aux)
+
+    # Work
+
+    def count_failed(self, task: Task) -> None:
+        """Count a task without a placement among the unlike ones of its namespace."""
+        namespace = task.group.key.partition("/")[0]
+        self._failed.setdefault(namespace, {})[likeness(task)] = None
+
+    def is_over_budget(self, task: Task) -> bool:
+        """Return whether a task is unlike all that were tried of its namespace, and too many of these have no placement."""
+        failed = self._failed.get(task.group.key.partition("/")[0])
+        return failed is not None and len(failed) >= UNLIKE_MAX and likeness(task) not in failed
 
     # Trials
 
@@ -342,12 +375,8 @@ class WorkingNodes:
             return feasible
         feasible = feasible.copy()
         free = self.free_slots(later=True)
-        for name in self.table.leaving:
-            node = self.table.nodes[name]
-            if node.facts is None or feasible[node.slot]:
-                continue
-            if free[node.slot] >= need:
-                feasible[node.slot] = ranking.will_have_room(node)
+        for slot in np.flatnonzero(self._leaving & ~feasible & (free >= need)).tolist():
+            feasible[slot] = ranking.will_have_room(self.table.order[slot])
         return feasible
 
     def _best(self, task: Task, pod: Pod, feasible: Nodes, *, later: bool) -> Node | None:

@@ -1,5 +1,6 @@
 """Pools of one State: who belongs where, what is asked for of the API server, and changes of the policy while it runs."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -18,6 +19,7 @@ from projections.pool_facts import ANNOTATION, LABEL, TRIES_MAX
 from projections.pool_index import PoolIndex, options_of
 from projections.pool_options import read_job_options
 from projections.snapshot import restore, take
+from scheduling.pools.working_nodes import UNLIKE_MAX
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 POOL: dict[str, object] = {
@@ -242,3 +244,26 @@ def test_the_pod_group_counts_before_its_pods_and_pods_that_have_ended_do_not_co
         )
     )
     assert options_of(harness.state.cluster.groups["default/g"]).priority == 7
+
+
+@pytest.mark.parametrize("decider", ["priority", "fair_share", "round_robin"])
+def test_many_unlike_tasks_of_a_namespace_do_not_hold_up_others(decider: str) -> None:
+    unlike = [
+        pod(
+            f"p{one}",
+            cards=5,
+            spec={"nodeSelector": {"x": str(one)}},
+            metadata={"annotations": {"muster.sh/priority": "1"}},
+        )
+        for one in range(UNLIKE_MAX + 20)
+    ]
+    other = pod("other", cards=1, metadata={"namespace": "other"})
+    harness = begun({"pools": [{**POOL, "decider": decider}]}, *unlike, other)
+    harness.cycle()
+    assert harness.state.cluster.pods["uid-other"].node == "n1"
+    codes = Counter(
+        refusal.code
+        for group in harness.state.cluster.groups.values()
+        for refusal in group.refusals.values()
+    )
+    assert codes == {"INFEASIBLE": UNLIKE_MAX, "WAITING_FOR_SLOTS": 20}
