@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle devices idle session growth hostile loop network switches spread spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle devices idle session growth hostile loop network pools switches spread spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -27,6 +27,7 @@ from benchmarks import (
     loop,
     memory,
     network,
+    pools,
     session,
     sharing,
     spot,
@@ -53,6 +54,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "hostile": hostile.measure,
     "loop": loop.measure,
     "network": network.measure,
+    "pools": pools.measure,
     "switches": switches.measure,
     "spread": spread.measure,
     "memory": memory.measure,

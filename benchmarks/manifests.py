@@ -32,6 +32,8 @@ class PodShape(Struct, frozen=True, kw_only=True):
     memory: str = "16Gi"
     group: str = ""
     priority: int = 0
+    stated: tuple[tuple[str, str], ...] = ()
+    """More annotations."""
 
 
 class PodLife(Struct, frozen=True):
@@ -104,13 +106,14 @@ def pod_group(name: str, queue: int, size: int) -> WatchMessage:
 
 def pod(shape: PodShape, life: PodLife = WAITING) -> WatchMessage:
     """A pod of about 2 KB, as a training job's controller and the admission chain leave it."""
-    annotations: JsonObject = {
-        "volcano.sh/card.name": "|".join(shape.models),
-    }
+    annotations: JsonObject = {}
+    if shape.models:
+        annotations["volcano.sh/card.name"] = "|".join(shape.models)
     if shape.group:
         annotations["scheduling.k8s.io/group-name"] = shape.group
     else:
         annotations["scheduling.volcano.sh/queue-name"] = f"queue-{shape.queue}"
+    annotations.update(shape.stated)
     metadata = _metadata(shape.name, "p", version=life.version)
     metadata.update(namespace=NAMESPACE, annotations=annotations, labels=_labels(shape))
     metadata["ownerReferences"] = [

@@ -328,8 +328,13 @@ class PodGroup:
     def scheduled_count(self) -> int:
         """Return the number of pods that count towards the phase."""
         have = self.counts.get
-        ended = have(SUCCEEDED, 0) + have(FAILED, 0)
+        ended = self._succeeded_count + have(FAILED, 0)
         return have(BOUND, 0) + have(RUNNING, 0) + ended + have(RELEASING, 0)
+
+    @property
+    def _succeeded_count(self) -> int:
+        """Return the number of pods that succeeded and count towards minMember: not those that were asked to exit."""
+        return self.ready_count - self.best_effort_count - self.allocated_count
 
     @property
     def allocated_count(self) -> int:
@@ -548,7 +553,7 @@ class PodGroup:
         if self.is_foreign:
             return (self.facts.phase if self.facts else "") or WAITING
         scheduled = self.scheduled_count
-        finished = self.counts.get(SUCCEEDED, 0) + self.counts.get(FAILED, 0)
+        finished = self._succeeded_count + self.counts.get(FAILED, 0)
         if self.counts.get(RUNNING, 0) and self.is_stuck:
             return UNSURE
         if scheduled and scheduled >= self.min_available:

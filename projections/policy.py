@@ -66,6 +66,9 @@ BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"n
 {"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
 {"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}"""
 """Default policy, as JSON."""
+POOL_TIERS = b"""[{"plugins":[{"name":"priority"},{"name":"gang"},{"name":"conformance"}]},\
+{"plugins":[{"name":"predicates"},{"name":"capacity"},{"name":"nodeorder"},{"name":"binpack"}]}]"""
+"""Default tiers of a policy with pools of other deciders than `session`: pods need not name the models of their cards."""
 
 
 @lru_cache(maxsize=64)
@@ -142,7 +145,7 @@ class _Parser:
         pools = read_pools(document, self.warn)
         if pools.deciders and "tiers" not in document:
             # Selectors, taints and quotas hold in all pools.
-            document = {**document, "tiers": msgspec.json.decode(BUILT_IN)["tiers"]}
+            document = {**document, "tiers": msgspec.json.decode(POOL_TIERS)}
         of_plugins = tuple([one.configuration for one in PLUGINS.values() if one.configuration])
         configurations = document.get("configurations")
         action_arguments = read_configurations(configurations, self.warn, of_plugins)

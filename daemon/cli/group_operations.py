@@ -341,7 +341,9 @@ def _value(change: str, text: str) -> str:
         case "weight":
             weight = Fraction(text) if _WEIGHT.fullmatch(text) else Fraction(0)
             if not 0 < weight <= WEIGHT_MAX:
-                wanted = f"a decimal number above 0 and at most {WEIGHT_MAX}, with at most six decimals"
+                wanted = (
+                    f"a decimal number above 0 and at most {WEIGHT_MAX}, with at most six decimals"
+                )
                 raise UsageError(f"weight {quoted(text)} is not {wanted}")
             return decimal_text(weight)
         case "max-slots":

@@ -270,7 +270,7 @@ def _priority(cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions
     if name in cluster.priority_classes:
         return cluster.priority_classes[name][0]
     for pod in group.pods.values():
-        if pod.facts.priority_class and pod.facts.priority:
+        if pod.facts.priority_class and pod.facts.priority is not None:
             return pod.facts.priority
     return pool.priority
 

@@ -411,10 +411,14 @@ def test_an_unknown_key_of_a_rule_of_placement_is_named() -> None:
     assert [one.path for one in warned] == ["placement[0].namespaces"]
 
 
-def test_a_policy_with_pools_and_without_tiers_has_the_plugins_of_the_built_in_policy() -> None:
-    built_in, _ = parse_policy(BUILT_IN)
+def test_a_policy_with_pools_and_without_tiers_has_predicates_and_quotas_without_card_models() -> (
+    None
+):
     policy, _ = parse({"pools": [{"name": "a", "decider": "priority"}]})
-    assert policy.tiers == built_in.tiers
+    names = [one.name for one in policy.plugins]
+    assert "predicates" in names
+    assert "capacity" in names
+    assert "capacity-card" not in names
     assert parse({"pools": [{"name": "a"}]})[0].tiers == ()
 
 
