@@ -31,6 +31,8 @@ SESSION: Final = {
 }
 DECIDERS: Final = ("session", "priority", "fair_share", "round_robin")
 CHANGES: Final = 8
+NODES_MAX: Final = 1_000
+"""At more nodes the first cycle of `session` over such jobs takes minutes."""
 """How often one pod ends, and one comes; the median counts."""
 GANG: Final = 8
 """Pods of a gang; each has 8 cards."""
@@ -50,14 +52,14 @@ class Loaded(Struct):
 
 async def measure(scale: Scale) -> list[Figure]:
     """Each decider on the same objects, and the ratio to `session`."""
-    nodes = scale.nodes[len(scale.nodes) // 2]
+    nodes = min(NODES_MAX, scale.nodes[len(scale.nodes) // 2])
     figures: list[Figure] = []
     for levels in (1, LEVELS):
         bases: dict[str, float] = {}
         for decider in DECIDERS:
             if levels > 1 and decider not in ("session", "priority"):
                 continue
-            figures += _measured(decider, nodes, scale.waiting, levels, bases)
+            figures += _measured(decider, nodes, min(scale.waiting, 2 * nodes), levels, bases)
     return figures
 
 
