@@ -32,6 +32,19 @@ SHOWN_NOWHERE = {
         "the health of devices in the status of pods"
     ),
     "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin that confirms nothing",
+    **dict.fromkeys(
+        (
+            "pools/a_gang_preempts_as_a_whole",
+            "pools/a_more_important_newcomer_takes_what_is_becoming_free",
+            "pools/a_partial_exit_of_victims_starts_nothing_less_important",
+            "pools/a_second_pass_of_priority_releases_nobody_else",
+            "pools/a_second_pass_releases_nobody_else",
+            "pools/slots_that_become_free_for_a_task_are_given_to_no_other",
+            "pools/the_newest_tasks_are_released_and_their_slots_wait_for_the_cause",
+            "pools/two_gangs_wait_each_for_its_own_victims",
+        ),
+        "when pods exit that are asked to",
+    ),
 }
 """Scenarios whose log does not show all that led to it, and what it lacks (`docs/what-if.md`)."""
 
