@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from projections.duration import format_duration
-from projections.pods import BINDING
 from projections.pool_facts import PoolFacts, Release
 from projections.pool_index import slots_of
 from projections.pools import Pool
@@ -445,8 +444,6 @@ class _ClassPass:
         """Return whether a task may be asked to exit in favour of a more important one."""
         if one.is_releasing or not one.is_preemptible:
             return False
-        if any(pod.status == BINDING for pod in one.pods):
-            return False  # It cannot be asked before its binding has an outcome.
         least = self.pool.min_run_ns
         return not (least and self._runs_since(one) > self.now_ns - least)
 
