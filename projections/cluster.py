@@ -519,6 +519,7 @@ class Cluster:
     def wake_everything(self) -> None:
         """Let the next cycle evaluate all groups again."""
         self.wakeup_events.everything = True
+        self.mark_pools_due()
 
     def trim_journals(self) -> None:
         """Begin new journals where they are long; readers that are behind then read everything again."""

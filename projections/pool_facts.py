@@ -121,11 +121,18 @@ class PoolFacts(Struct):
                 decision, namespace, name, uid, RELEASE_MARK, annotations, {LABEL: "true"}
             )
 
+    def standing(self, cluster: "Cluster") -> "Iterator[tuple[Pod, Release]]":
+        """Yield the pods that are asked to exit and are evicted at their deadlines: not those that are terminating, or
+        whose eviction has just failed."""
+        for uid, one in self.releases.items():
+            pod = cluster.pods[uid]
+            if not (pod.evicted or pod.facts.is_releasing or uid in cluster.eviction_backoff):
+                yield pod, one
+
     def deadlines(self, cluster: "Cluster") -> Iterator[int]:
         """Yield the times at which a cycle is due."""
-        for uid, one in self.releases.items():
-            if uid not in cluster.eviction_backoff and not cluster.pods[uid].evicted:
-                yield one.deadline_ns
+        for _, one in self.standing(cluster):
+            yield one.deadline_ns
         for pool in cluster.policy.pools.all:
             yield from self._run_times(pool, self.passes.get(pool.name, 0))
         for name in self.dirty:

@@ -213,11 +213,8 @@ def evict_overdue(state: State) -> Iterator[Decision]:
     """Yield the eviction of pods that were asked to exit and have not when their time was over."""
     cluster = state.cluster
     overdue: dict[tuple[str, str], list[Pod]] = {}
-    for uid, one in cluster.pool_facts.releases.items():
-        pod = cluster.pods[uid]
-        if one.deadline_ns > state.now_ns or pod.evicted or uid in cluster.eviction_backoff:
-            continue
-        if not pod.facts.is_releasing:
+    for pod, one in cluster.pool_facts.standing(cluster):
+        if one.deadline_ns <= state.now_ns:
             overdue.setdefault((pod.group_key, one.in_favour_of), []).append(pod)
     for (key, cause), pods in sorted(overdue.items()):
         group = cluster.groups.get(key)

@@ -19,8 +19,9 @@ from projections.pool_facts import ANNOTATION, LABEL, TRIES_MAX
 from projections.pool_index import PoolIndex, options_of
 from projections.pool_options import read_job_options
 from projections.snapshot import restore, take
+from projections.suspensions import ACTION_RETRY_NS
 from scheduling.pools.working_nodes import UNLIKE_MAX
-from tests.scheduling.builders import EngineHarness, node, pod, raw
+from tests.scheduling.builders import SECOND, EngineHarness, gone, node, pod, raw
 
 POOL: dict[str, object] = {
     "name": "default",
@@ -267,3 +268,36 @@ def test_many_unlike_tasks_of_a_namespace_do_not_hold_up_others(decider: str) ->
         for refusal in group.refusals.values()
     )
     assert codes == {"INFEASIBLE": UNLIKE_MAX, "WAITING_FOR_SLOTS": 20}
+
+
+def test_a_pod_that_is_terminating_at_its_deadline_makes_no_cycle_due() -> None:
+    harness, _ = preempted()
+    there = {
+        "annotations": {"muster.sh/priority": "9"},
+        "deletionTimestamp": "1970-01-01T00:30:00Z",
+    }
+    harness.see(ObjectSeen(pod("old", on="n1", phase="Running", cards=4, metadata=there)))
+    harness.cycle(4000)
+    harness.cycle()
+    harness.kinds()
+    harness.cycle()
+    assert harness.kinds() == []
+    assert not [one for one in harness.engine.requests() if isinstance(one, EvictRequest)]
+
+
+def test_a_pass_that_raised_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    old = running("old", 1, 4, "n1")
+    harness = begun(POLICY, old, job("new", 9, 4))
+    harness.cycle()
+    harness.cycle()
+    harness.see(gone(old))
+    with monkeypatch.context() as patched:
+        patched.setattr("scheduling.pools.decider.priority_pass", fails)
+        harness.cycle()
+    assert not harness.state.cluster.pods["uid-new"].node
+    for _ in range(2):
+        harness.cycle(ACTION_RETRY_NS // SECOND + 1)
+    assert harness.state.cluster.pods["uid-new"].node == "n1"
