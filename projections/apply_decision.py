@@ -202,7 +202,7 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
 
 def _release_decided(state: "State", record: Record, event: ReleaseDecided) -> None:
     """Keep which pods are asked to exit. They stay where they are until they have ended."""
-    state.cluster.pool_facts.begin(record.position, event, state.now_ns)
+    state.cluster.pool_facts.begin(record.position, event)
     _update_group(state, event.pod_group)
 
 

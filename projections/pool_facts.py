@@ -14,7 +14,7 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.release import ReleaseDecided
 from events.messages import PodMarkRequest
 from projections.duration import SECOND
-from projections.pods import FAILED, SUCCEEDED, Pod
+from projections.pods import Pod
 from projections.pool_options import RELEASE_REQUESTED, TASK
 from projections.pools import Pool, Pools
 
@@ -26,7 +26,6 @@ POOL_ACTION: Final = "pool"
 """`action` of refusals by pool deciders."""
 RELEASE_MARK: Final = "release"
 """Value of `what` in outcomes of asking a pod to release its resources."""
-ANNOTATION: Final = RELEASE_REQUESTED
 LABEL: Final = "determined-preemption"
 """The same as a label, for the Determined master, which watches it (determined 5.5)."""
 TRIES_MAX: Final = 3
@@ -46,7 +45,6 @@ class Release(Struct, frozen=True, array_like=True):
     in_favour_of: str
     """The pod group for which it is asked; "" if its group has more than its share."""
     deadline_ns: int
-    asked_ns: int = 0
     tries: int = 0
     is_marked: bool = False
     """Whether the request is written on the pod, or was given up."""
@@ -55,8 +53,6 @@ class Release(Struct, frozen=True, array_like=True):
 class Returning(Struct, frozen=True, array_like=True):
     """A task that was released and whose pods will be created again."""
 
-    group: str
-    """Key of its pod group."""
     task: str
     """Name of the pod, or of the task that its label states."""
     submitted_ns: int
@@ -87,17 +83,17 @@ class PoolFacts(Struct):
     moved: dict[str, None] = field(default_factory=dict)
     """Keys of pod groups whose pool was changed while they had pods on nodes."""
 
-    def begin(self, position: int, event: ReleaseDecided, now_ns: int) -> None:
+    def begin(self, position: int, event: ReleaseDecided) -> None:
         """Keep the pods that a decision asks."""
         for one in event.evictions:
-            release = Release(position, one.pod, event.in_favour_of, event.deadline_ns, now_ns)
+            release = Release(position, one.pod, event.in_favour_of, event.deadline_ns)
             self.releases[one.uid] = release
 
     def evicted(self, position: int, event: EvictionDecided, now_ns: int) -> None:
         """Keep the pods that are evicted without having been asked, as if they were asked."""
         for one in event.evictions:
             if one.uid not in self.releases:
-                release = Release(position, one.pod, event.in_favour_of, now_ns, now_ns)
+                release = Release(position, one.pod, event.in_favour_of, now_ns)
                 self.releases[one.uid] = structs.replace(release, is_marked=True)
 
     def end_mark(self, uid: str, decision: int, *, is_lost: bool) -> None:
@@ -116,7 +112,7 @@ class PoolFacts(Struct):
             release = self.releases[uid]
             namespace, _, name = release.pod.partition("/")
             at = datetime.fromtimestamp(release.deadline_ns // SECOND, UTC)
-            annotations = {ANNOTATION: at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            annotations = {RELEASE_REQUESTED: at.strftime("%Y-%m-%dT%H:%M:%SZ")}
             yield PodMarkRequest(
                 decision, namespace, name, uid, RELEASE_MARK, annotations, {LABEL: "true"}
             )
@@ -178,9 +174,7 @@ class PoolFacts(Struct):
         if self.releases.pop(uid, None) is not None:
             submitted, requested = self.requested.get(uid, (0, 0))
             submitted = submitted or (pod.facts.created_ns if group is None else group.created_ns)
-            one = Returning(
-                pod.group_key, task_name(pod), submitted, requested or pod.facts.created_ns
-            )
+            one = Returning(task_name(pod), submitted, requested or pod.facts.created_ns)
             self.returning[pod.group_key] = (*self.returning.pop(pod.group_key, ()), one)
             if len(self.returning) > RETURNING_MAX:
                 del self.returning[next(iter(self.returning))]
@@ -188,11 +182,6 @@ class PoolFacts(Struct):
         self.started.pop(uid, None)
         if is_deleted:
             self.requested.pop(uid, None)
-
-
-def is_over(pod: Pod) -> bool:
-    """Return whether a pod has ended."""
-    return pod.status in (SUCCEEDED, FAILED)
 
 
 def task_name(pod: Pod) -> str:

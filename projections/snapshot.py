@@ -37,7 +37,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 21
+VERSION: Final = 22
 """Increase it with every change of State or of what is read from objects."""
 
 

@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 
 from events.normalize import Json, JsonObject
 from projections.duration import nanoseconds
-from projections.pool_facts import ANNOTATION as RELEASE_REQUESTED
 from projections.pool_index import is_slot
+from projections.pool_options import RELEASE_REQUESTED
 from projections.pools import DEFAULT_POOL, Pool
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, parse
 from simulator.manifest import (

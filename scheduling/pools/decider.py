@@ -89,12 +89,11 @@ class PoolPassDecider:
             return Explanation()
         cluster.nodes.lay_out()
         result, tasks = self._pass()
-        found = self._reasons(result, tasks).get(subject.key)
-        if found is None:
+        reason = self._reasons(result, tasks).get(subject.key)
+        if reason is None:
             return Explanation(
                 waiting=_waiting(subject, "", "", 0, f"pool {self.pool.name} would start it now")
             )
-        reason = found[1]
         since = 0 if standing is None else standing.position
         return Explanation(
             waiting=_waiting(subject, reason.code, reason.message, since, reason.message)
@@ -178,10 +177,8 @@ class PoolPassDecider:
             message=one.message,
         )
 
-    def _reasons(
-        self, result: PassResult, tasks: PoolTasks
-    ) -> dict[str, tuple[PodGroup, Unschedulable]]:
-        """Return why pod groups wait: the reason of the first task of each."""
+    def _reasons(self, result: PassResult, tasks: PoolTasks) -> dict[str, Unschedulable]:
+        """Return why pod groups wait, by key: the reason of the first task of each."""
         reasons = dict(tasks.refused)
         started = {one.reserved.task.name for one in result.starts}
         for job in tasks.jobs.values():
@@ -190,13 +187,13 @@ class PoolPassDecider:
                     continue
                 found = result.waiting.get(task.name)
                 if found is not None:
-                    reasons[task.group.key] = (task.group, found[1])
+                    reasons[task.group.key] = found
         return reasons
 
     def _refusals(self, result: PassResult, tasks: PoolTasks) -> Iterator[Decision]:
         """Yield why pod groups wait, where that has changed."""
         cluster = self.session.cluster
-        for key, (_, reason) in self._reasons(result, tasks).items():
+        for key, reason in self._reasons(result, tasks).items():
             group = cluster.groups.get(key)
             if group is None or not group.pending:
                 continue

@@ -43,12 +43,12 @@ class PassResult(Struct):
 
     starts: list[Start] = field(default_factory=list)
     releases: list[Released] = field(default_factory=list)
-    waiting: dict[str, tuple[Task, Unschedulable]] = field(default_factory=dict)
+    waiting: dict[str, Unschedulable] = field(default_factory=dict)
     """By name of the task."""
 
     def wait(self, task: Task, code: str, message: str) -> None:
         """Record why a task waits."""
-        self.waiting[task.name] = (task, Unschedulable(code, "", message, task.pods[0].key))
+        self.waiting[task.name] = Unschedulable(code, "", message, task.pods[0].key)
 
 
 def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: int) -> bool:
@@ -65,7 +65,7 @@ def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: i
         return False
     problem = nodes.problem(task)
     if problem is not None:
-        result.waiting[task.name] = (task, problem)
+        result.waiting[task.name] = problem
         return False
     if task.slots > capacity:
         text = f"it needs {slots_text(task.slots)}, and pool {nodes.pool.name} has {capacity}"
@@ -85,7 +85,7 @@ def no_placement(nodes: WorkingNodes, result: PassResult, task: Task) -> None:
     """Record why a task, which could be placed in an idle pool, has no nodes now."""
     nodes.count_failed(task)
     if task.reason is not None:
-        result.waiting[task.name] = (task, task.reason)
+        result.waiting[task.name] = task.reason
         return
     total, largest = nodes.free_sums()
     text = f"it needs {_shape(task)}; {slots_text(total)} free in pool {nodes.pool.name}, {largest} on one node"

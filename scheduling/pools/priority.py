@@ -177,7 +177,7 @@ class _ClassPass:
                 continue
             if not is_feasible(self.nodes, self.result, task, self.capacity):
                 is_blocking = self.pool.preempts or self.pool.infeasible_blocks
-                if is_blocking and self.result.waiting[task.name][1].code == INFEASIBLE:
+                if is_blocking and self.result.waiting[task.name].code == INFEASIBLE:
                     self._fail(task)
                 continue
             kind = likeness(task)

@@ -89,7 +89,7 @@ class PoolTasks:
     def __init__(self, state: State, pool: Pool) -> None:
         self.pool = pool
         self.jobs: dict[str, Job] = {}
-        self.refused: dict[str, tuple[PodGroup, Unschedulable]] = {}
+        self.refused: dict[str, Unschedulable] = {}
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
@@ -112,7 +112,7 @@ class PoolTasks:
             job.running.append(task)
         problem = _problem(group)
         if problem is not None:
-            self.refused[group.key] = (group, problem)
+            self.refused[group.key] = problem
         elif (
             group.key not in cluster.bind_backoff
             and group.pending

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from projections.nodes import Node
 from projections.pod_class import Amounts
@@ -486,7 +486,7 @@ class WorkingNodes:
         for pod, node in attempt.overlay.now:
             overlay.place(pod, node, attempt.overlay.devices.get(pod.facts.uid, ()), later=False)
             self._touch((node,))
-        reserved = Reserved(structs.replace(task), overlay, is_later=False)
+        reserved = Reserved(task, overlay, is_later=False)
         self._count_aux(overlay.now, 1)
         self._count_charges(reserved, 1)
         return reserved

@@ -22,8 +22,8 @@ from projections.duration import SECOND
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.pods import COSCHEDULING_MIN
-from projections.pool_facts import ANNOTATION, LABEL
-from projections.pool_options import DETERMINED_TYPE, PRIORITY, TASK
+from projections.pool_facts import LABEL
+from projections.pool_options import DETERMINED_TYPE, PRIORITY, RELEASE_REQUESTED, TASK
 from replay.job_list import JobRow
 from tests.checkout import ROOT
 from tests.control_plane.api import GONE, Object
@@ -87,7 +87,7 @@ class Workloads:
             except GONE:
                 found = []
             for one in found:
-                asked = one["metadata"].get("annotations", {}).get(ANNOTATION)
+                asked = one["metadata"].get("annotations", {}).get(RELEASE_REQUESTED)
                 if asked and name_of(one) not in self.asked:
                     self.asked[name_of(one)] = asked
                     self.labels[name_of(one)] = one["metadata"].get("labels", {}).get(LABEL, "")
@@ -196,7 +196,7 @@ async def test_the_seven_steps_of_priority(rig: Rig) -> None:
 
 
 async def test_a_task_that_does_not_exit_is_evicted_at_its_deadline(rig: Rig) -> None:
-    """The daemon is killed while it waits, and asks nobody else when it is back."""
+    """The daemon is killed while it waits, and asks no other task when it is back."""
     await rig.add_nodes(1, CARDS)
     daemon = await started(rig, SOON, preemptionTimeout=f"{DEADLINE_SECONDS}s")
     stay = {"notebook", "trial-1"}
@@ -413,7 +413,7 @@ async def again(rig: Rig, ended: Object, name: str) -> None:
     metadata = ended["metadata"]
     manifest = {**pod(rig.namespace, name), "spec": rig.spec()}
     manifest["spec"] = {**manifest["spec"], "containers": ended["spec"]["containers"]}
-    left_out = (ANNOTATION, FINISH, "muster.sh/decision")
+    left_out = (RELEASE_REQUESTED, FINISH, "muster.sh/decision")
     annotations = metadata.get("annotations", {})
     manifest["metadata"] |= {
         "labels": {key: one for key, one in metadata["labels"].items() if key != LABEL},

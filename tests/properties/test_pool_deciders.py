@@ -209,7 +209,7 @@ class Cluster:
             self._put_pod(job, pod.group, pod.name)
 
     def _lose(self, number: int, comes_again: bool) -> None:
-        """A pod is deleted by somebody."""
+        """Delete a pod from outside."""
         for job, pod in self._some(number, 1, lambda _: True):
             self.api.remove("Pod", pod.name)
             del job.pods[pod.name]
