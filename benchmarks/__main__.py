@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle devices idle session growth hostile loop network pools switches spread spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle devices idle session growth hostile loop network pools pools_trace switches spread spot sharing memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -28,6 +28,7 @@ from benchmarks import (
     memory,
     network,
     pools,
+    pools_trace,
     session,
     sharing,
     spot,
@@ -55,6 +56,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "loop": loop.measure,
     "network": network.measure,
     "pools": pools.measure,
+    "pools_trace": pools_trace.measure,
     "switches": switches.measure,
     "spread": spread.measure,
     "memory": memory.measure,

@@ -1,4 +1,4 @@
-"""The deciders of pools beside `session`: a full pool of 5,000 nodes with 10,000 jobs of 1 to 8 cards and gangs.
+"""The deciders of pools beside `session`: a full pool of 5,000 nodes with 10,000 jobs of 1 to 8 cards and gangs of 64.
 
 What a pass costs when all is new or a new policy is read, and when one pod ends or comes. A second case has ten
 priorities among the jobs that run and those that wait, so that `priority`, and the action `preempt` of `session`, evict.
@@ -26,13 +26,11 @@ SESSION: Final = {
     "actions": "allocate, backfill, preempt",
     "tiers": [
         {"plugins": [{"name": "priority"}, {"name": "gang"}]},
-        {"plugins": [{"name": "drf"}, {"name": "predicates"}, {"name": "binpack"}]},
+        {"plugins": [{"name": "predicates"}, {"name": "binpack"}]},
     ],
 }
 DECIDERS: Final = ("session", "priority", "fair_share", "round_robin")
 CHANGES: Final = 8
-NODES_MAX: Final = 1_000
-"""At more nodes the first cycle of `session` over such jobs takes minutes."""
 """How often one pod ends, and one comes; the median counts."""
 GANG: Final = 8
 """Pods of a gang; each has 8 cards."""
@@ -52,7 +50,7 @@ class Loaded(Struct):
 
 async def measure(scale: Scale) -> list[Figure]:
     """Each decider on the same objects, and the ratio to `session`."""
-    nodes = min(NODES_MAX, scale.nodes[len(scale.nodes) // 2])
+    nodes = scale.nodes[len(scale.nodes) // 2]
     figures: list[Figure] = []
     for levels in (1, LEVELS):
         bases: dict[str, float] = {}

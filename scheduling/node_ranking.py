@@ -37,6 +37,9 @@ from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.preferred_nodes import Preferences
 from scheduling.score_formulas import NodeScorers
 
+Slots = npt.NDArray[np.bool_]
+"""Whether something holds for each node, slot by slot."""
+
 RANKINGS_MAX = 4096
 """Maximum number of rankings; beyond it all are dropped."""
 
@@ -154,6 +157,10 @@ class NodeRanking:
         self._pod_topology_filters = rankings.pod_topology(pod_class)
         self._images = rankings.images(pod_class)
         self._preferences = self.shared_scores.preferences
+        self._known_later: Slots = np.zeros(0, dtype=np.bool_)
+        self._later: Slots = np.zeros(0, dtype=np.bool_)
+        """Nodes that will have room, right where that is known; without the filters by the topology of pods."""
+        self._moved, self._remade = -1, -1
 
     def best(self) -> Node | None:
         """Return the best node that has room now."""
@@ -187,17 +194,20 @@ class NodeRanking:
         """Return the best node, among those that `admits` accepts, that has room once terminating pods are gone."""
         found: tuple[int, str] | None = None
         chosen: Node | None = None
+        leaving = np.zeros(len(self._table.order), dtype=np.bool_)
         for name in self._table.leaving:
-            node = self._table.nodes[name]
-            if not self.will_have_room(node) or node.facts is None:
-                continue
+            if self._table.nodes[name].facts is not None:
+                leaving[self._table.nodes[name].slot] = True
+        for slot in np.flatnonzero(self.with_room_later(leaving)).tolist():
+            node = self._table.order[slot]
+            assert node.facts is not None
             if admits is not None and not admits(node):
                 continue
             free = {name: node.future(name) for name in node.free}
             score = self.shared_scores.scorer.of_node(node.facts.allocatable, free)
             self._rankings.examined += 1
-            if found is None or (-score, name) < found:
-                found, chosen = (-score, name), node
+            if found is None or (-score, node.name) < found:
+                found, chosen = (-score, node.name), node
         return chosen
 
     def has_room(self, node: Node) -> bool:
@@ -206,16 +216,38 @@ class NodeRanking:
 
     def will_have_room(self, node: Node) -> bool:
         """Return True if the pod fits the node once terminating pods are gone."""
-        if (
-            node.facts is None
-            or not self.shared_scores.admits(node)
-            or not node.fits_later(self._request)
-            or self.devices.later(node) < 0
-        ):
-            return False
-        return self._pod_topology_filters is None or bool(
-            self._pod_topology_filters.admitted(later=True)[node.slot]
+        return self._has_room_later(node) and (
+            self._pod_topology_filters is None
+            or bool(self._pod_topology_filters.admitted(later=True)[node.slot])
         )
+
+    def _has_room_later(self, node: Node) -> bool:
+        """Return `will_have_room` without the filters by the topology of pods."""
+        return (
+            node.facts is not None
+            and self.shared_scores.admits(node)
+            and node.fits_later(self._request)
+            and self.devices.later(node) >= 0
+        )
+
+    def with_room_later(self, chosen: Slots) -> Slots:
+        """Return which of the chosen nodes the pod fits once terminating pods are gone."""
+        table = self._table
+        moved, remade = len(table.changed_slots), len(table.updated_slots)
+        if len(self._later) != len(table.order) or moved < self._moved or remade < self._remade:
+            self._later = np.zeros(len(table.order), dtype=np.bool_)
+            self._known_later = np.zeros(len(table.order), dtype=np.bool_)
+        else:
+            self._known_later[table.changed_slots[self._moved :]] = False
+            self._known_later[table.updated_slots[self._remade :]] = False
+        self._moved, self._remade = moved, remade
+        for slot in np.flatnonzero(chosen & ~self._known_later).tolist():
+            self._later[slot] = self._has_room_later(table.order[slot])
+            self._known_later[slot] = True
+        found = chosen & self._later
+        if self._pod_topology_filters is not None and found.any():
+            found &= self._pod_topology_filters.admitted(later=True)
+        return found
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""

@@ -31,6 +31,8 @@ from scheduling.unschedulable import Unschedulable, refusal
 
 DEADLINE: Final = "DEADLINE"
 """Code of the eviction of a pod that was asked to exit and has not."""
+POOL_NOT_FOUND: Final = "POOL_NOT_FOUND"
+"""Code of the refusal of a pod group that names a pool that does not exist."""
 
 
 class PoolPassDecider:
@@ -231,11 +233,13 @@ def refuse_without_pool(state: State) -> Iterator[Decision]:
     cluster = state.cluster
     for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get("", ())):
         group = cluster.groups[key]
-        if not group.pending or POOL_ACTION in group.refusals or group.is_foreign:
+        standing = group.refusals.get(POOL_ACTION)
+        is_known = standing is not None and standing.code == POOL_NOT_FOUND
+        if not group.pending or is_known or group.is_foreign:
             continue
         names = ", ".join(one.name for one in cluster.policy.pools.all)
         text = f"the pool that it names does not exist: the policy has {names}"
-        yield refusal(group, POOL_ACTION, Unschedulable("POOL_NOT_FOUND", "", text))
+        yield refusal(group, POOL_ACTION, Unschedulable(POOL_NOT_FOUND, "", text))
 
 
 def _evictions(pods: list[Pod]) -> tuple[Eviction, ...]:

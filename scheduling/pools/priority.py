@@ -6,7 +6,6 @@ victims of an earlier pass still hold counts as free for the task for which they
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import groupby
 from typing import Final
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from projections.duration import format_duration
 from projections.pool_facts import PoolFacts, Release
-from projections.pool_index import slots_of
 from projections.pools import Pool
 from scheduling.node_overlay import NodeOverlay
 from scheduling.pools.outcome import (
@@ -30,7 +28,7 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.tasks import PoolTasks, Task, likeness, task_order
+from scheduling.pools.tasks import PoolTasks, Position, Task, likeness, task_order
 from scheduling.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
 
 REMOVALS_MAX: Final = 20_000
@@ -71,10 +69,12 @@ class _ClassPass:
         self.asked_rank: int | None = None
         """Rank of the most important task in whose favour tasks are asked to exit."""
         self.first_failed: Task | None = None
-        self.is_reserved = False
-        """Whether only preemptible tasks start, because the first one that failed has waited for long."""
+        self.reserving: Task | None = None
+        """The first task that failed, if it has waited for so long that nodes are reserved for it."""
         self.failed: set[object] = set()
-        """Likenesses of tasks that have no placement."""
+        """Likenesses of tasks that have no placement; `_kind` tells apart those that may not use reserved nodes."""
+        self.held_back: dict[object, bool] = {}
+        """Likeness of tasks that have no placement to whether they have room on reserved nodes."""
         self.unhelped: set[object] = set()
         """Likenesses of tasks for which no victims were found."""
         self.removals = 0
@@ -82,7 +82,7 @@ class _ClassPass:
         """Likeness of a task to the version of the nodes at which it had no room, even with those that are leaving gone."""
         self.victims = _Candidates(self.pool, [one for one in self.running if self._may_exit(one)])
         self.held_running = sum(one.slots for one in self.running)
-        self.started: tuple[int, int, list[Fraction], list[int]] | None = None
+        self.started: tuple[int, int, list[Position], list[int]] | None = None
         """Number and slots of the tasks that start, and of those of this level that may exit the positions, and the slots
         that those from each on have."""
         self.asked_for: dict[str, list[Release]] = {}
@@ -111,7 +111,7 @@ class _ClassPass:
         leaving: dict[str, int] = {}
         for uid, release in self.facts.releases.items():
             if release.in_favour_of:
-                slots = slots_of(self.pool, self.nodes.cluster.pods[uid].pod_class)
+                slots = self.nodes.slots_of(self.nodes.cluster.pods[uid])
                 leaving[release.in_favour_of] = leaving.get(release.in_favour_of, 0) + slots
         waiting = self._for_which_asked(leaving)
         for key, cause in {one.group.key: one for one in reversed(waiting)}.items():
@@ -125,7 +125,7 @@ class _ClassPass:
             names.discard(task.name)
             reserved = self._placed_now(task)
             if reserved is None and is_asked_for and not self._is_over_cap(task):
-                reserved = self.nodes.place(task, later=True)
+                reserved = self._place(task, later=True)
             if reserved is not None:
                 self._count(task)
                 self.promised[task.name] = reserved
@@ -135,14 +135,15 @@ class _ClassPass:
     def _placed_now(self, task: Task) -> Reserved | None:
         """Place a task on trial where there is room now, if it may start: those that are ahead of a task which waits for
         pods to exit have the first choice of that room."""
-        kind = likeness(task)
+        kind = self._kind(task)
         if kind in self.failed or self._is_over_cap(task):
             return None
         if not is_feasible(self.nodes, self.result, task, self.capacity):
             return None
-        reserved = self.nodes.place(task)
+        reserved = self._place(task)
         if reserved is None:
             self.failed.add(kind)
+            self._reserve(task)
         return reserved
 
     def _for_which_asked(self, leaving: Mapping[str, int]) -> list[Task]:
@@ -180,13 +181,16 @@ class _ClassPass:
                 if is_blocking and self.result.waiting[task.name].code == INFEASIBLE:
                     self._fail(task)
                 continue
-            kind = likeness(task)
-            reserved = None if kind in self.failed else self.nodes.place(task)
+            kind = self._kind(task)
+            reserved = None if kind in self.failed else self._place(task)
             if reserved is not None:
                 self._count(task)
                 placed.append(reserved)
                 continue
             self.failed.add(kind)
+            if self._is_held_back(task, kind):
+                self._wait_behind(task, "nodes that are reserved have room for it")
+                continue
             no_placement(self.nodes, self.result, task)
             if task.reason is not None and task.reason.code != ZERO_SLOT_LIMIT:
                 continue  # Its queue refuses it: it holds up no other queue, and victims would not help it.
@@ -202,9 +206,45 @@ class _ClassPass:
     def _fail(self, task: Task) -> None:
         if self.first_failed is None:
             self.first_failed = task
-            waited_ns = self.now_ns - task.asked_ns
-            after_ns = self.pool.reserve_after_ns
-            self.is_reserved = bool(after_ns) and waited_ns >= after_ns
+        self._reserve(task)
+
+    # Reservations (determined 3.8)
+
+    def _reserve(self, task: Task) -> None:
+        """Reserve nodes for a task that failed, if it is the first one and has waited for long."""
+        after_ns = self.pool.reserve_after_ns
+        if self.reserving is None and after_ns and self.now_ns - task.asked_ns >= after_ns:
+            first = self.first_failed
+            if first is None or first is task:
+                self.reserving = task
+                self.nodes.reserve(task)
+
+    def _may_use_reserved(self, task: Task) -> bool:
+        """Return whether a task may use reserved nodes: it can be asked to exit again, or they are reserved for it."""
+        if self.reserving is None or task is self.reserving:
+            return True
+        return task.is_preemptible and self.pool.preempts
+
+    def _kind(self, task: Task) -> object:
+        """Return a key that is equal for tasks of which all or none have a placement."""
+        return likeness(task), self._may_use_reserved(task)
+
+    def _place(self, task: Task, *, later: bool = False) -> Reserved | None:
+        """Place a task on trial, on nodes that it may use."""
+        if self._may_use_reserved(task):
+            return self.nodes.place(task, later=later)
+        return self.nodes.place_outside_reservation(task, later=later)
+
+    def _is_held_back(self, task: Task, kind: object) -> bool:
+        """Return whether a task that has no placement has room on reserved nodes."""
+        if self._may_use_reserved(task):
+            return False
+        if kind not in self.held_back:
+            reserved = self.nodes.place(task)
+            self.held_back[kind] = reserved is not None
+            if reserved is not None:
+                self.nodes.undo(reserved)
+        return self.held_back[kind]
 
     def _is_over_cap(self, task: Task) -> bool:
         most = task.job.max_slots
@@ -221,23 +261,21 @@ class _ClassPass:
         """Start a placed task, unless a more important one is in the way."""
         task = reserved.task
         is_backfill = is_late and self.pool.preempts and task.is_preemptible
-        may_start = not is_late or is_backfill
-        if self.is_reserved and not (task.is_preemptible and self.pool.preempts):
-            first = self.first_failed
-            may_start = may_start and first is not None and task_order(task) < task_order(first)
-        if is_blocked or not may_start:
-            ahead = self.first_failed
-            name = (
-                "a more important task"
-                if ahead is None
-                else f"{ahead.name} (priority {ahead.job.priority})"
-            )
-            text = f"nodes have room for it, but {name} waits"
-            if is_late and self.pool.preempts and not is_blocked:
-                text += ", and it could not be preempted for that one"
-            self.result.wait(task, BEHIND_HIGHER_PRIORITY, text)
+        if is_blocked or (is_late and not is_backfill):
+            is_pinned = is_late and self.pool.preempts and not is_blocked
+            text = ", and it could not be preempted for that one" if is_pinned else ""
+            self._wait_behind(task, "nodes have room for it", text)
             return
         self.result.starts.append(Start(reserved, is_backfill))
+
+    def _wait_behind(self, task: Task, room: str, why: str = "") -> None:
+        ahead = self.first_failed
+        name = (
+            "a more important task"
+            if ahead is None
+            else f"{ahead.name} (priority {ahead.job.priority})"
+        )
+        self.result.wait(task, BEHIND_HIGHER_PRIORITY, f"{room}, but {name} waits{why}")
 
     # Preemption
 
@@ -250,7 +288,7 @@ class _ClassPass:
 
     def _preempt(self, task: Task) -> None:
         """Choose victims for a task that has no placement, or use what earlier victims made free."""
-        kind = likeness(task)
+        kind = self._kind(task)
         if self.result.releases or self.asked_rank is not None:
             reserved = self._place_later(task, kind)
             if reserved is not None:
@@ -302,7 +340,7 @@ class _ClassPass:
         important ones than the level of the task have not started yet."""
         starts = self.result.starts
         if self.started is None or self.started[0] != len(starts):
-            held, found = 0, list[tuple[Fraction, int]]()
+            held, found = 0, list[tuple[Position, int]]()
             for one in (start.reserved.task for start in starts):
                 held += one.slots
                 if one.job.rank == task.job.rank and self._may_exit(one):
@@ -322,7 +360,7 @@ class _ClassPass:
         version = self.nodes.version
         if self.no_room_later.get(kind) == version:
             return None
-        reserved = self.nodes.place(task, later=True)
+        reserved = self._place(task, later=True)
         if reserved is None and self.nodes.version == version:
             self.no_room_later[kind] = version
         return reserved
@@ -339,7 +377,7 @@ class _ClassPass:
         taken: list[Task] = []
         reserved: Reserved | None = None
         freed = int(free[self.nodes.in_pool].sum())
-        version = self.nodes.version
+        version, least = self.nodes.version, self.nodes.least_useful(task)
         for one in self.victims.first(count):
             self.removals += 1
             if overlay is None:
@@ -348,9 +386,9 @@ class _ClassPass:
                 self.nodes.evict(overlay, one)
             taken.append(one)
             freed += one.slots
-            if freed < task.slots or self._cannot_fit(task, one):
+            if freed < task.slots or self._cannot_fit(least, one):
                 continue
-            reserved = self.nodes.place(task, later=True)
+            reserved = self._place(task, later=True)
             if reserved is not None:
                 break
         if overlay is None:
@@ -374,7 +412,7 @@ class _ClassPass:
             there = {table[pod.node].slot for pod in one.pods} - {-1}
             for pod in one.pods:
                 if table[pod.node].slot >= 0:
-                    free[table[pod.node].slot] += slots_of(self.pool, pod.pod_class)
+                    free[table[pod.node].slot] += self.nodes.slots_of(pod)
             for slot in there:
                 visited.setdefault(slot, []).append(one)
             if all(free[slot] < task.slots for slot in there):
@@ -383,7 +421,7 @@ class _ClassPass:
             self.removals += len(taken)
             version = self.nodes.version
             overlay = self.nodes.remove(taken, task)
-            reserved = self.nodes.place(task, later=True)
+            reserved = self._place(task, later=True)
             if reserved is not None:
                 return self._pruned(task, overlay, taken, reserved)
             self.nodes.undo_removal(overlay, taken)
@@ -403,9 +441,8 @@ class _ClassPass:
         self.victims.add_slots(self.nodes, count, on_node)
         return bool(on_node.max(initial=0) >= task.slots)
 
-    def _cannot_fit(self, task: Task, freed: Task) -> bool:
-        """Return whether the nodes of a removed task cannot be among those that a task waited for."""
-        least = self.nodes.least_useful(task)
+    def _cannot_fit(self, least: Column | None, freed: Task) -> bool:
+        """Return whether no node of a removed task has as many free slots as a node needs (`least_useful`)."""
         if least is None:
             return False
         slots = self.nodes.free_slots(later=True)
@@ -418,24 +455,25 @@ class _ClassPass:
     ) -> list[Task]:
         """Return the victims without those that are not needed: the most important and oldest are put back first."""
         self.nodes.undo(reserved)
-        useless = {one.name for one in taken if self._cannot_fit(task, one)}
+        least = self.nodes.least_useful(task)
+        useless = {one.name for one in taken if self._cannot_fit(least, one)}
         for one in taken:
             if one.name in useless:
                 self.nodes.restore(overlay, one)
-        without = self.nodes.place(task, later=True)
+        without = self._place(task, later=True)
         assert without is not None, "what the others made free is no part of its nodes"
         reserved = without
         kept = [one for one in taken if one.name not in useless]
         for one in sorted(kept, key=task_order):
             self.nodes.undo(reserved)
             self.nodes.restore(overlay, one)
-            again = self.nodes.place(task, later=True)
+            again = self._place(task, later=True)
             if again is not None:
                 kept.remove(one)
                 reserved = again
                 continue
             self.nodes.evict(overlay, one)
-            found = self.nodes.place(task, later=True)
+            found = self._place(task, later=True)
             assert found is not None, "the victims made room for it before"
             reserved = found
         return kept
@@ -496,7 +534,7 @@ class _Candidates:
         if self._pods is None:
             table = nodes.table.nodes
             found = [
-                (place, table[pod.node].slot, slots_of(self.pool, pod.pod_class))
+                (place, table[pod.node].slot, nodes.slots_of(pod))
                 for place, one in enumerate(self.tasks)
                 for pod in one.pods
                 if table[pod.node].slot >= 0
@@ -519,5 +557,5 @@ class _Candidates:
         return self._sums
 
 
-def _rank_of(key: tuple[int, Fraction]) -> int:
+def _rank_of(key: tuple[int, Position]) -> int:
     return key[0]

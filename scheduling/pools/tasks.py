@@ -29,6 +29,10 @@ Age: TypeAlias = tuple[int, int, int, int, str]
 in the job, and its name; the smaller is older."""
 
 
+Position: TypeAlias = int | Fraction
+"""Microseconds since the epoch: a whole number where it is one, since most are and those are compared faster."""
+
+
 class Task(Struct):
     """What is placed, and released, whole."""
 
@@ -67,7 +71,7 @@ class Job(Struct):
     rank: int
     """The priority as a number of which the smaller is more important."""
     max_slots: int | None
-    position: Fraction
+    position: "Position"
     """Place among the jobs of its priority; the smaller comes first."""
     submitted_ns: int
     is_preemptible: bool
@@ -90,6 +94,8 @@ class PoolTasks:
         self.pool = pool
         self.jobs: dict[str, Job] = {}
         self.refused: dict[str, Unschedulable] = {}
+        self._slots: dict[int, int] = {}
+        """Index of a class of pods to the slots of one of them."""
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
@@ -133,7 +139,7 @@ class PoolTasks:
             job=job,
             group=group,
             pods=pods,
-            slots=sum(slots_of(self.pool, pod.pod_class) for pod in pods),
+            slots=sum([self._slots_of(pod) for pod in pods]),
             age=(
                 min(job.submitted_ns, submitted or job.submitted_ns),
                 1 - is_back,
@@ -142,6 +148,13 @@ class PoolTasks:
                 name,
             ),
         )
+
+    def _slots_of(self, pod: Pod) -> int:
+        pod_class = pod.pod_class
+        found = self._slots.get(pod_class.index)
+        if found is None:
+            found = self._slots[pod_class.index] = slots_of(self.pool, pod_class)
+        return found
 
     def _job(self, cluster: Cluster, group: PodGroup) -> Job:
         options = options_of(group)
@@ -158,7 +171,7 @@ class PoolTasks:
             if submitted < known.submitted_ns:
                 known.submitted_ns = submitted
                 if options.position is None:
-                    known.position = min(known.position, Fraction(submitted, MICROSECOND))
+                    known.position = min(known.position, _position(submitted))
             return known
         pool = self.pool
         priority = _priority(cluster, pool, group, options)
@@ -168,9 +181,7 @@ class PoolTasks:
             priority=priority,
             rank=_rank(pool, priority),
             max_slots=options.max_slots,
-            position=Fraction(submitted, MICROSECOND)
-            if options.position is None
-            else options.position,
+            position=_position(submitted, options.position),
             submitted_ns=submitted,
             is_preemptible=options.is_preemptible,
             is_single_node=options.is_single_node,
@@ -211,6 +222,14 @@ def likeness(task: Task) -> object:
 def task_order(task: Task) -> tuple[object, ...]:
     """Return the sort key of tasks in a priority pool (determined 3.3): rank, position, age."""
     return task.job.rank, task.job.position, task.age
+
+
+def _position(submitted_ns: int, stated: Fraction | None = None) -> Position:
+    """Return the place in line that a job states, or the time of its submission."""
+    if stated is None:
+        whole, rest = divmod(submitted_ns, MICROSECOND)
+        return Fraction(submitted_ns, MICROSECOND) if rest else whole
+    return stated.numerator if stated.denominator == 1 else stated
 
 
 def _age(task: Task) -> Age:

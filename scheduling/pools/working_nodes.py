@@ -66,6 +66,8 @@ class WorkingNodes:
         """Namespace to the likenesses of its tasks that have no placement."""
         self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
+        self._pod_slots: dict[int, int] = {}
+        """Index of a class of pods to the slots of one of them."""
         self._node_by_node: dict[str, bool] = {}
         """Key of a pod group to whether no strategy of the policy places it."""
         self._total: Column | None = None
@@ -80,6 +82,10 @@ class WorkingNodes:
         """A number of the state of all trials: what had no room has none while it is the same."""
         self._versions = 0
         nodes = self.cluster.indexes.of(PoolIndex).nodes
+        self._reserved: Nodes | None = None
+        """Nodes that are reserved for one task."""
+        self._is_outside = False
+        """Whether reserved nodes are left out."""
         self.in_pool: Nodes = np.array(
             [nodes.get(node.name) == pool.name for node in self.table.order], dtype=np.bool_
         )
@@ -100,6 +106,14 @@ class WorkingNodes:
             self._open.pop().__exit__(None)
 
     # Slots
+
+    def slots_of(self, pod: Pod) -> int:
+        """Return the slots of a pod."""
+        index = pod.pod_class.index
+        found = self._pod_slots.get(index)
+        if found is None:
+            found = self._pod_slots[index] = slots_of(self.pool, pod.pod_class)
+        return found
 
     @property
     def capacity(self) -> int:
@@ -167,7 +181,7 @@ class WorkingNodes:
             return None
         if len(task.pods) == 1:
             return np.full(len(self.table.order), task.slots, dtype=np.int64)
-        sizes = {slots_of(self.pool, pod.pod_class) for pod in task.pods}
+        sizes = {self.slots_of(pod) for pod in task.pods}
         is_planned = self.pool.uses_whole_nodes and len(sizes) == 1
         if not is_planned or not self._is_node_by_node(task.group):
             return None
@@ -217,7 +231,7 @@ class WorkingNodes:
     def _count_aux_on(self, node: Node) -> tuple[int, int]:
         """Return the pods without slots that State has on a node: all of them, and those that are not leaving."""
         found = [self.cluster.pods[uid] for uid in node.pods if uid in self.cluster.pods]
-        aux = [pod for pod in found if pod.group_key and not slots_of(self.pool, pod.pod_class)]
+        aux = [pod for pod in found if pod.group_key and not self.slots_of(pod)]
         return len(aux), sum(pod.status != RELEASING for pod in aux)
 
     # Work
@@ -250,7 +264,7 @@ class WorkingNodes:
         pods = task.pods
         if len(pods) == 1:
             return self._place_pods(task, [(pods[0], None)], later=later)
-        sizes = {slots_of(self.pool, pod.pod_class) for pod in pods} - {0}
+        sizes = {self.slots_of(pod) for pod in pods} - {0}
         is_planned = self.pool.uses_whole_nodes and len(sizes) == 1
         if not is_planned and not task.job.is_single_node:
             return self._place_pods(task, [(pod, None) for pod in pods], later=later)
@@ -258,6 +272,39 @@ class WorkingNodes:
         if found is not None or task.job.is_single_node:
             return found
         return self._on_whole_nodes(task, sizes.pop(), later=later)
+
+    def reserve(self, task: Task) -> None:
+        """Reserve the nodes on which a task that has no placement lacks the fewest slots."""
+        usable = self.in_pool.copy()
+        for room in self._room_when_empty(task).values():
+            usable &= room > 0
+        free, total = self.free_slots(later=True), self.total_slots()
+        if len(task.pods) == 1:
+            usable &= total >= task.slots
+            lacking = np.maximum(task.slots - free, 0)
+        else:
+            lacking = total - free
+        self._reserved = np.zeros(len(total), dtype=np.bool_)
+        slots = np.flatnonzero(usable)
+        need = task.slots
+        for slot in slots[np.argsort(lacking[slots], kind="stable")].tolist():
+            self._reserved[slot] = True
+            need -= int(total[slot])
+            if need <= 0:
+                break
+
+    def place_outside_reservation(self, task: Task, *, later: bool = False) -> Reserved | None:
+        """Place a task on trial on nodes that are not reserved."""
+        assert self._reserved is not None
+        self._is_outside = True
+        try:
+            found = self.place(task, later=later)
+        finally:
+            self._is_outside = False
+        if found is None or not any(self._reserved[node.slot] for _, node in found.overlay.placed):
+            return found
+        self.undo(found)  # Another placement strategy chose the nodes.
+        return None
 
     def undo(self, reserved: Reserved) -> None:
         """Undo the latest trial."""
@@ -280,7 +327,7 @@ class WorkingNodes:
         for pod in task.pods:
             overlay.evict(pod)
             self._touch(self._nodes_of((pod,)))
-            if not slots_of(self.pool, pod.pod_class):
+            if not self.slots_of(pod):
                 self._aux_removed[pod.node] = self._aux_removed.get(pod.node, 0) + 1
 
     def restore(self, overlay: NodeOverlay, task: Task) -> None:
@@ -288,14 +335,14 @@ class WorkingNodes:
         for pod in task.pods:
             overlay.restore(pod)
             self._touch(self._nodes_of((pod,)))
-            if not slots_of(self.pool, pod.pod_class):
+            if not self.slots_of(pod):
                 self._aux_removed[pod.node] -= 1
 
     def undo_removal(self, overlay: NodeOverlay, victims: Iterable[Task]) -> None:
         """Undo the latest removal."""
         for task in victims:
             for pod in task.pods:
-                if not slots_of(self.pool, pod.pod_class):
+                if not self.slots_of(pod):
                     self._aux_removed[pod.node] -= 1
         self._leave(overlay)
 
@@ -310,7 +357,7 @@ class WorkingNodes:
 
     def _count_aux(self, placed: Iterable[tuple[Pod, Node]], sign: int) -> None:
         for pod, node in placed:
-            if not slots_of(self.pool, pod.pod_class):
+            if not self.slots_of(pod):
                 self._aux[node.name] = self._aux.get(node.name, 0) + sign
 
     def _count_charges(self, reserved: Reserved, sign: int) -> None:
@@ -349,7 +396,7 @@ class WorkingNodes:
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards, rankings.job_of(task.group))
-        slots = slots_of(self.pool, pod.pod_class)
+        slots = self.slots_of(pod)
         feasible = self._feasible(ranking, slots, later=later)
         if chosen is not None:
             feasible &= self._only(chosen)
@@ -371,20 +418,22 @@ class WorkingNodes:
     def _feasible(self, ranking: NodeRanking, need: int, *, later: bool) -> Nodes:
         """Return the nodes that a pod fits on which needs so many slots."""
         feasible: Nodes = ranking.scores() >= 0
+        if self._is_outside and self._reserved is not None:
+            feasible &= ~self._reserved
         if not later:
             return feasible
-        feasible = feasible.copy()
         free = self.free_slots(later=True)
-        for slot in np.flatnonzero(self._leaving & ~feasible & (free >= need)).tolist():
-            feasible[slot] = ranking.will_have_room(self.table.order[slot])
-        return feasible
+        chosen: Nodes = self._leaving & ~feasible & (free >= need)
+        if self._is_outside and self._reserved is not None:
+            chosen &= ~self._reserved
+        return feasible | ranking.with_room_later(chosen)
 
     def _best(self, task: Task, pod: Pod, feasible: Nodes, *, later: bool) -> Node | None:
         """Return the best feasible node by the score of determined 4.2."""
         slots = np.flatnonzero(feasible)
         if not len(slots):
             return None
-        if slots_of(self.pool, pod.pod_class):
+        if self.slots_of(pod):
             points = self._slot_points(slots, later=later)
         else:
             slots = np.array(
@@ -457,8 +506,8 @@ class WorkingNodes:
         plan = whole_nodes(total, idle, task.slots, size, mixes_sizes=self.pool.mixes_sizes)
         if plan is None:
             return None
-        working = [pod for pod in task.pods if slots_of(self.pool, pod.pod_class)]
-        others = [pod for pod in task.pods if not slots_of(self.pool, pod.pod_class)]
+        working = [pod for pod in task.pods if self.slots_of(pod)]
+        others = [pod for pod in task.pods if not self.slots_of(pod)]
         placed: list[tuple[Pod, Node | None]] = []
         left = iter(working)
         for width, count in plan:
@@ -516,9 +565,9 @@ class WorkingNodes:
             self._empty[key] = self._fits_when_empty(task, counts, is_one_by_one=is_one_by_one)
         return self._empty[key]
 
-    def _fits_when_empty(self, task: Task, counts: dict[int, int], *, is_one_by_one: bool) -> bool:
+    def _room_when_empty(self, task: Task) -> dict[int, Column]:
+        """Return how many pods of each class of a task fit each node of the pool when no task is running."""
         rankings, job = self.session.rankings, self.session.rankings.job_of(task.group)
-        total = self.total_slots()
         room_of: dict[int, Column] = {}
         for pod in task.pods:
             index = pod.pod_class.index
@@ -532,6 +581,11 @@ class WorkingNodes:
             room = room_when_empty(rankings, pod.pod_class, cards, job)
             verdicts = rankings.predicates(pod.pod_class).verdicts
             room_of[index] = np.where((verdicts == ADMITTED) & self.in_pool, room, 0)
+        return room_of
+
+    def _fits_when_empty(self, task: Task, counts: dict[int, int], *, is_one_by_one: bool) -> bool:
+        total = self.total_slots()
+        room_of = self._room_when_empty(task)
         if any(int(room_of[index].sum()) < count for index, count in counts.items()):
             return False
         if len(task.pods) == 1:
@@ -543,13 +597,13 @@ class WorkingNodes:
             return True
         if task.job.is_single_node:
             return False
-        sizes = {slots_of(self.pool, pod.pod_class) for pod in task.pods} - {0}
+        sizes = {self.slots_of(pod) for pod in task.pods} - {0}
         if is_one_by_one or not self.pool.uses_whole_nodes or len(sizes) != 1:
             return True
         (size,) = sizes
         open_nodes = self.in_pool & (total > 0)
         for pod in task.pods:
-            if slots_of(self.pool, pod.pod_class):
+            if self.slots_of(pod):
                 open_nodes &= room_of[pod.pod_class.index] > 0
         plan = whole_nodes(total, open_nodes, task.slots, size, mixes_sizes=self.pool.mixes_sizes)
         return plan is not None
