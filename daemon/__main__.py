@@ -1,5 +1,15 @@
-"""`python -m daemon` is `muster`."""
+"""The command `muster`, also as `python -m daemon`."""
 
-from daemon.cli.app import main
+from daemon.package_check import refuse_foreign_packages
 
-main()
+
+def main() -> None:
+    """Run the command, if the packages that it would import are those of muster."""
+    refuse_foreign_packages()
+    from daemon.cli.app import main as run  # Nothing of muster is imported before the check.
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -22,111 +22,153 @@ class Panel(Struct, frozen=True):
     stacked: bool = False
 
 
+HERE: Final = 'cluster=~"$cluster"'
+"""Selects what was recorded of the clusters that are chosen."""
+OURS: Final = f'job="muster", {HERE}'
+"""Selects what muster exports there."""
+CHOSEN: Final = f'{HERE}, queue=~"$queue"'
+"""Selects the queues that are chosen, too."""
+
+
 def quantiles(metric: str) -> tuple[tuple[str, str], ...]:
-    """The middle and the slow end of a histogram."""
-    rate = f"sum by (le) (rate({metric}_bucket[$__rate_interval]))"
+    """The middle and the slow end of a histogram, as recorded."""
+    name = f"cluster_quantile:{metric}:histogram_quantile"
     return tuple(
-        (f"histogram_quantile({part}, {rate})", f"p{round(part * 100)}") for part in (0.5, 0.99)
+        (f'{name}{{{HERE}, quantile="{quantile}"}}', legend)
+        for quantile, legend in (("0.5", "half within"), ("0.99", "99 % within"))
     )
 
 
-def cards(measure: str) -> str:
-    """A measure of all cards, of which each replica tells."""
-    return f'max by (card) (muster_cards{{measure="{measure}"}})'
+def cards(name: str, operation: str = "max") -> str:
+    """Cards by model, as recorded: each replica exports them all."""
+    return f"cluster_card:muster_{name}:{operation}{{{HERE}}}"
 
 
 def queue_cards(measure: str) -> str:
-    """A measure of the queues that are chosen."""
-    return (
-        f'max by (queue, resource) (muster_queue_cards{{measure="{measure}", queue=~"$queue"}} > 0)'
-    )
+    """Cards of the queues that are chosen, as recorded."""
+    return f"(cluster_queue_resource:muster_queue_{measure}_cards:max{{{CHOSEN}}} > 0)"
 
 
-def queue_part(metric: str) -> str:
-    """How much of what it may have of cpu or memory each chosen queue uses."""
+def queue_part(unit: str) -> str:
+    """How much of what it may use of cpu or memory each chosen queue uses."""
     used, most = (
-        f'max by (queue) ({metric}{{measure="{one}", queue=~"$queue"}})'
+        f'max by (cluster, queue) (muster_queue_{one}_{unit}{{{OURS}, queue=~"$queue"}})'
         for one in ("allocated", "limit")
     )
     return f"{used} / {most}"
 
 
-DAY: Final = 'max by (card) (max_over_time(muster_cards{measure="total"}[1d]))'
+def largest(metric: str, by: str = "cluster") -> str:
+    """A figure that leader and standby both export."""
+    return f"max by ({by}) ({metric}{{{OURS}}})"
+
+
+def per_second(metric: str, by: str) -> str:
+    """How fast a counter grows, over all replicas."""
+    return f"sum by ({by}) (rate({metric}{{{OURS}}}[$__rate_interval]))"
+
+
+NODES: Final = f'max by (cluster) (muster_objects{{{OURS}, kind="Node"}})'
+DAY: Final = f"max_over_time(cluster_card:muster_cards:max{{{HERE}}}[1d])"
 """The most cards that there were within a day."""
 
 
 ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
-        "Now",
+        "Overview",
         (
-            Panel("Leaders", (("sum(muster_leader)", ""),), kind="stat", about="One is right."),
-            Panel("Nodes", (('max(muster_objects{kind="Node"})', ""),), kind="stat"),
-            Panel("Cards", ((f"sum({cards('total')})", ""),), kind="stat"),
-            Panel("Cards free", ((f"sum({cards('free')})", ""),), kind="stat"),
             Panel(
-                "Pod groups waiting",
-                (("sum(max by (queue, code) (muster_pending_pod_groups))", ""),),
+                "Leading daemons",
+                ((f"sum by (cluster) (muster_leader{{{OURS}}})", ""),),
+                kind="stat",
+                about="Exactly one per cluster is right.",
+            ),
+            Panel("Nodes", ((NODES, ""),), kind="stat"),
+            Panel("Cards", ((f"sum by (cluster) ({cards('cards')})", ""),), kind="stat"),
+            Panel(
+                "Free cards",
+                ((f"sum by (cluster) ({cards('free_cards', 'min')})", ""),),
                 kind="stat",
             ),
-            Panel("Nodes in quarantine", (("max(muster_quarantined_nodes)", ""),), kind="stat"),
-        ),
-    ),
-    (
-        "Cards",
-        (
-            Panel("There are", ((cards("total"), "{{card}}"),), stacked=True),
-            Panel("Allocated", ((cards("allocated"), "{{card}}"),), stacked=True),
             Panel(
-                "Free",
-                ((cards("free"), "{{card}}"),),
-                about="Below 0 where pods hold cards that are not healthy, or gone.",
+                "Pending pod groups",
+                (
+                    (
+                        f"sum by (cluster) (cluster_queue:muster_pending_pod_groups:sum{{{HERE}}})",
+                        "",
+                    ),
+                ),
+                kind="stat",
+            ),
+            Panel(
+                "Quarantined nodes",
+                ((largest("muster_quarantined_nodes"), ""),),
+                kind="stat",
+                about="They get no pods for a while, as their kubelets rejected some.",
             ),
         ),
     ),
     (
-        "Lost",
+        "Cards by model",
         (
             Panel(
-                "Cards not healthy",
-                ((f"{cards('total')} - {cards('healthy')}", "{{card}}"),),
-                about="Their node says that it has them, and cannot give them away.",
+                "All cards",
+                ((cards("cards"), "{{card}}"),),
+                about="Capacity of all nodes, healthy or not.",
+                stacked=True,
             ),
+            Panel("Allocated cards", ((cards("allocated_cards"), "{{card}}"),), stacked=True),
             Panel(
-                "Cards gone within a day",
-                ((f"{DAY} - ({cards('total')} or {DAY} * 0)", "{{card}}"),),
-                about="With their nodes, or cut up otherwise (MIG, MPS).",
+                "Free cards",
+                ((cards("free_cards", "min"), "{{card}}"),),
+                about="Healthy less allocated. Below 0 where pods hold cards that failed or are gone.",
             ),
-            Panel("Nodes", (('max(muster_objects{kind="Node"})', "nodes"),)),
         ),
     ),
     (
-        "Quotas beside the cluster",
+        "Unhealthy and lost cards",
         (
-            Panel("Given out in quotas", ((cards("quota"), "{{card}}"),), stacked=True),
             Panel(
-                "Over-commit",
-                ((f"{cards('quota')} / {cards('total')}", "{{card}}"),),
+                "Unhealthy cards",
+                ((f"{cards('cards')} - {cards('healthy_cards')}", "{{card}}"),),
+                about="Capacity that the node does not offer as allocatable.",
+            ),
+            Panel(
+                "Cards lost within the last day",
+                ((f"{DAY} - ({cards('cards')} or {DAY} * 0)", "{{card}}"),),
+                about="Their nodes are gone, or they were partitioned in another way (MIG, MPS).",
+            ),
+            Panel("Nodes", ((NODES, "nodes"),)),
+        ),
+    ),
+    (
+        "Quotas compared with the cluster",
+        (
+            Panel("Sum of all quotas", ((cards("quota_cards"), "{{card}}"),), stacked=True),
+            Panel(
+                "Quotas in per cent of the cards",
+                ((f"{cards('quota_cards')} / {cards('cards')}", "{{card}}"),),
                 unit="percentunit",
-                about="Above 100 % the quotas of queues exceed the cluster: the groups admitted last wait for nodes.",
+                about="Above 100 % the quotas exceed the cluster: the groups admitted last wait for nodes.",
             ),
             Panel(
                 "Quota without a card",
-                ((f"{cards('quota')} - {cards('total')} > 0", "{{card}}"),),
-                about="What would have to be bought, or taken back.",
+                ((f"{cards('quota_cards')} - {cards('cards')} > 0", "{{card}}"),),
+                about="Cards promised to queues that do not exist in the cluster.",
             ),
         ),
     ),
     (
-        "Queues",
+        "Queues: cards",
         (
             Panel("Quota", ((queue_cards("capability"), "{{queue}} {{resource}}"),), stacked=True),
             Panel(
-                "Used",
+                "Allocated",
                 ((queue_cards("allocated"), "{{queue}} {{resource}}"),),
                 stacked=True,
             ),
             Panel(
-                "Of the quota",
+                "Allocated in per cent of the quota",
                 (
                     (
                         f"{queue_cards('allocated')} / {queue_cards('capability')}",
@@ -136,38 +178,38 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 unit="percentunit",
             ),
             Panel(
-                "Asked for",
+                "Requested",
                 ((queue_cards("request"), "{{queue}} {{resource}}"),),
-                about="What holds cards and what waits for them.",
+                about="By pods that run and pods that wait.",
             ),
         ),
     ),
     (
-        "Queues: what is left, cpu and memory",
+        "Queues: limits, CPU and memory",
         (
             Panel(
-                "Above the quota",
+                "Cards above the limit",
                 (
                     (
                         f"{queue_cards('allocated')} - {queue_cards('limit')} > 0",
                         "{{queue}} {{resource}}",
                     ),
                 ),
-                about="The quota was lowered, or pods were bound by others. No pod is evicted for it.",
+                about="The quota was lowered, or another scheduler bound pods. No pod is evicted for it.",
             ),
             Panel(
-                "Reserved",
+                "Reserved cards",
                 ((queue_cards("inqueue"), "{{queue}} {{resource}}"),),
                 about="For groups that are admitted and have no nodes yet.",
             ),
             Panel(
-                "Cpu, of what the queue may use",
-                ((queue_part("muster_queue_cpu_cores"), "{{queue}}"),),
+                "CPU in per cent of the limit",
+                ((queue_part("cpu_cores"), "{{queue}}"),),
                 unit="percentunit",
             ),
             Panel(
-                "Memory, of what the queue may use",
-                ((queue_part("muster_queue_memory_bytes"), "{{queue}}"),),
+                "Memory in per cent of the limit",
+                ((queue_part("memory_bytes"), "{{queue}}"),),
                 unit="percentunit",
             ),
         ),
@@ -176,64 +218,72 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         "Waiting",
         (
             Panel(
-                "Pod groups by reason",
+                "Pending pod groups by reason",
                 (
                     (
-                        'sum by (code) (max by (queue, code) (muster_pending_pod_groups{queue=~"$queue"}))',
+                        "sum by (cluster, code) (max by (cluster, queue, code) "
+                        f'(muster_pending_pod_groups{{{OURS}, queue=~"$queue"}}))',
                         "{{code}}",
                     ),
                 ),
                 stacked=True,
             ),
             Panel(
-                "Pod groups by queue and reason",
-                (
-                    (
-                        'max by (queue, code) (muster_pending_pod_groups{queue=~"$queue"})',
-                        "{{queue}} {{code}}",
-                    ),
-                ),
+                "Pending pod groups by queue",
+                ((f"cluster_queue:muster_pending_pod_groups:sum{{{CHOSEN}}}", "{{queue}}"),),
                 about="`muster queue show QUEUE` names them, `muster why` says what each waits for.",
             ),
             Panel(
-                "Pods by queue",
-                (('max by (queue) (muster_pending_pods{queue=~"$queue"})', "{{queue}}"),),
+                "Pending pods by queue",
+                ((f"cluster_queue:muster_pending_pods:max{{{CHOSEN}}}", "{{queue}}"),),
                 stacked=True,
             ),
-            Panel("How long pods waited", quantiles("muster_wait_seconds"), unit="s"),
             Panel(
-                "Decisions",
-                (("sum by (kind) (rate(muster_decisions_total[$__rate_interval]))", "{{kind}}"),),
+                "Waiting time of placed pods",
+                tuple(
+                    (
+                        "cluster_queue_quantile:muster_wait_seconds:histogram_quantile"
+                        f'{{{CHOSEN}, quantile="{quantile}"}}',
+                        f"{{{{queue}}}} {legend}",
+                    )
+                    for quantile, legend in (("0.5", "half within"), ("0.9", "90 % within"))
+                ),
+                unit="s",
+                about="From creation to placement, of the pods placed within the last hour.",
+            ),
+            Panel(
+                "Decisions per second",
+                ((per_second("muster_decisions_total", "cluster, kind"), "{{kind}}"),),
                 unit="ops",
             ),
         ),
     ),
     (
-        "Time",
+        "Latency",
         (
-            Panel("A cycle", quantiles("muster_cycle_seconds"), unit="s"),
-            Panel("An append to the log", quantiles("muster_append_seconds"), unit="s"),
-            Panel("A bind", quantiles("muster_bind_seconds"), unit="s"),
+            Panel("Scheduling cycle", quantiles("muster_cycle_seconds"), unit="s"),
+            Panel("Append to the log", quantiles("muster_append_seconds"), unit="s"),
+            Panel("Binding", quantiles("muster_bind_seconds"), unit="s"),
         ),
     ),
     (
-        "The log",
+        "Log",
         (
             Panel(
-                "Records",
-                (("sum(rate(muster_records_total[$__rate_interval]))", "written"),),
+                "Records written per second",
+                ((per_second("muster_records_total", "cluster"), "written"),),
                 unit="ops",
             ),
             Panel(
                 "Lag of the standby",
-                (("max by (instance) (muster_log_lag_seconds)", "{{instance}}"),),
+                ((largest("muster_log_lag_seconds", "cluster, instance"), "{{instance}}"),),
                 unit="s",
             ),
             Panel(
-                "Outcomes",
+                "Results of bindings, evictions and updates per second",
                 (
                     (
-                        "sum by (kind, code) (rate(muster_outcomes_total[$__rate_interval]))",
+                        per_second("muster_outcomes_total", "cluster, kind, code"),
                         "{{kind}} {{code}}",
                     ),
                 ),
@@ -245,22 +295,23 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         "Faults",
         (
             Panel(
-                "Faults by effect",
-                (("max by (effect) (muster_node_faults)", "{{effect}}"),),
-                about="What reports, conditions and taints of nodes say.",
+                "Faults of nodes and devices",
+                ((largest("muster_node_faults", "cluster, effect"), "{{effect}}"),),
+                about="From reports, conditions and taints of nodes.",
                 stacked=True,
             ),
             Panel(
-                "Faulty pods",
-                (("max by (fault) (muster_faulty_pods)", "{{fault}}"),),
-                about="Pods that a fault hit, whether or not anything is done about it.",
+                "Pods affected by faults",
+                ((largest("muster_faulty_pods", "cluster, fault"), "{{fault}}"),),
+                about="Whether or not they are moved.",
                 stacked=True,
             ),
             Panel(
                 "Pods deleted after faults",
                 (
                     (
-                        "sum by (scope) (increase(muster_rescheduled_pods_total[$__rate_interval]))",
+                        "sum by (cluster, scope) "
+                        f"(increase(muster_rescheduled_pods_total{{{OURS}}}[$__rate_interval]))",
                         "{{scope}}",
                     ),
                 ),
@@ -271,40 +322,57 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 unit="s",
             ),
             Panel(
-                "Jobs not complete",
+                "Incomplete jobs",
                 (
-                    ("max(muster_restarting_pod_groups)", "restarting"),
-                    ("max(muster_stranded_pod_groups)", "below their minimum"),
+                    (largest("muster_restarting_pod_groups"), "restarting"),
+                    (largest("muster_stranded_pod_groups"), "below their minimum"),
                 ),
             ),
         ),
     ),
     (
-        "The API server",
+        "API server and process",
         (
             Panel(
-                "Requests by answer",
+                "API requests by status",
                 (
                     (
-                        "sum by (code) (rate(muster_api_requests_total[$__rate_interval]))",
+                        "sum by (cluster, code) "
+                        f"(cluster_verb_resource_code:muster_api_requests:rate5m{{{HERE}}})",
                         "{{code}}",
                     ),
                 ),
                 unit="reqps",
             ),
             Panel(
-                "Watches: since the last word",
-                (("max by (resource) (muster_watch_age_seconds)", "{{resource}}"),),
+                "Time since the last watch event",
+                ((largest("muster_watch_age_seconds", "cluster, kind"), "{{kind}}"),),
                 unit="s",
             ),
             Panel(
-                "Watches: restarts",
+                "Watches that ended",
                 (
                     (
-                        "sum by (resource, cause) (increase(muster_watch_restarts_total[$__rate_interval]))",
-                        "{{resource}} {{cause}}",
+                        "sum by (cluster, kind, cause) "
+                        f"(increase(muster_watch_restarts_total{{{OURS}}}[$__rate_interval]))",
+                        "{{kind}} {{cause}}",
                     ),
                 ),
+            ),
+            Panel(
+                "Memory",
+                (
+                    (
+                        largest("process_resident_memory_bytes", "cluster, instance"),
+                        "{{instance}}",
+                    ),
+                ),
+                unit="bytes",
+            ),
+            Panel(
+                "CPU",
+                ((per_second("process_cpu_seconds_total", "cluster, instance"), "{{instance}}"),),
+                about="In cores.",
             ),
         ),
     ),
@@ -328,13 +396,13 @@ def document() -> Json:
     return {
         "uid": "muster",
         "title": "muster",
-        "description": "Cards, queues, what waits and why, and how the scheduler itself does.",
+        "description": "Cards, queues, pending pod groups with the reasons, and the health of the scheduler.",
         "tags": ["muster"],
         "schemaVersion": 39,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_datasource(), _queue()]},
+        "templating": {"list": [_datasource(), _cluster(), _queue()]},
         "panels": panels,
     }
 
@@ -363,13 +431,23 @@ def _datasource() -> Json:
     return {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Source"}
 
 
+def _cluster() -> Json:
+    """The label that Prometheus gives the series of a cluster; without such a label all of them are chosen."""
+    return _choice("cluster", "Cluster", 'label_values(muster_leader{job="muster"}, cluster)')
+
+
 def _queue() -> Json:
+    series = f"cluster_queue_resource:muster_queue_allocated_cards:max{{{HERE}}}"
+    return _choice("queue", "Queue", f"label_values({series}, queue)")
+
+
+def _choice(name: str, label: str, query: str) -> Json:
     return {
-        "name": "queue",
+        "name": name,
         "type": "query",
-        "label": "Queue",
+        "label": label,
         "datasource": SOURCE,
-        "query": "label_values(muster_queue_cards, queue)",
+        "query": query,
         "refresh": 2,
         "sort": 1,
         "multi": True,

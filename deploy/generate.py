@@ -1,7 +1,8 @@
 """Makes what is made from the code: roles, their page, rules and dashboard; `--check` only says which are stale.
 
 Roles come from the table of calls, the dashboard from `dashboard.py`, and the rules for the Prometheus
-operator from the plain rule file.
+operator from the plain rule file. Helm reads nothing outside of its chart, so the chart gets the roles, and copies of what
+it shares with kustomize.
 """
 
 import json
@@ -16,12 +17,25 @@ from daemon.cluster.client.rbac import NAME, Rule, cluster_rules, namespace_rule
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 RULES = DEPLOY / "monitoring/rules.yaml"
+KUSTOMIZE = DEPLOY / "kustomize"
+CHART = DEPLOY / "helm/muster/files"
+COPIED = {
+    "muster.yaml": KUSTOMIZE / "base/muster.yaml",
+    "policy.yaml": KUSTOMIZE / "base/policy.yaml",
+    "rules.yaml": RULES,
+    "flow_schemas.yaml": KUSTOMIZE / "flow-control/flow_schemas.yaml",
+    "queue_operators.yaml": KUSTOMIZE / "queue-operators/roles.yaml",
+    "crds/hypernodes.yaml": KUSTOMIZE / "crds/hypernodes.yaml",
+    "crds/podgroups.yaml": KUSTOMIZE / "crds/podgroups.yaml",
+    "crds/queues.yaml": KUSTOMIZE / "crds/queues.yaml",
+}
+"""File of the chart to the one that it is a copy of."""
 MADE = "Made by `make docs` from the code; do not edit."
 NAMESPACE = "muster-system"
 GROUP = "rbac.authorization.k8s.io"
 TEXT = """\
 What muster asks of the API server, whole: there is no other request in the code, no wildcard and no Secret.
-The roles in `deploy/kustomize/base/rbac.yaml` are made from the same table. At the start the daemon asks the
+The roles in `deploy/kustomize/base/rbac.yaml` and of the Helm chart are made from the same table. At the start the daemon asks the
 server which of these it may do, and says what is missing; `/readyz` names it.
 
 `cluster` is a ClusterRole. `own` is a Role in the namespace that muster is in; there, everything but `create`
@@ -41,12 +55,16 @@ def main() -> str | None:
         DEPLOY / "kustomize/ascend/rbac.yaml": documents(*roles_elsewhere()),
         DEPLOY / "kustomize/components/monitoring/rule.yaml": documents(operator_rule(rules)),
         DEPLOY / "kustomize/components/monitoring/dashboard.json": as_json(dashboard.document()),
+        CHART / "roles.yaml": documents(roles_of_the_chart()),
+        CHART / "dashboard.json": as_json(dashboard.document()),
+        **{CHART / name: read(source) for name, source in COPIED.items()},
         ROOT / "docs/rbac.md": page(),
     }
     if "--check" in sys.argv[1:]:
         stale = [path.relative_to(ROOT) for path, text in made.items() if read(path) != text]
         return f"stale, run `make docs`: {', '.join(map(str, stale))}" if stale else None
     for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return None
 
@@ -68,6 +86,18 @@ def roles_elsewhere() -> list[dict[str, object]]:
         for namespace, rules in namespace_rules().items()
         for made in (role("Role", rules, namespace), binding("Role", namespace))
     ]
+
+
+def roles_of_the_chart() -> dict[str, object]:
+    """The rules by scope; the chart has templates for the roles around them."""
+    return {
+        "cluster": [rule.document() for rule in cluster_rules()],
+        "own": [rule.document() for rule in own_rules()],
+        "namespaces": {
+            namespace: [rule.document() for rule in rules]
+            for namespace, rules in namespace_rules().items()
+        },
+    }
 
 
 def metadata(namespace: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import Metric as Family
 
 from daemon.health import Health
+from daemon.metrics.closed import QUEUES_MAX
 from daemon.metrics.gauges import Gauges
 from daemon.metrics.instruments import Instruments
 from daemon.metrics.sources import Sources
@@ -33,14 +34,17 @@ IDLE_SECONDS: Final = 2.0
 class Metrics:
     """What is counted, what is read at each scrape, and both as text."""
 
-    def __init__(self, health: Health, version: str, decider: int) -> None:
+    def __init__(
+        self, health: Health, version: str, decider: int, queues_max: int = QUEUES_MAX
+    ) -> None:
         # When a counter was made says nothing here, and doubles the series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
         self._registry = CollectorRegistry()
         self.sources = Sources()
-        self.counted = Instruments(self._registry, self.sources)
-        self._registry.register(Gauges(health, self.sources, (version, str(decider))))
-        ProcessCollector(namespace="muster", registry=self._registry)
+        self.counted = Instruments(self._registry, self.sources, queues_max)
+        labels, build = self.counted.queue_labels, (version, str(decider))
+        self._registry.register(Gauges(health, self.sources, build, labels))
+        ProcessCollector(registry=self._registry)
 
     async def scrape(self) -> list[Family]:
         """All figures, those of State as of the end of a cycle where one ends soon."""
@@ -54,7 +58,7 @@ class Metrics:
         """All figures as they are now; in the event loop's thread. While a cycle changes State, its last known ones."""
         state = None if self.sources.is_state_busy() else self.sources.state()
         if state is not None:
-            self.counted.forget_queues(state.cluster.queues)
+            self.counted.update_queues(state.cluster.queues)
         return list(self._registry.collect())
 
 

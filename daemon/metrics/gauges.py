@@ -1,4 +1,4 @@
-"""Figures of the moment, read from State and from the shores when they are asked for.
+"""Figures of the moment, read from State and from watches when they are asked for.
 
 It costs as much as there are queues, nodes and pod groups that wait; pods are never looped over.
 """
@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 
 from daemon.health import Health
-from daemon.metrics.closed import cause_of, resource_of
+from daemon.metrics.closed import CHOICE, OTHER, QueueLabels, cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from engine.report_ages import STALE_NS
@@ -28,20 +28,30 @@ from projections.views.now import queue_rows
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
 
-COUNTED: Final = ("events", "dropped", "malformed", "requests")
-"""What each watch counts of itself, as `muster_watch_<name>_total`."""
+COUNTED: Final = ("events", "dropped", "malformed")
+"""Counters of each watch, as `muster_watch_<name>_total`."""
 
 _MEASURES: Final = QUEUE_QUOTA.column_names[QUEUE_QUOTA.keys :]
+_EXPORTED: Final = (*_MEASURES, "limit")
+_LIMITS: Final = ("capability", "limit")
+_SUMS: Final = frozenset({CHOICE, OTHER})
+_CORES: Final = "cpu_cores"
+_UNITS: Final = {"cpu": _CORES, "memory": "memory_bytes"}
+"""Resource to the unit of its metrics; all others are counted."""
+_COUNTED: Final = "cards"
 _MILLI: Final = 1000
 
 
 class Gauges:
     """A collector, as the registry wants it."""
 
-    def __init__(self, health: Health, sources: Sources, build: tuple[str, str]) -> None:
+    def __init__(
+        self, health: Health, sources: Sources, build: tuple[str, str], queues: QueueLabels
+    ) -> None:
         self._health = health
         self._sources = sources
         self._build = build
+        self._queues = queues
         self._last: list[Family] = []
         """The figures of State as of the last scrape that could read it."""
 
@@ -54,7 +64,7 @@ class Gauges:
         yield from self._process()
         if not self._sources.is_state_busy():
             state = self._sources.state()
-            self._last = [] if state is None else list(_of_state(state))
+            self._last = [] if state is None else list(_of_state(state, self._queues))
         yield from self._last
         yield from watches(self._sources.watches())
 
@@ -73,19 +83,19 @@ class Gauges:
         stale = dict.fromkeys(STALE_NS, 0) | dict(sources.stale_reports())
         yield _many("muster_stale_reports", (((kind,), stale[kind]) for kind in stale))
         yield _one("muster_effects_in_flight", sources.in_flight())
-        yield _one("muster_intake_sightings", sources.intake())
+        yield _one("muster_queued_watch_events", sources.intake())
         lag = sources.lag()
         if lag is not None:
             yield _one("muster_log_lag_records", lag.records)
             yield _one("muster_log_lag_seconds", lag.seconds)
 
 
-def _of_state(state: State) -> Iterator[Family]:
+def _of_state(state: State, labels: QueueLabels) -> Iterator[Family]:
     """Figures of State."""
     cluster = state.cluster
-    yield from queues(cluster)
-    yield cards(cluster)
-    yield from waiting(cluster)
+    yield from queues(cluster, labels)
+    yield from cards(cluster)
+    yield from waiting(cluster, labels)
     yield leaf_switches(cluster)
     yield from faults(cluster)
     yield _one("muster_commitments", len(state.commitments))
@@ -94,33 +104,68 @@ def _of_state(state: State) -> Iterator[Family]:
     yield _unreadable(cluster)
 
 
-def queues(cluster: Cluster) -> Iterator[Family]:
+def queues(cluster: Cluster, labels: QueueLabels) -> Iterator[Family]:
     """What queues may use, use and ask for."""
-    counted, cores, memory = (
-        _family(name)
-        for name in ("muster_queue_cards", "muster_queue_cpu_cores", "muster_queue_memory_bytes")
-    )
+    known = _known_resources(cluster)
+    families = {
+        unit: [_family(f"muster_queue_{measure}_{unit}") for measure in _EXPORTED]
+        for unit in (*_UNITS.values(), _COUNTED)
+    }
+    sums: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for queue in cluster.queues:
-        for _, resource, *amounts in queue_rows(cluster, queue):
-            measured = dict(zip(_MEASURES, amounts, strict=True))
-            measured["limit"] = cluster.plugins.quota.limit(
-                cluster, cluster.queues[queue], str(resource)
-            )
-            for measure, amount in measured.items():
-                if not isinstance(amount, int):
-                    continue  # Without limit.
-                if resource == "cpu":
-                    cores.add_metric((queue, measure), amount / _MILLI)
-                elif resource == "memory":
-                    memory.add_metric((queue, measure), amount)
-                else:
-                    counted.add_metric((queue, str(resource), measure), amount)
-    yield from (counted, cores, memory)
+        label = labels.of(queue)
+        for _, name, *measured in queue_rows(cluster, queue):
+            resource = CHOICE if "|" in str(name) else str(name) if name in known else OTHER
+            limit = cluster.plugins.quota.limit(cluster, cluster.queues[queue], str(name))
+            amounts = (*measured, limit)
+            unit = _UNITS.get(resource, _COUNTED)
+            key: tuple[str, ...] = (label, resource) if unit == _COUNTED else (label,)
+            if label == OTHER or resource in _SUMS:
+                total = sums.setdefault((unit, key), [0] * len(amounts))
+                for index, amount in enumerate(amounts):
+                    total[index] += amount if isinstance(amount, int) else 0
+            else:
+                _add(families[unit], unit, key, amounts)
+    for (unit, key), total in sums.items():
+        # Limits of several do not add up.
+        kept = [
+            None if measure in _LIMITS else amount
+            for measure, amount in zip(_EXPORTED, total, strict=True)
+        ]
+        _add(families[unit], unit, key, kept)
+    for unit in families:
+        yield from families[unit]
 
 
-def cards(cluster: Cluster) -> Family:
+def _add(
+    families: Iterable[GaugeMetricFamily],
+    unit: str,
+    key: tuple[str, ...],
+    amounts: Iterable[object],
+) -> None:
+    """Add the series of a queue; a measure that is None is without limit."""
+    for family, amount in zip(families, amounts, strict=True):
+        if isinstance(amount, int):
+            family.add_metric(key, amount / _MILLI if unit == _CORES else amount)
+
+
+def _known_resources(cluster: Cluster) -> set[str]:
+    """Resources that a node has or a Queue names. A pod may request what it likes."""
+    known = set(_UNITS)
+    for node in cluster.nodes.nodes.values():
+        if node.facts is not None:
+            known.update(node.facts.allocatable, node.facts.cards.values())
+    for queue in cluster.queues.values():
+        facts = queue.facts
+        if facts is not None:
+            for named in (facts.capability, facts.guarantee, facts.deserved, facts.quota):
+                known.update(named)
+    return known
+
+
+def cards(cluster: Cluster) -> Iterator[Family]:
     """Cards of all nodes, and what queues are given of them, by model. A model of which nothing is left is
-    told with 0 as long as a quota names it."""
+    exported with 0 as long as a quota names it."""
     total: Tally[str] = Tally()
     healthy: Tally[str] = Tally()
     allocated: Tally[str] = Tally()
@@ -137,14 +182,16 @@ def cards(cluster: Cluster) -> Family:
     for queue in cluster.queues.values():
         if queue.facts is not None and cluster.plugins.quota.limits_cards:
             quota.update(queue.facts.quota)
-    family = _family("muster_cards")
-    for card in sorted({*total, *quota}):
-        family.add_metric((card, "total"), total[card])
-        family.add_metric((card, "healthy"), healthy[card])
-        family.add_metric((card, "allocated"), allocated[card])
-        family.add_metric((card, "free"), healthy[card] - allocated[card])
-        family.add_metric((card, "quota"), quota[card])
-    return family
+    free = {card: healthy[card] - allocated[card] for card in total}
+    names = sorted({*total, *quota})
+    for metric, counts in (
+        ("muster_cards", total),
+        ("muster_healthy_cards", healthy),
+        ("muster_allocated_cards", allocated),
+        ("muster_free_cards", free),
+        ("muster_quota_cards", quota),
+    ):
+        yield _many(metric, (((card,), counts.get(card, 0)) for card in names))
 
 
 def leaf_switches(cluster: Cluster) -> Family:
@@ -169,15 +216,16 @@ def faults(cluster: Cluster) -> Iterator[Family]:
     yield _one("muster_stranded_pod_groups", len(index.stranded))
 
 
-def waiting(cluster: Cluster) -> Iterator[Family]:
+def waiting(cluster: Cluster, labels: QueueLabels | None = None) -> Iterator[Family]:
     """Pod groups of which something waits, and their pods that do."""
     groups: Tally[tuple[str, ...]] = Tally()
     pods: Tally[tuple[str, ...]] = Tally()
     for group, is_resting in _who_waits(cluster):
         refusal = group.main_refusal
         code = BACKING_OFF if is_resting else NOT_TRIED if refusal is None else refusal.code
-        groups[group.queue, code] += 1
-        pods[(group.queue,)] += len(group.pending)
+        queue = group.queue if labels is None else labels.of(group.queue)
+        groups[queue, code] += 1
+        pods[(queue,)] += len(group.pending)
     yield _many("muster_pending_pod_groups", groups.items())
     yield _many("muster_pending_pods", pods.items())
 
@@ -220,7 +268,7 @@ def _unreadable(cluster: Cluster) -> Family:
 
 
 def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
-    """What watches say of themselves."""
+    """Counters of watches."""
     opened, age = _family("muster_watch_open"), _family("muster_watch_age_seconds")
     restarts = _counter("muster_watch_restarts_total")
     counters = {name: _counter(f"muster_watch_{name}_total") for name in COUNTED}

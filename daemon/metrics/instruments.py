@@ -6,11 +6,12 @@ of which a figure needs more, are decoded.
 
 from collections import Counter as Tally
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from daemon.metrics.closed import call_of, code_of, resource_of, status_of
+from daemon.metrics.closed import QUEUES_MAX, QueueLabels, call_of, code_of, resource_of, status_of
 from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
 from events.cluster import ObjectUnreadable
@@ -35,6 +36,7 @@ from events.watch import (
     WatchClosed,
 )
 from projections.batch import Batch
+from projections.queues import Queue
 from scheduling.session_decider import ACTIONS
 
 _WORDS: Final = {one.kind.partition(".")[0]: one.word for one in DECISIONS}
@@ -57,9 +59,12 @@ _NS: Final = 1_000_000_000
 class Instruments:
     """Counters and histograms, by the names of the table."""
 
-    def __init__(self, registry: CollectorRegistry, sources: Sources) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, sources: Sources, queues_max: int = QUEUES_MAX
+    ) -> None:
         self._registry = registry
         self._sources = sources
+        self.queue_labels = QueueLabels(queues_max)
         self._cycle = self._histogram("muster_cycle_seconds")
         self._decide = self._histogram("muster_decide_seconds")
         self._append = self._histogram("muster_append_seconds")
@@ -75,14 +80,13 @@ class Instruments:
         self._foreign = self._counter("muster_foreign_placements_total")
         self._rejections = self._counter("muster_node_rejections_total")
         self._requests = self._counter("muster_api_requests_total")
-        self._request = self._histogram("muster_api_request_seconds")
+        self._request = self._histogram("muster_api_request_duration_seconds")
         self._dropped = self._counter("muster_events_dropped_total")
         self._http_refused = self._counter("muster_http_refused_total")
         self._internal = self._counter("muster_internal_errors_total")
         self._went_back = self._counter("muster_revisions_went_back_total")
         self._full_lists = self._counter("muster_full_lists_total")
         self._differences = self._counter("muster_full_list_differences_total")
-        self._placed: dict[str, None] = {}
         for scope in (POD, SUPER_POD, JOB):
             self._rescheduled.labels(scope)
         for result in RESTART_RESULTS:
@@ -119,8 +123,8 @@ class Instruments:
     def observe_request(self, what: str, status: int, seconds: float) -> None:
         """A request to the API server was answered; with status 0, no answer came."""
         call = call_of(what)
-        self._requests.labels(call, status_of(status)).inc()
-        self._request.labels(call).observe(seconds)
+        self._requests.labels(*call, status_of(status)).inc()
+        self._request.labels(*call).observe(seconds)
 
     def event_dropped(self, count: int = 1) -> None:
         """Kubernetes Events that will not be written."""
@@ -134,18 +138,17 @@ class Instruments:
         """An exception out of our own code was held to its subject."""
         self._internal.labels(activity).inc()
 
-    def forget_queues(self, there: Mapping[str, object]) -> None:
-        """Leave no series of queues that are gone."""
-        for name in [name for name in self._placed if name not in there]:
-            del self._placed[name]
-            self._placements.remove(name)
+    def update_queues(self, queues: Mapping[str, Queue]) -> None:
+        """Give series to the queues that there are now, and leave none of those that are gone."""
+        for name in self.queue_labels.update(queues):
+            for metric in (self._placements, self._wait):
+                with suppress(KeyError):
+                    metric.remove(name)
 
     def _look_into(self, record: Record, event: Event) -> None:
         match event:
             case GangBindDecided():
-                self._placements.labels(event.queue).inc(len(event.placements))
-                self._placed[event.queue] = None
-                self._waited(record, event)
+                self._placed(record, event)
             case RescheduleDecided():
                 self._rescheduled.labels(event.scope).inc(len(event.evictions))
             case RestartEnded():
@@ -167,15 +170,19 @@ class Instruments:
         code = getattr(event, "code", "")
         self._outcomes.labels(record.kind.partition(".")[0], code_of(code)).inc()
 
-    def _waited(self, record: Record, event: GangBindDecided) -> None:
+    def _placed(self, record: Record, event: GangBindDecided) -> None:
         state = self._sources.state()
+        self.queue_labels.add(None if state is None else state.cluster.queues, event.queue)
+        queue = self.queue_labels.of(event.queue)
+        self._placements.labels(queue).inc(len(event.placements))
         if state is None:
             return
+        waiting = self._wait.labels(queue)
         for placement in event.placements:
             pod = state.cluster.pods.get(placement.uid)
             if pod is not None and pod.facts.created_ns:
                 waited = record.recorded_at_ns - pod.facts.created_ns
-                self._wait.observe(max(0, waited) / _NS)
+                waiting.observe(max(0, waited) / _NS)
 
     def _counter(self, name: str) -> Counter:
         metric = METRICS[name]

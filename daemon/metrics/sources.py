@@ -28,10 +28,6 @@ class WatchFigures(Protocol):
         """Cause to how often it ended of that."""
 
     @property
-    def requests(self) -> int:
-        """Requests made."""
-
-    @property
     def events(self) -> int:
         """Events shown."""
 

@@ -1,9 +1,13 @@
 """Every metric that muster exports. Nothing is exported that is not here.
 
-Names and labels are a public contract: dashboards and alerts are made of them. Names follow the practice
-of Prometheus: base units (seconds, bytes, cores), `_total` for what only grows. No label names a pod, and
-every label has a bound: it comes from this release's code, or from objects of which a cluster has few
-(queues, card models). What an API server may invent, such as a reason, is mapped onto a closed list.
+Names and labels are a public contract: dashboards and alerts are made of them. They follow the conventions of
+Prometheus and of Kubernetes' own components: base units (seconds, bytes, cores), `_total` for what only grows, one
+quantity a metric (the sum over its labels means something), `verb` and `resource` on requests to the API server as in
+`apiserver_request_total`, `code` as in client-go's `rest_client_requests_total`, and `process_*` without a prefix.
+
+No label names a pod, and every label has a bound: it comes from this release's code, or from objects of which a cluster
+has few (queues, card models). What tenants or an API server may invent, such as the name of a queue that does not
+exist, of a resource that no node has, or a reason, becomes `other`; so do the queues beyond the first 1,000.
 
 Figures of State (queues, cards, waiting pod groups) are read when they are asked for, so a queue that is deleted
 leaves no series behind; what is counted, is counted once it is durable.
@@ -26,61 +30,108 @@ class Metric(Struct, frozen=True):
     """Upper bounds, in the unit of the name; of a histogram only."""
 
 
-_TURN: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_CALL: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_PATIENCE: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400, 604800)
+_CYCLE: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+"""A cycle without a change takes 1 ms, one of many gangs 0.5 s; the alert is at 2 s."""
+_APPEND: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+"""As in client-go's `rest_client_request_duration_seconds`."""
+_BIND: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_RESTART: Final = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 14400, 86400)
+"""Devices and containers of a job take seconds to minutes to stop and to start."""
+_WAIT: Final = (1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 259200, 604800)
+"""A pod's creation time is in whole seconds, so that less than one second cannot be told."""
 
-_QUEUE: Final = "the queue"
-_MEASURE: Final = (
-    "`capability` (absent where it is without limit), `guarantee`, `deserved`, `allocated`, `inqueue`, "
-    "`request`, `elastic`, as in the view `queue_quota`; `limit`, what it may use now, which is its "
-    "capability less what is guaranteed to others, or its fair share"
+_QUEUE: Final = (
+    "the queue; `other` for names without a Queue object, and for queues beyond the first 1,000"
 )
 _KIND: Final = "the Kubernetes kind"
+_API_CALL: Final = {
+    "verb": "`GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`; `other`",
+    "resource": "the plural, such as `pods`, with its group where two resources share it; `other`",
+    "subresource": "such as `binding`; empty for the object itself",
+}
+
+_CARD: Final = "the card model"
+_RESOURCE: Final = (
+    "the card model or the resource name; `choice` for pods that accept several models and have no node yet; `other` for "
+    "resources that no node has and no Queue names"
+)
+
+QUEUE_MEASURES: Final = {
+    "capability": "that a queue may use, as its object says; absent where it is without limit",
+    "limit": "that a queue may use now: its capability less what is guaranteed to other queues, or its fair share; "
+    "absent where it is without limit",
+    "guarantee": "that are kept for a queue",
+    "deserved": "that a queue deserves: other queues may reclaim what it uses above that",
+    "allocated": "that the pods of a queue hold",
+    "inqueue": "that are reserved for admitted pod groups of a queue that have no nodes yet",
+    "request": "that the pods of a queue hold or wait for",
+    "elastic": "that the pods of a queue hold above the minimum of their groups",
+}
+"""What is measured of a queue, as in the view `queue_quota`, which has no `limit`."""
+
+
+def _queue_metrics() -> tuple[Metric, ...]:
+    """One metric for each measure of a queue in each unit."""
+    units = (
+        (
+            "cards",
+            "Cards, and other countable resources,",
+            {"queue": _QUEUE, "resource": _RESOURCE},
+        ),
+        ("cpu_cores", "Processor cores", {"queue": _QUEUE}),
+        ("memory_bytes", "Bytes of memory", {"queue": _QUEUE}),
+    )
+    return tuple(
+        Metric(f"muster_queue_{measure}_{unit}", "gauge", f"{noun} {text}.", labels)
+        for unit, noun, labels in units
+        for measure, text in QUEUE_MEASURES.items()
+    )
+
 
 _LOOP: Final = (
     Metric(
         "muster_cycle_seconds",
         "histogram",
-        "A cycle, from its beginning until its decisions are durable.",
-        buckets=_TURN,
+        "A scheduling cycle, from its start until its decisions are durable.",
+        buckets=_CYCLE,
     ),
     Metric(
         "muster_decide_seconds",
         "histogram",
-        "The part of a cycle in which it is decided.",
-        buckets=_TURN,
+        "The part of a cycle that computes the decisions.",
+        buckets=_CYCLE,
     ),
     Metric(
         "muster_cycle_under_way_seconds",
         "gauge",
-        "How long the cycle, or the intake of a batch, that is under way has taken; 0 where none is. While one is "
-        "under way, figures of queues, cards, pods and objects are those of the last scrape that met none.",
+        "Age of the cycle, or of the intake of a batch, that is running; 0 while none is. Meanwhile the figures of "
+        "queues, cards, pods and objects are those of the last scrape before it.",
     ),
     Metric(
         "muster_append_seconds",
         "histogram",
         "An append to the log, from the call until it is durable.",
-        buckets=_TURN,
+        buckets=_APPEND,
     ),
     Metric(
-        "muster_intake_sightings",
+        "muster_queued_watch_events",
         "gauge",
-        "What watches have shown and the loop has not taken in yet.",
+        "Watch events received and not yet taken in by the loop.",
     ),
     Metric(
         "muster_bind_seconds",
         "histogram",
         "A binding, from the request to its answer, retries included.",
         {"result": "`bound`, `failed` or `unknown`"},
-        _CALL,
+        _BIND,
     ),
     Metric(
         "muster_restart_seconds",
         "histogram",
         "The restart of a job after a fault, from the first deletion of a pod until it ended.",
         {"result": "`Restarted`, `TimedOut` or `Replaced`"},
-        _PATIENCE,
+        _RESTART,
     ),
     Metric(
         "muster_rescheduled_pods_total",
@@ -93,18 +144,19 @@ _LOOP: Final = (
     Metric(
         "muster_wait_seconds",
         "histogram",
-        "How long a pod has been there when it is decided where it goes.",
-        buckets=_PATIENCE,
+        "How long a pod has waited when its node is decided, from its creation.",
+        {"queue": _QUEUE},
+        _WAIT,
     ),
     Metric(
         "muster_effects_in_flight",
         "gauge",
-        "Requests decided, and not answered yet.",
+        "Requests that carry out decisions and are not answered yet.",
     ),
     Metric(
         "muster_leaf_switches",
         "gauge",
-        "Leaf switches of the map, by what they are for jobs that are placed by them.",
+        "Leaf switches of the switch map, by their state for jobs that are placed by leaf switch.",
         {
             "state": "`idle`, `shared`, `exclusive`, or `unhealthy` (shared, above the limit of some job)"
         },
@@ -112,7 +164,7 @@ _LOOP: Final = (
     Metric(
         "muster_node_faults",
         "gauge",
-        "Faults of nodes and of their devices, as reports, conditions and taints say.",
+        "Faults of nodes and of their devices, from reports, conditions and taints.",
         {
             "effect": "what follows for pods: `NodeUnhealthy`, `CardUnhealthy`, `CardNetworkUnhealthy`, "
             "`SubHealthFault`, `PreSeparate`, `Recorded`"
@@ -121,7 +173,7 @@ _LOOP: Final = (
     Metric(
         "muster_faulty_pods",
         "gauge",
-        "Pods on nodes that a fault hit, whether or not anything is done about it.",
+        "Pods affected by a fault, whether or not they are moved.",
         {
             "fault": "`NodeUnhealthy`, `CardUnhealthy`, `SubHealthFault`, `pod-failed`, `RelationFaultSeparate`, `software`"
         },
@@ -129,7 +181,7 @@ _LOOP: Final = (
     Metric(
         "muster_restarting_pod_groups",
         "gauge",
-        "Jobs of which pods were deleted after a fault, and that are not complete again.",
+        "Jobs that lost pods to a fault and are not complete again.",
     ),
     Metric(
         "muster_stranded_pod_groups",
@@ -139,7 +191,7 @@ _LOOP: Final = (
     Metric(
         "muster_commitments",
         "gauge",
-        "Bindings decided, of which no outcome is in the log yet.",
+        "Bindings decided whose outcome is not in the log yet.",
     ),
 )
 
@@ -168,7 +220,7 @@ _LOG: Final = (
     Metric(
         "muster_outcomes_total",
         "counter",
-        "What came of decisions.",
+        "Results of requests to carry out decisions.",
         {
             "kind": "the kind of outcome, without its version",
             "code": "the reason of a failure, from a closed list, `Other` for all else; empty where "
@@ -178,19 +230,23 @@ _LOG: Final = (
     Metric(
         "muster_no_objects_total",
         "counter",
-        "What the API server showed and is no object with a kind, a name and a UID, or that muster failed to take in.",
+        "Watch events and list items without a kind, a name or a UID, or that muster failed to take in.",
     ),
     Metric(
         "muster_foreign_placements_total",
         "counter",
-        "Pods that someone else put on a node dedicated to muster.",
+        "Pods that another scheduler placed on a node dedicated to muster.",
     ),
     Metric(
         "muster_node_rejections_total",
         "counter",
-        "Pods that a kubelet turned away after muster had bound them.",
+        "Pods that a kubelet rejected after muster had bound them.",
     ),
-    Metric("muster_log_position", "gauge", "Position of the last record that this process knows."),
+    Metric(
+        "muster_log_position",
+        "gauge",
+        "Position of the last record that this process has read or written.",
+    ),
     Metric(
         "muster_log_lag_records",
         "gauge",
@@ -199,48 +255,41 @@ _LOG: Final = (
     Metric(
         "muster_log_lag_seconds",
         "gauge",
-        "On a standby: how long ago it knew all of the log; 0 where it does.",
+        "On a standby: time since it had read the whole log; 0 while it has.",
     ),
 )
 
 _STATE: Final = (
-    Metric(
-        "muster_queue_cards",
-        "gauge",
-        "Whole cards of a queue, and whatever else is counted beside cpu and memory.",
-        {
-            "queue": _QUEUE,
-            "resource": "the card, several joined by `|` for a choice not made yet, or the resource name",
-            "measure": _MEASURE,
-        },
-    ),
-    Metric(
-        "muster_queue_cpu_cores",
-        "gauge",
-        "Processor cores of a queue.",
-        {"queue": _QUEUE, "measure": _MEASURE},
-    ),
-    Metric(
-        "muster_queue_memory_bytes",
-        "gauge",
-        "Memory of a queue.",
-        {"queue": _QUEUE, "measure": _MEASURE},
-    ),
+    *_queue_metrics(),
     Metric(
         "muster_cards",
         "gauge",
-        "Cards of all nodes.",
-        {
-            "card": "the card model",
-            "measure": "`total` (capacity), `healthy` (allocatable), `allocated`, `free` (healthy - "
-            "allocated, below 0 where cards were lost under running pods), `quota` (of all queues "
-            "together, which may be more than there are)",
-        },
+        "Cards of all nodes, healthy or not (capacity).",
+        {"card": _CARD},
+    ),
+    Metric(
+        "muster_healthy_cards",
+        "gauge",
+        "Cards of all nodes that can be given to pods (allocatable).",
+        {"card": _CARD},
+    ),
+    Metric("muster_allocated_cards", "gauge", "Cards that pods hold.", {"card": _CARD}),
+    Metric(
+        "muster_free_cards",
+        "gauge",
+        "Healthy cards less allocated ones; below 0 where cards were lost under running pods.",
+        {"card": _CARD},
+    ),
+    Metric(
+        "muster_quota_cards",
+        "gauge",
+        "Cards that the quotas of all queues add up to, which may be more than there are.",
+        {"card": _CARD},
     ),
     Metric(
         "muster_pending_pod_groups",
         "gauge",
-        "Pod groups of which something waits.",
+        "Pod groups with pods that wait for a node.",
         {
             "queue": _QUEUE,
             "code": "why, as the last refusal says; `NotTried` before there is one, `BackingOff` "
@@ -251,55 +300,49 @@ _STATE: Final = (
     Metric(
         "muster_quarantined_nodes",
         "gauge",
-        "Nodes that are given nothing for a while, as their kubelets turned pods away.",
+        "Nodes that get no pods for a while, as their kubelets rejected some.",
     ),
     Metric(
         "muster_unreadable_objects",
         "gauge",
-        "Objects of which only the name counts, as reading them raised. Each is a bug.",
+        "Objects that muster failed to read, so that only their names count. Each is a bug.",
         {"kind": _KIND},
     ),
     Metric(
         "muster_objects",
         "gauge",
-        "Objects in State.",
+        "Objects that muster knows.",
         {"kind": "`Node`, `Pod`, `PodGroup` or `Queue`"},
     ),
 )
 
-_SHORE: Final = (
-    Metric("muster_watch_open", "gauge", "Whether the kind is being watched.", {"resource": _KIND}),
+_API_SERVER: Final = (
+    Metric("muster_watch_open", "gauge", "1 while the kind is watched.", {"kind": _KIND}),
     Metric(
         "muster_watch_age_seconds",
         "gauge",
-        "Since the watch last showed anything, bookmarks included.",
-        {"resource": _KIND},
+        "Time since the last event of the watch, bookmarks included.",
+        {"kind": _KIND},
     ),
-    Metric("muster_watch_events_total", "counter", "Events shown.", {"resource": _KIND}),
+    Metric("muster_watch_events_total", "counter", "Events received.", {"kind": _KIND}),
     Metric(
         "muster_watch_dropped_total",
         "counter",
-        "Events dropped as they were no news: duplicates and older revisions.",
-        {"resource": _KIND},
+        "Events dropped as duplicates or older revisions.",
+        {"kind": _KIND},
     ),
     Metric(
         "muster_watch_malformed_total",
         "counter",
-        "Revisions shown that cannot be compared.",
-        {"resource": _KIND},
-    ),
-    Metric(
-        "muster_watch_requests_total",
-        "counter",
-        "Requests made to list or watch the kind.",
-        {"resource": _KIND},
+        "Events with a resource version that cannot be compared.",
+        {"kind": _KIND},
     ),
     Metric(
         "muster_watch_restarts_total",
         "counter",
         "Watches that ended.",
         {
-            "resource": _KIND,
+            "kind": _KIND,
             "cause": "`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden`, "
             "`revision_went_back`; `other`",
         },
@@ -307,41 +350,38 @@ _SHORE: Final = (
     Metric(
         "muster_revisions_went_back_total",
         "counter",
-        "Times that the API server was found to be set back (etcd restored from an older snapshot); everything "
-        "is listed again then.",
+        "Times that the API server was found to be restored from an older etcd snapshot; everything is listed again "
+        "then.",
     ),
     Metric(
         "muster_full_lists_total",
         "counter",
-        "Lists of a whole kind beside its watch, compared with the log.",
-        {"resource": _KIND},
+        "Complete lists of a kind beside its watch, compared with the log.",
+        {"kind": _KIND},
     ),
     Metric(
         "muster_full_list_differences_total",
         "counter",
-        "Objects that such a list showed otherwise than the log.",
-        {"resource": _KIND},
+        "Objects that differed between such a list and the log.",
+        {"kind": _KIND},
     ),
     Metric(
         "muster_api_requests_total",
         "counter",
-        "Requests to the API server that were answered, or will not be.",
-        {
-            "call": "verb and resource, such as `create pods/binding`; `other`",
-            "code": "the HTTP status; `none` where there was no answer",
-        },
+        "Requests to the API server, retries included.",
+        {**_API_CALL, "code": "the HTTP status; `<error>` where there was no answer"},
     ),
     Metric(
-        "muster_api_request_seconds",
+        "muster_api_request_duration_seconds",
         "histogram",
-        "A request to the API server, up to its whole answer.",
-        {"call": "as above"},
-        _CALL,
+        "A request to the API server, from sending it to the headers of its answer.",
+        _API_CALL,
+        _REQUEST,
     ),
     Metric(
         "muster_events_dropped_total",
         "counter",
-        "Kubernetes Events that were not written: too many, or the API server did not take them.",
+        "Kubernetes Events that were not written: too many, or refused by the API server.",
     ),
 )
 
@@ -349,19 +389,19 @@ _PROCESS: Final = (
     Metric(
         "muster_internal_errors_total",
         "counter",
-        "Exceptions out of the code of muster that were held to one object. Each is a bug.",
+        "Exceptions in the code of muster, each contained to one object. Each is a bug.",
         {
             "activity": "what was being done: an action of the policy, `apply` (a change of State), `report` (an answer of the API server), "
             "`requests` (what to ask of it), `views` (rows), `listeners` (Events, stderr, metrics)"
         },
     ),
     Metric("muster_leader", "gauge", "1 on the daemon that decides, 0 on a standby."),
-    Metric("muster_epoch", "gauge", "The epoch in which this process writes; 0 for none."),
+    Metric("muster_epoch", "gauge", "The epoch with which this process writes; 0 for none."),
     Metric("muster_ready", "gauge", "1 where `/readyz` answers 200."),
     Metric(
         "muster_not_ready",
         "gauge",
-        "Reasons of `/readyz` that stand, counted.",
+        "Number of reasons for which `/readyz` reports that the daemon is not ready.",
         {"reason": "the reason, as listed above, without what follows its slash"},
     ),
     Metric(
@@ -372,18 +412,18 @@ _PROCESS: Final = (
     Metric(
         "muster_policy_stale",
         "gauge",
-        "1 while the policy file has changed and cannot be read: the policy in force is an older one.",
+        "1 while the policy file has changed and cannot be read, so that the previous policy is in force.",
     ),
     Metric(
         "muster_stale_reports",
         "gauge",
         "ConfigMaps with device reports that were not updated for too long; their devices stay as last reported.",
-        {"resource": _KIND},
+        {"kind": _KIND},
     ),
     Metric(
         "muster_http_refused_total",
         "counter",
-        "HTTP connections and requests that were refused or broken off.",
+        "HTTP connections and requests that were refused or cut off.",
         {
             "reason": "`connections` or `peer` (too many, in all or from one address), `head` (no whole "
             "request in time), `answer` (not taken in time), `host` (another Host header)"
@@ -395,27 +435,27 @@ _PROCESS: Final = (
         "Always 1.",
         {"version": "the release", "decider": "the version of the deciding code"},
     ),
-    Metric("muster_process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes."),
-    Metric("muster_process_resident_memory_bytes", "gauge", "Resident memory size in bytes."),
+    Metric("process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes."),
+    Metric("process_resident_memory_bytes", "gauge", "Resident memory size in bytes."),
     Metric(
-        "muster_process_start_time_seconds",
+        "process_start_time_seconds",
         "gauge",
         "Start time of the process since unix epoch in seconds.",
     ),
     Metric(
-        "muster_process_cpu_seconds_total",
+        "process_cpu_seconds_total",
         "counter",
         "Total user and system CPU time spent in seconds.",
     ),
-    Metric("muster_process_open_fds", "gauge", "Number of open file descriptors."),
-    Metric("muster_process_max_fds", "gauge", "Maximum number of open file descriptors."),
+    Metric("process_open_fds", "gauge", "Number of open file descriptors."),
+    Metric("process_max_fds", "gauge", "Maximum number of open file descriptors."),
 )
 
 SECTIONS: Final = {
     "The loop and its effects": _LOOP,
     "The log": _LOG,
     "Queues, cards, and waiting pod groups": _STATE,
-    "The API server": _SHORE,
+    "The API server": _API_SERVER,
     "The process": _PROCESS,
 }
 """Title to the metrics below it."""

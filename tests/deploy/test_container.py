@@ -3,6 +3,7 @@
 There is no container engine in the tests: what the file runs is run here, in folders of its own.
 """
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -24,6 +26,7 @@ FILE = FOLDER / "Containerfile"
 IGNORED = FOLDER / "Containerfile.dockerignore"
 INSTALLED = "/opt/muster"
 SECONDS = 300
+LOCKS = ("requirements.txt", "build.txt", "sbom.txt", "audit.txt")
 
 
 def steps() -> list[tuple[str, str]]:
@@ -59,12 +62,13 @@ def test_the_image_runs_as_a_user_without_a_name_or_a_right() -> None:
 
 def test_both_stages_have_the_same_python_of_a_stated_version() -> None:
     """The environment is copied from the one to the other, and holds a link to its interpreter."""
-    default = dict(steps())["ARG"]
-    assert re.fullmatch(r"PYTHON=3\.\d+\.\d+", default)
+    defaults = [rest for word, rest in steps() if word == "ARG"]
+    assert re.fullmatch(r"PYTHON=3\.\d+\.\d+", defaults[0])
+    assert defaults[1:] == ["DIGEST="]
     images = [stage[0][1].removesuffix(" AS build") for stage in stages()]
     assert len(images) == 2
     assert len(set(images)) == 1
-    assert images[0].split(":")[1].startswith("${PYTHON}-slim-")
+    assert re.fullmatch(r"[\w./]+:\$\{PYTHON\}-slim-\w+\$\{DIGEST\}", images[0])
 
 
 def test_every_dependency_is_pinned_to_a_version_that_the_package_accepts() -> None:
@@ -79,12 +83,19 @@ def test_every_dependency_is_pinned_to_a_version_that_the_package_accepts() -> N
             assert all(requirement.specifier.contains(Version(v)) for v in found), requirement
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "build.txt"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_pin_has_its_digests(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     blocks = re.split(r"\n(?=[\w.-]+==)", text)[1:]
     assert blocks
     assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_host(name: str) -> None:
+    """Where packages come from is said where they are installed: an index, a mirror, a folder."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert re.findall(r"://|--(?:extra-)?index|--find-links|@ ", text) == []
 
 
 def test_what_is_copied_is_what_the_wheel_is_made_of_and_is_let_through() -> None:
@@ -130,6 +141,77 @@ def test_what_the_file_runs_makes_a_command_that_runs_from_read_only_files(tmp_p
     assert "Usage: muster" in run([command, "--help"], tmp_path, {})
     run([command, "migrate", "--log", tmp_path / "new.db"], tmp_path, {})
     assert not list(installed.glob("lib/python*/site-packages/pip"))
+    listed = json.loads((installed / "share/sbom.cdx.json").read_text(encoding="utf-8"))
+    found = {canonicalize_name(one["name"]): one["version"] for one in listed["components"]}
+    there = [path.name.removesuffix(".dist-info") for path in installed.rglob("*.dist-info")]
+    assert {f"{canonicalize_name(name)}" for name in found} | {"muster"} == {
+        canonicalize_name(name.rpartition("-")[0]) for name in there
+    }
+    assert found.items() <= {*pinned("requirements.txt"), ("muster", listed_version())}
+    assert listed["metadata"]["component"]["name"] == "muster"
+
+
+@pytest.mark.packaging
+def test_no_pinned_dependency_has_a_known_vulnerability(tmp_path: Path) -> None:
+    """Asks the index of packages, which knows them; what is not asked is not passed."""
+    environment = interpreter(tmp_path / "audit")
+    lock = ["--quiet", "--require-hashes", "--requirement", str(FOLDER / "audit.txt")]
+    run(["python", "-m", "pip", "install", *lock], tmp_path, environment)
+    report = tmp_path / "report.json"
+    for name in LOCKS[:3]:
+        done = subprocess.run(  # noqa: S603
+            [
+                *(str(tmp_path / "audit/bin/pip-audit"), "--disable-pip", "--require-hashes"),
+                *("--requirement", str(FOLDER / name), "--format", "json"),
+                *("--progress-spinner", "off", "--output", str(report), "--timeout", "20"),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        if not report.exists():
+            pytest.skip(f"the index of vulnerabilities did not answer: {last_line(done.stderr)}")
+        found = json.loads(report.read_text(encoding="utf-8"))["dependencies"]
+        report.unlink()
+        vulnerable, unknown = judged(found)
+        assert vulnerable == {}, name
+        if unknown:
+            pytest.skip(
+                f"the index has no vulnerability data on {len(unknown)} of {len(found)} packages"
+            )
+
+
+def judged(dependencies: list[dict[str, Any]]) -> tuple[dict[str, list[str]], list[str]]:
+    """Of a report of pip-audit: the vulnerabilities by package, and the packages of which nothing is known."""
+    vulnerable = {
+        one["name"]: [found["id"] for found in one["vulns"]]
+        for one in dependencies
+        if one.get("vulns")
+    }
+    return vulnerable, [one["name"] for one in dependencies if "skip_reason" in one]
+
+
+def test_a_report_of_vulnerabilities_is_read_for_what_it_found_and_what_it_left_out() -> None:
+    """pip-audit ends with 0 where the index knows none of the packages."""
+    report: list[dict[str, Any]] = [
+        {"name": "safe", "version": "1", "vulns": []},
+        {"name": "old", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]},
+        {"name": "private", "skip_reason": "Dependency not found on PyPI"},
+    ]
+    assert judged(report) == ({"old": ["PYSEC-1"]}, ["private"])
+
+
+def last_line(text: str) -> str:
+    """What a program said last."""
+    return (text.strip().splitlines() or ["it said nothing"])[-1][:200]
+
+
+def listed_version() -> str:
+    """The version of the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return str(project["project"]["version"])
 
 
 def interpreter(folder: Path) -> dict[str, str]:

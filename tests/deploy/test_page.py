@@ -1,4 +1,4 @@
-"""What the page on deploying tells people to do can be done."""
+"""What the page on deploying, and the runbooks, tell people to do can be done."""
 
 import re
 import shlex
@@ -13,14 +13,15 @@ from tests.deploy.kustomizing import one, rendered
 
 PAGE = ROOT / "docs/deploying.md"
 TEXT = PAGE.read_text(encoding="utf-8")
+RUNBOOKS = (ROOT / "docs/runbooks/alerts.md").read_text(encoding="utf-8")
 
 
 def typed() -> list[str]:
-    """Every call of muster on the page, in blocks and in the text."""
+    """Every call of muster on the pages, in blocks and in the text."""
     blocks = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     behind = [line.rpartition("-- ")[2] if " exec " in line else line for line in lines]
-    inline = re.findall(r"`(muster [a-z][^`]*)`", TEXT)
+    inline = re.findall(r"`(muster [a-z][^`]*)`", TEXT + RUNBOOKS)
     calls = [re.search(r"(?:^|/)muster ((?!-)[a-z].*)", line) for line in (*behind, *inline)]
     return [found[1] for found in calls if found]
 
@@ -39,7 +40,14 @@ def test_every_command_on_the_page_exists_with_its_options(line: str) -> None:
 
 
 def test_the_page_names_commands() -> None:
-    assert {line.split()[0] for line in typed()} >= {"why", "log", "replay", "rebuild"}
+    assert {line.split()[0] for line in typed()} >= {
+        "why",
+        "log",
+        "replay",
+        "rebuild",
+        "incident",
+        "queue",
+    }
 
 
 def test_every_file_that_the_page_names_is_there() -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +23,8 @@ UNCOUNTED: Final = ("leases", "selfsubjectaccessreviews")
 """What is asked for again and again, whatever happens in the cluster."""
 
 
-def _changes(call: str) -> bool:
-    verb, _, resource = call.partition(" ")
-    return verb in ("create", "update", "patch") and resource not in UNCOUNTED
+def _changes(labels: Mapping[str, str]) -> bool:
+    return labels["verb"] in ("POST", "PUT", "PATCH") and labels["resource"] not in UNCOUNTED
 
 
 class Daemon:
@@ -110,8 +109,9 @@ class Daemon:
         counted: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name == "muster_api_requests_total" and _changes(sample.labels["call"]):
-                    call = sample.labels["call"]
+                if sample.name == "muster_api_requests_total" and _changes(sample.labels):
+                    resource = f"{sample.labels['resource']}/{sample.labels['subresource']}"
+                    call = f"{sample.labels['verb']} {resource.rstrip('/')}"
                     counted[call] = counted.get(call, 0.0) + sample.value
         return counted
 

@@ -109,7 +109,7 @@ async def test_as_long_as_nothing_changes_nothing_is_written(rig: Rig) -> None:
     await status_until(rig, "waits", lambda one: "Unschedulable" in str(one))
     await rig.settle(daemon)
     before, revisions = await daemon.writes(), await all_revisions(rig)
-    assert before["patch podgroups"] > 0
+    assert before["PATCH podgroups"] > 0
     for index in range(
         3
     ):  # What is none of muster's business wakes it, and changes nothing for these.

@@ -74,7 +74,10 @@ QUESTIONS: Final[dict[str, Callable[[State], object]]] = {
     "state": state_document,
     "queues": lambda state: queue_answers(state.cluster),
     "views": view_rows,
-    "metrics": lambda state: (gauges.cards(state.cluster), list(gauges.waiting(state.cluster))),
+    "metrics": lambda state: (
+        list(gauges.cards(state.cluster)),
+        list(gauges.waiting(state.cluster)),
+    ),
 }
 
 FILES: Final = sorted(HERE.rglob("*.yaml"))[::8]

@@ -8,6 +8,7 @@ from prometheus_client.samples import Sample
 
 from daemon.health import Health
 from daemon.log.memory import MemoryLog
+from daemon.metrics.closed import QUEUES_MAX
 from daemon.metrics.export import Metrics, text_of
 from daemon.simulation import simulate
 from events import codec
@@ -41,7 +42,6 @@ class Figures(Struct):
     state: str = "watching"
     last_event_seconds: float | None = 2.5
     restarts: dict[str, int] = field(default_factory=lambda: {"cut": 2})
-    requests: int = 3
     events: int = 10
     dropped: int = 1
     malformed: int = 0
@@ -60,14 +60,14 @@ class HeardLog(MemoryLog):
         self._metrics.counted.observe_batch(batch, 0.002)
 
 
-def made() -> Metrics:
+def made(queues_max: int = QUEUES_MAX) -> Metrics:
     """Metrics of a process in which nothing happened yet."""
-    return Metrics(Health(lambda: 0), "1.2.3", 4)
+    return Metrics(Health(lambda: 0), "1.2.3", 4, queues_max)
 
 
-async def played(text: str = CLUSTER) -> Metrics:
+async def played(text: str = CLUSTER, queues_max: int = QUEUES_MAX) -> Metrics:
     """Metrics after a scenario."""
-    metrics = made()
+    metrics = made(queues_max)
     scenario = parse_scenario("scenario: a test\n" + dedent(text), "test.yaml")
     done = await simulate(scenario, HeardLog(metrics), with_views=False)
     metrics.sources.state = lambda: done.state

@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from daemon.cluster.client.calls import BIND_POD, CALLS, WATCH
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
 from daemon.metrics.gauges import leaf_switches
 from daemon.metrics.sources import Lag
@@ -36,27 +37,26 @@ from tests.scheduling.leaf_switches.builders import map_of
 async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
     metrics = await played()
     cards = {"queue": "research", "resource": "H200"}
-    assert value(metrics, "muster_queue_cards", **cards, measure="capability") == 3
-    assert value(metrics, "muster_queue_cards", **cards, measure="allocated") == 3
-    assert value(metrics, "muster_queue_cards", **cards, measure="request") == 5
-    assert value(metrics, "muster_queue_cards", **cards, measure="limit") == 3
-    cores = {"queue": "research"}
-    assert value(metrics, "muster_queue_cpu_cores", **cores, measure="capability") == 4
-    assert value(metrics, "muster_queue_cpu_cores", **cores, measure="allocated") == 3
+    assert value(metrics, "muster_queue_capability_cards", **cards) == 3
+    assert value(metrics, "muster_queue_allocated_cards", **cards) == 3
+    assert value(metrics, "muster_queue_request_cards", **cards) == 5
+    assert value(metrics, "muster_queue_limit_cards", **cards) == 3
+    assert value(metrics, "muster_queue_capability_cpu_cores", queue="research") == 4
+    assert value(metrics, "muster_queue_allocated_cpu_cores", queue="research") == 3
 
 
 async def test_what_is_without_limit_has_no_capability_and_all_else() -> None:
     metrics = await played()
-    memory = {"queue": "research"}
     for measure in ("capability", "limit"):
-        assert value(metrics, "muster_queue_memory_bytes", **memory, measure=measure) is None
-    assert value(metrics, "muster_queue_memory_bytes", **memory, measure="allocated") == 0
+        name = f"muster_queue_{measure}_memory_bytes"
+        assert value(metrics, name, queue="research") is None
+    assert value(metrics, "muster_queue_allocated_memory_bytes", queue="research") == 0
 
 
 async def test_cards_of_all_nodes_are_summed_by_model() -> None:
     metrics = await played()
-    measures = ("total", "healthy", "allocated", "free", "quota")
-    found = [value(metrics, "muster_cards", card="H200", measure=one) for one in measures]
+    names = ("cards", "healthy_cards", "allocated_cards", "free_cards", "quota_cards")
+    found = [value(metrics, f"muster_{one}", card="H200") for one in names]
     assert found == [10, 8, 3, 5, 3]
 
 
@@ -85,8 +85,8 @@ async def test_cards_that_only_quotas_name_are_none_and_quotas_add_up() -> None:
     metadata: {name: more, annotations: {volcano.sh/card.quota: '{"H200": 100, "K80": 2}'}}
 """
     metrics = await played(CLUSTER + more)
-    assert value(metrics, "muster_cards", card="H200", measure="quota") == 103
-    found = [value(metrics, "muster_cards", card="K80", measure=one) for one in ("total", "quota")]
+    assert value(metrics, "muster_quota_cards", card="H200") == 103
+    found = [value(metrics, f"muster_{one}", card="K80") for one in ("cards", "quota_cards")]
     assert found == [0, 2]
 
 
@@ -195,8 +195,136 @@ async def test_a_wait_is_from_the_creation_of_the_pod_to_its_decision() -> None:
     gone = Placement(pod="default/b", uid="gone", node="n1")
     decided = GangBindDecided(pod_group="g", queue="research", placements=(where, gone))
     metrics.counted.observe_batch(batch_of(decided), 0.001)
-    assert value(metrics, "muster_wait_seconds_sum") == 12
-    assert value(metrics, "muster_wait_seconds_count") == 1
+    assert value(metrics, "muster_wait_seconds_sum", queue="research") == 12
+    assert value(metrics, "muster_wait_seconds_count", queue="research") == 1
+
+
+MANY_QUEUES = """
+cluster:
+  - kind: Node
+    metadata: {name: n1}
+    status: {allocatable: {cpu: 100, memory: 16Gi, pods: 110}}
+  - kind: Queue
+    metadata: {name: "team-{i}"}
+    spec: {capability: {cpu: 2}}
+    count: 3
+  - kind: Pod
+    metadata: {name: "a-{i}", annotations: {scheduling.volcano.sh/queue-name: "team-{i}"}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+    count: 3
+"""
+
+
+async def test_queues_beyond_the_bound_share_a_series() -> None:
+    metrics = await played(MANY_QUEUES, queues_max=1)
+    allocated = "muster_queue_allocated_cpu_cores"
+    labels = {one.labels["queue"] for one in samples(metrics) if "queue" in one.labels}
+    own, other = sorted(labels, key=lambda name: name == "other")
+    assert other == "other"
+    assert own.startswith("team-")
+    assert value(metrics, allocated, queue=own) == 1
+    assert value(metrics, allocated, queue="other") == 2
+    assert value(metrics, "muster_queue_capability_cpu_cores", queue=own) == 2
+    # The limits of several queues do not add up to a limit that means something.
+    assert value(metrics, "muster_queue_capability_cpu_cores", queue="other") is None
+
+
+HOSTILE = """
+policy:
+  actions: "enqueue, allocate"
+  tiers: [{plugins: [{name: gang}]}, {plugins: [{name: predicates}, {name: PLUGIN}]}]
+cluster:
+  - kind: Node
+    metadata: {name: "h200", labels: {nvidia.com/gpu.product: H200}}
+    status: {allocatable: {cpu: 100, nvidia.com/gpu: 1}, capacity: {nvidia.com/gpu: 1}}
+  - kind: Node
+    metadata: {name: "a100", labels: {nvidia.com/gpu.product: A100}}
+    status: {allocatable: {cpu: 100, nvidia.com/gpu: 1}, capacity: {nvidia.com/gpu: 1}}
+  - kind: Queue
+    metadata: {name: research, annotations: {volcano.sh/card.quota: '{"H200": 9, "A100": 9}'}}
+    spec: {}
+  - kind: Pod
+    metadata: {name: "q-{i}", annotations: {scheduling.volcano.sh/queue-name: "made-up-{i}"}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+    count: 30
+  - kind: Pod
+    metadata: {name: "r-1", annotations: {scheduling.volcano.sh/queue-name: research}}
+    spec: {containers: [{resources: {limits: {"example.com/r-1": 2, "example.com/r-2": 3}}}]}
+  - kind: Pod
+    metadata:
+      name: "c-{i}"
+      annotations: {scheduling.volcano.sh/queue-name: research, volcano.sh/card.name: "A100|H200|K40-{i}"}
+    spec: {containers: [{resources: {limits: {nvidia.com/gpu: 2}}}]}
+    count: 3
+"""
+
+
+async def test_a_tenant_who_invents_queues_makes_no_series_of_them() -> None:
+    """Pods may name queues that do not exist; a thousand such names would be a thousand series of each metric."""
+    metrics = await played(HOSTILE.replace("PLUGIN", "capacity"))
+    queues = {one.labels["queue"] for one in samples(metrics) if "queue" in one.labels}
+    assert queues == {"research", "other"}
+    assert value(metrics, "muster_pending_pods", queue="other") == 30
+
+
+@pytest.mark.parametrize(
+    ("plugin", "sums"), [("capacity", {"other": 5}), ("capacity-card", {"choice": 6})]
+)
+async def test_a_tenant_who_invents_resources_makes_no_series_of_them(
+    plugin: str, sums: dict[str, int]
+) -> None:
+    """Nor do those who combine card models in all the ways that there are."""
+    metrics = await played(HOSTILE.replace("PLUGIN", plugin))
+    requested = {
+        one.labels["resource"]: one.value
+        for one in samples(metrics)
+        if one.name == "muster_queue_request_cards" and one.labels["queue"] == "research"
+    }
+    assert [name for name in requested if "example" in name or "|" in name] == []
+    assert {name: requested[name] for name in sums} == sums
+    for name in sums:
+        labels = {"queue": "research", "resource": name}
+        assert value(metrics, "muster_queue_limit_cards", **labels) is None
+
+
+async def test_waits_are_told_apart_by_queue_until_the_queue_is_gone() -> None:
+    metrics = await played(MANY_QUEUES)
+    state = metrics.sources.state()
+    assert state is not None
+    for uid, pod in state.cluster.pods.items():
+        queue = pod.facts.name.replace("a-", "team-")
+        pod.facts = structs.replace(pod.facts, created_ns=70_000_000_000)
+        where = Placement(pod=f"default/{pod.facts.name}", uid=uid, node="n1")
+        decided = GangBindDecided(pod_group="g", queue=queue, placements=(where,))
+        metrics.counted.observe_batch(batch_of(decided), 0.001)
+    assert value(metrics, "muster_wait_seconds_sum", queue="team-2") == 30
+    queue_there = state.cluster.queues.pop("team-2")
+    assert queue_there.facts is not None
+    assert value(metrics, "muster_wait_seconds_sum", queue="team-2") is None
+    assert value(metrics, "muster_wait_seconds_sum", queue="team-1") == 30
+
+
+def test_a_request_is_counted_by_verb_and_resource_as_in_client_go() -> None:
+    metrics = made()
+    metrics.counted.observe_request(BIND_POD.what, 201, 0.004)
+    metrics.counted.observe_request(BIND_POD.what, 0, 60.0)
+    metrics.counted.observe_request(WATCH["Job.batch.volcano.sh"].what, 200, 0.1)
+    binding = {"verb": "POST", "resource": "pods", "subresource": "binding"}
+    jobs = {"verb": "WATCH", "resource": "jobs.batch.volcano.sh", "subresource": ""}
+    counted = "muster_api_requests_total"
+    assert value(metrics, counted, **binding, code="201") == 1
+    assert value(metrics, counted, **binding, code="<error>") == 1
+    assert value(metrics, counted, **jobs, code="200") == 1
+    assert value(metrics, "muster_api_request_duration_seconds_count", **binding) == 2
+
+
+def test_every_call_of_the_table_has_labels_of_its_own() -> None:
+    """Only calls that differ in nothing but their namespace may share them."""
+    labels = {call_of(call.what) for call in CALLS}
+    assert len(labels) == len(
+        {(call.verb, call.resource.qualified, call.subresource) for call in CALLS}
+    )
+    assert [call for call in CALLS if "other" in call_of(call.what)] == []
 
 
 def test_nodes_that_turn_pods_away_and_strangers_are_counted() -> None:
@@ -242,15 +370,15 @@ def test_watches_are_counted_by_kind_and_cause() -> None:
         Figures("Gadget", restarts={}),
     ]
     restarts = "muster_watch_restarts_total"
-    assert value(metrics, restarts, resource="Pod", cause="cut") == 2
-    assert value(metrics, restarts, resource="Pod", cause="other") == 5
-    assert value(metrics, "muster_watch_open", resource="Pod") == 1
-    assert value(metrics, "muster_watch_open", resource="Node") == 0
-    assert value(metrics, "muster_watch_open", resource="other") == 1
-    assert value(metrics, "muster_watch_age_seconds", resource="Node") is None
-    assert value(metrics, "muster_watch_age_seconds", resource="Pod") == 2.5
-    assert value(metrics, "muster_watch_events_total", resource="Pod") == 10
-    assert value(metrics, "muster_watch_dropped_total", resource="Pod") == 1
+    assert value(metrics, restarts, kind="Pod", cause="cut") == 2
+    assert value(metrics, restarts, kind="Pod", cause="other") == 5
+    assert value(metrics, "muster_watch_open", kind="Pod") == 1
+    assert value(metrics, "muster_watch_open", kind="Node") == 0
+    assert value(metrics, "muster_watch_open", kind="other") == 1
+    assert value(metrics, "muster_watch_age_seconds", kind="Node") is None
+    assert value(metrics, "muster_watch_age_seconds", kind="Pod") == 2.5
+    assert value(metrics, "muster_watch_events_total", kind="Pod") == 10
+    assert value(metrics, "muster_watch_dropped_total", kind="Pod") == 1
 
 
 def test_full_lists_and_servers_that_were_set_back_are_counted() -> None:
@@ -267,8 +395,8 @@ def test_full_lists_and_servers_that_were_set_back_are_counted() -> None:
     ]
     metrics.counted.observe_batch(batch_of(*closed, cut, *lists), 0.01)
     assert value(metrics, "muster_revisions_went_back_total") == 1
-    assert value(metrics, "muster_full_lists_total", resource="Pod") == 2
-    assert value(metrics, "muster_full_list_differences_total", resource="Pod") == 3
+    assert value(metrics, "muster_full_lists_total", kind="Pod") == 2
+    assert value(metrics, "muster_full_list_differences_total", kind="Pod") == 3
 
 
 def test_a_standby_says_how_far_it_is_behind() -> None:
@@ -284,7 +412,7 @@ def test_metrics_report_the_process_and_why_it_is_not_ready() -> None:
     assert value(metrics, "muster_not_ready", reason="start") == 1
     assert value(metrics, "muster_leader") == 0
     assert value(metrics, "muster_log_lag_records") is None
-    resident = value(metrics, "muster_process_resident_memory_bytes")
+    resident = value(metrics, "process_resident_memory_bytes")
     assert resident is not None
     assert resident > 1_000_000
 
@@ -292,19 +420,21 @@ def test_metrics_report_the_process_and_why_it_is_not_ready() -> None:
 @pytest.mark.parametrize(
     ("label", "expected"),
     [
-        (call_of("create pods/binding"), "create pods/binding"),
-        (call_of("get /version"), "get /version"),
-        (call_of("get /anything/a/user/made"), "other"),
+        (call_of("create pods/binding"), ("POST", "pods", "binding")),
+        (call_of("get /version"), ("GET", "version", "")),
+        (call_of("get /anything/a/user/made"), ("other", "other", "")),
         (status_of(201), "201"),
-        (status_of(0), "none"),
-        (status_of(99999), "none"),
+        (status_of(0), "<error>"),
+        (status_of(99999), "<error>"),
         (cause_of("stalled"), "stalled"),
         (resource_of("Job.batch.volcano.sh"), "Job.batch.volcano.sh"),
         (code_of(""), ""),
         (code_of("OutOfLuck"), "Other"),
     ],
 )
-def test_what_comes_from_outside_is_mapped_onto_closed_lists(label: str, expected: str) -> None:
+def test_what_comes_from_outside_is_mapped_onto_closed_lists(
+    label: object, expected: object
+) -> None:
     assert label == expected
 
 

@@ -2,26 +2,29 @@
 
 import asyncio
 import re
-import shutil
 from asyncio.subprocess import PIPE, STDOUT
 
 import pytest
+from msgspec import structs
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.metrics.export import Metrics, text_of
 from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
+from events.decision import Placement
+from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed
 from events.watch import KindCompared
-from tests.daemon.metrics.builders import Figures, batch_of, played
+from tests.daemon.metrics.builders import CLUSTER, Figures, batch_of, played
+from tests.deploy.programs.build import program
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 
 
 async def everything() -> Metrics:
     """Metrics of which each has a series."""
-    metrics = await played()
+    metrics = await played(CLUSTER.replace("{cpu: 4}", "{cpu: 4, memory: 8Gi}"))
     metrics.sources.watches = lambda: [Figures()]
     metrics.sources.lag = lambda: Lag(records=3, seconds=0.5)
     counted = metrics.counted
@@ -29,9 +32,17 @@ async def everything() -> Metrics:
     counted.observe_request("create pods/binding", 201, 0.01)
     counted.event_dropped()
     counted.http_refused("head")
+    state = metrics.sources.state()
+    assert state is not None
+    for pod in state.cluster.pods.values():
+        pod.facts = structs.replace(pod.facts, created_ns=1)
+    placed = tuple(
+        Placement(pod=pod.key, uid=uid, node="n1") for uid, pod in state.cluster.pods.items()
+    )
+    decided = GangBindDecided(pod_group="g", queue="research", placements=placed)
     failed = BindFailed(pod="default/a", uid="u", node="n", code="Conflict", message="")
     compared = KindCompared(resource="Pod", resource_version="9", count=1, differences=1)
-    counted.observe_batch(batch_of(failed, compared), 0.01)
+    counted.observe_batch(batch_of(decided, failed, compared), 0.01)
     return metrics
 
 
@@ -73,11 +84,10 @@ async def test_every_histogram_has_the_buckets_of_the_table() -> None:
         assert bool(metric.buckets) == (metric.kind == "histogram")
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
 async def test_promtool_finds_nothing_to_say_of_a_scrape() -> None:
     text = text_of((await everything()).collect())
     process = await asyncio.create_subprocess_exec(
-        "promtool", "check", "metrics", stdin=PIPE, stdout=PIPE, stderr=STDOUT
+        program("promtool"), "check", "metrics", stdin=PIPE, stdout=PIPE, stderr=STDOUT
     )
     async with asyncio.timeout(60):
         said, _ = await process.communicate(text)
@@ -86,7 +96,7 @@ async def test_promtool_finds_nothing_to_say_of_a_scrape() -> None:
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 def test_a_name_follows_the_practice_of_prometheus(metric: Metric) -> None:
-    assert re.fullmatch(r"muster_[a-z0-9]+(_[a-z0-9]+)*", metric.name)
+    assert re.fullmatch(r"(muster|process)(_[a-z0-9]+)+", metric.name)
     assert (metric.kind == "counter") == metric.name.endswith("_total")
     if metric.kind == "histogram":
         assert metric.name.endswith("_seconds")
@@ -100,3 +110,15 @@ def test_no_label_names_a_pod_and_every_one_is_explained(metric: Metric) -> None
     assert all(metric.labels.values())
     assert metric.help.endswith(".")
     assert not metric.name.endswith(SHARED_SUFFIXES[1:])
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_a_metric_is_one_quantity(metric: Metric) -> None:
+    """Its sum over all labels means something: what is had, used and asked for are metrics of their own."""
+    assert not {"measure", "type", "stat", "unit"} & set(metric.labels)
+
+
+def test_figures_of_the_process_have_the_names_that_every_dashboard_knows() -> None:
+    standard = {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"}
+    assert standard <= set(METRICS)
+    assert [name for name in METRICS if name.startswith("muster_process")] == []

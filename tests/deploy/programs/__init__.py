@@ -1,0 +1,1 @@
+"""Programs of others that judge what is deployed: helm and promtool, each built from its pinned Go module."""
