@@ -50,6 +50,13 @@ class ConfigErrors(Index):
         others = tuple(one for one in self.current.get(subject, ()) if one[0] != fault[0])
         self.put(subject, (*others, fault))
 
+    def replace(self, subject: str, code: str, faults: Pairs) -> None:
+        """Replace the errors of a subject that have this code."""
+        known = self.current.get(subject, ())
+        changed = (*(one for one in known if one[0] != code), *faults)
+        if changed != known:
+            self.put(subject, changed)
+
     def mark_reported(self, subject: str, fault: tuple[str, str]) -> None:
         """Record that an error is in the log."""
         self.reported[subject] = (*self.reported.get(subject, ()), fault)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from projections.index import Index
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
-from projections.pool_options import RELEASE_REQUESTED, TASK, JobOptions, job_options
+from projections.pool_options import (
+    RELEASE_REQUESTED,
+    TASK,
+    UNUSED_OPTION,
+    JobOptions,
+    job_options,
+    unused_option,
+)
 from projections.pools import CPU, Pool, Pools
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
         PolicyChanged,
         QueueChanged,
     )
+    from projections.nodes import NodeFacts
     from projections.pod_class import PodClass
     from projections.pod_groups import PodGroup
 
@@ -95,6 +103,7 @@ class PoolIndex(Index):
             if self.options.get(key) != stated:
                 self.options[key] = stated
                 cluster.mark_pool_due(pool)
+        self._report_unused(cluster, key, pool)
         if before == pool and not delta.is_gone:
             return
         if before is not None:
@@ -118,6 +127,8 @@ class PoolIndex(Index):
         """Assign everything again. Jobs of a pool that is replaced are moved."""
         before = self.groups
         self.rebuild(cluster)
+        for key, pool in self.groups.items():
+            self._report_unused(cluster, key, pool)
         names = [one.name for one in cluster.policy.pools.all]
         for key, pool in self.groups.items():
             was = before.get(key, "")
@@ -125,6 +136,15 @@ class PoolIndex(Index):
                 cluster.pool_facts.moved[key] = None
         cluster.pool_facts.dirty = {}
         cluster.mark_pools_due()
+
+    def _report_unused(self, cluster: Cluster, key: str, name: str) -> None:
+        """Keep as configuration errors the options of a pod group that have no effect in its pool."""
+        options, pool = self.options.get(key), cluster.policy.pools.named(name)
+        reasons: list[str] = []
+        if options is not None and pool is not None and not cluster.groups[key].is_foreign:
+            reasons = [text for one in options.stated if (text := unused_option(one, pool))]
+        faults = tuple([(UNUSED_OPTION, text) for text in reasons])
+        cluster.config_errors.replace(f"PodGroup/{key}", UNUSED_OPTION, faults)
 
     def _put(self, key: str, pool: str) -> None:
         self.groups[key] = pool
@@ -195,6 +215,15 @@ def slots_of(pool: Pool, pod_class: PodClass) -> int:
         if is_slot(pool, name):
             total += -(-amount // MILLI) if name == CPU else amount
     return total
+
+
+def slots_of_node(pool: Pool, node: NodeFacts) -> int:
+    """Return the slots of a node, if it is in a pool."""
+    return sum(
+        amount // MILLI if name == CPU else amount
+        for name, amount in node.allocatable.items()
+        if is_slot(pool, name)
+    )
 
 
 def is_slot(pool: Pool, name: str) -> bool:

@@ -15,7 +15,15 @@ from events.limits import object_name_problem, whole_number
 from projections.duration import nanoseconds
 from projections.objects import nanoseconds_of
 from projections.pod_terms import Labels
-from projections.pools import PRIORITY_MAX, PRIORITY_MIN
+from projections.pools import (
+    FAIR_SHARE,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
+    ROUND_ROBIN,
+    SESSION,
+    Pool,
+)
+from projections.pools import PRIORITY as PRIORITY_DECIDER
 
 POOL: Final = "muster.sh/pool"
 JOB: Final = "muster.sh/job"
@@ -69,6 +77,18 @@ _DECIMAL: Final = pattern(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _WEIGHT: Final = pattern(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
 """At most six decimals: all weights of a pool are brought to one denominator."""
 
+INVALID_OPTION: Final = "InvalidJobOption"
+"""Code of the configuration error for a value that cannot be used."""
+UNUSED_OPTION: Final = "UnusedJobOption"
+"""Code of the configuration error for an option that has no effect in the pool of its job."""
+USED_OPTIONS: Final = {
+    PRIORITY_DECIDER: (PRIORITY, MAX_SLOTS, POSITION),
+    FAIR_SHARE: (WEIGHT, MAX_SLOTS),
+    ROUND_ROBIN: (),
+    SESSION: (),
+}
+"""Decider to the options with an effect, of priority, weight, cap and queue position."""
+
 
 class JobOptions(Struct, frozen=True):
     """What a job states. None where it states nothing."""
@@ -83,6 +103,8 @@ class JobOptions(Struct, frozen=True):
     is_preemptible: bool = True
     timeout_ns: int | None = None
     is_single_node: bool = False
+    stated: tuple[str, ...] = ()
+    """Those of the keys of priority, weight, cap and queue position that it states with a value that can be used."""
     problems: tuple[tuple[str, str], ...] = ()
     """Code and message of values that cannot be used; they count as not stated."""
 
@@ -107,7 +129,7 @@ def read_job_options(stated: Mapping[str, str]) -> JobOptions:
     def wrong(key: str, wanted: str) -> None:
         shown = stated[key][:NUMBER_CHARS_MAX]
         problems.append(
-            ("InvalidJobOption", f"{key}: {shown!r} is not {wanted}: it counts for nothing")
+            (INVALID_OPTION, f"{key}: {shown!r} is not {wanted}: it counts for nothing")
         )
 
     names = {POOL: "", JOB: ""}
@@ -158,6 +180,7 @@ def read_job_options(stated: Mapping[str, str]) -> JobOptions:
             timeout = nanoseconds(stated[TIMEOUT])
         except ValueError:
             wrong(TIMEOUT, "a time such as 90s or 1.5h")
+    found = {PRIORITY: priority, WEIGHT: weight, MAX_SLOTS: most, POSITION: position}
     return JobOptions(
         pool=pool,
         job=job,
@@ -169,6 +192,7 @@ def read_job_options(stated: Mapping[str, str]) -> JobOptions:
         is_preemptible=truths[PREEMPTIBLE],
         timeout_ns=timeout,
         is_single_node=truths[SINGLE_NODE],
+        stated=tuple([key for key, value in found.items() if key in stated and value is not None]),
         problems=tuple(problems),
     )
 
@@ -180,6 +204,15 @@ def job_options(of_object: Labels, of_pods: tuple[Labels, ...]) -> JobOptions:
     for one in reversed(of_pods):
         stated |= dict(one)
     return read_job_options({**stated, **dict(of_object)})
+
+
+def unused_option(key: str, pool: Pool) -> str:
+    """Return why an option of a job has no effect in its pool; "" if it has one."""
+    used = USED_OPTIONS[pool.decider]
+    if key in used:
+        return ""
+    listed = ", ".join(used) or "none of priority, weight, max-slots and queue-position"
+    return f"{key} has no effect in pool {pool.name}: its decider {pool.decider} uses {listed}"
 
 
 def _valid_name(name: str) -> str:

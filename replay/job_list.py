@@ -8,7 +8,8 @@ from msgspec import Struct
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.pool_facts import POOL_ACTION
-from projections.pool_index import PoolIndex
+from projections.pool_index import PoolIndex, slots_of_node
+from projections.pool_options import INVALID_OPTION, UNUSED_OPTION
 from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
 from scheduling.pools.tasks import Job, PoolTasks, Task
@@ -45,6 +46,8 @@ class JobRow(Struct, frozen=True):
     code: str = ""
     message: str = ""
     """Why its first queued task waits, as recorded."""
+    problems: tuple[str, ...] = ()
+    """Which of its options cannot be used or have no effect in the pool, and a cap that is above the slots of the pool."""
 
 
 class PoolAnswer(Struct, frozen=True):
@@ -54,6 +57,8 @@ class PoolAnswer(Struct, frozen=True):
     decider: str
     priority_direction: str
     nodes: int
+    slots: int
+    """Of all its nodes, those that accept no pods among them."""
     jobs: tuple[JobRow, ...]
 
 
@@ -69,16 +74,36 @@ def pool_answers(state: State, only: str = "") -> list[PoolAnswer]:
 def _answer(state: State, pool: Pool) -> PoolAnswer:
     tasks = PoolTasks(state, pool)
     order = sorted(tasks.jobs.values(), key=lambda job: (*_order(pool, job), job.key))
-    nodes = state.cluster.indexes.of(PoolIndex).nodes
+    slots = pool_slots(state, pool)
     return PoolAnswer(
         pool=pool.name,
         decider=pool.decider,
         priority_direction=pool.priority_direction,
-        nodes=sum(one == pool.name for one in nodes.values()),
+        nodes=len(slots),
+        slots=sum(slots),
         jobs=tuple(
-            _row(state, pool, job, place) for place, job in enumerate(order) if _is_listed(job)
+            _row(state, pool, job, place, sum(slots))
+            for place, job in enumerate(order)
+            if _is_listed(job)
         ),
     )
+
+
+def pool_slots(state: State, pool: Pool) -> list[int]:
+    """Return the slots of each node of a pool."""
+    nodes = state.cluster.nodes.nodes
+    return [
+        slots_of_node(pool, node.facts)
+        for name, of in state.cluster.indexes.of(PoolIndex).nodes.items()
+        if of == pool.name and (node := nodes.get(name)) is not None and node.facts is not None
+    ]
+
+
+def cap_problem(max_slots: int | None, pool: str, slots: int) -> str:
+    """Return that a cap is above the slots of a pool; "" if it is not, or the pool has no slots yet."""
+    if max_slots is None or not 0 < slots < max_slots:
+        return ""
+    return f"max-slots {max_slots} is above the {slots} slots of pool {pool}"
 
 
 def _order(pool: Pool, job: Job) -> tuple[object, ...]:
@@ -89,7 +114,7 @@ def _is_listed(job: Job) -> bool:
     return bool(job.queued or job.running)
 
 
-def _row(state: State, pool: Pool, job: Job, place: int) -> JobRow:
+def _row(state: State, pool: Pool, job: Job, place: int, slots: int) -> JobRow:
     cluster = state.cluster
     groups = dict.fromkeys(one.group.key for one in (*job.running, *job.queued))
     refusal = next(_refusals([cluster.groups[key] for key in groups]), ("", ""))
@@ -112,7 +137,25 @@ def _row(state: State, pool: Pool, job: Job, place: int) -> JobRow:
         is_preemptible=job.is_preemptible,
         code=refusal[0] if job.queued else "",
         message=refusal[1] if job.queued else "",
+        problems=tuple(_problems(state, pool, job, slots)),
     )
+
+
+def _problems(state: State, pool: Pool, job: Job, slots: int) -> Iterator[str]:
+    """Yield each text about the options of a job once."""
+    subjects: dict[str, None] = {}
+    for task in (*job.running, *job.queued):
+        subjects[f"PodGroup/{task.group.key}"] = None
+        subjects |= {f"Pod/{pod.key}": None for pod in task.pods}
+    errors = state.cluster.config_errors.current
+    yield from dict.fromkeys(
+        text
+        for subject in subjects
+        for code, text in errors.get(subject, ())
+        if code in (INVALID_OPTION, UNUSED_OPTION)
+    )
+    if problem := cap_problem(job.max_slots, pool.name, slots):
+        yield problem
 
 
 def _refusals(groups: list[PodGroup]) -> Iterator[tuple[str, str]]:

@@ -110,6 +110,21 @@ class Replay:
         """How often a node was scored for an equivalence class."""
         return self._decider.examined
 
+    @property
+    def is_cycle_due(self) -> bool:
+        """Whether a cycle was due before the last batch and has not been held."""
+        return self._due_since_ns is not None
+
+    def go_on(self, last: Record, cycle: tuple[Record, CycleOpened] | None) -> None:
+        """Compare from the next record on as if the log had been compared up to here.
+
+        `last` is the last record before, and `cycle` the last one that opened a cycle.
+        """
+        self._batch, self._at_ns = last.batch, last.recorded_at_ns
+        if cycle is not None:
+            self._version = cycle[1].decider
+            self._plugins = self._compare_plugins(*cycle)
+
     def fold(self, record: Record, content: bytes | None) -> None:
         """Take one record without comparing: the comparison begins behind it."""
         self.head = check_link(self.head, record)

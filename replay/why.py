@@ -91,6 +91,20 @@ class Inquiry:
                 trail.add(entry, self._recent, status=pod.status if pod is not None else "")
         return True
 
+    def go_to(self, state: State, at_ns: int, start_ns: int) -> None:
+        """Go to a State of a log that began at `start_ns`; its last record was written at `at_ns`."""
+        self.state, self._decider = state, Decider(state)
+        self._at_ns, self._start_ns = at_ns, start_ns
+
+    def explain_placement(self, trail: Trail, placed: LoggedEvent) -> None:
+        """Compute again how the nodes were scored for a subject, in the State just before the decision that placed it."""
+        if isinstance(placed.event, GangBindDecided):
+            self._choose(trail, placed.record, placed.event)
+
+    def answer_for(self, trail: Trail) -> Answer:
+        """Return the answer for a subject whose records were followed elsewhere."""
+        return self._answer(trail)
+
     def answer(self) -> Answer:
         """Return the answer at the moment asked for; more records may be taken afterwards.
 
@@ -190,8 +204,10 @@ def _to_explain(state: State, trail: Trail) -> Subject | None:
         case "Node":
             node = cluster.nodes.nodes[trail.key]
             return None if node.facts is None else node
-        case "Pod" if trail.pod is not None and not trail.pod.node:
-            return cluster.groups.get(trail.pod.group_key)
+        case "Pod" if trail.pod is not None:
+            # A decision may have changed it since its last record.
+            pod = cluster.pods[trail.pod.facts.uid]
+            return None if pod.node else cluster.groups.get(pod.group_key)
         case _:
             return None
 

@@ -6,7 +6,7 @@ group is in it after.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
@@ -97,6 +97,13 @@ class Recent:
         return self._generations[0].get(position) or self._generations[1].get(position)
 
 
+class Causes(Protocol):
+    """Where the record is found that caused another one."""
+
+    def find(self, position: int) -> LoggedEvent | None:
+        """Return a record; None if it is too far back to be shown."""
+
+
 class Trail:
     """The steps of one subject. `kind` is Pod, PodGroup, Node or Queue; `key` its (namespaced) name."""
 
@@ -148,7 +155,7 @@ class Trail:
         node = cluster.nodes.nodes.get(self.key) if self.kind == "Node" else None
         return node is not None and _uid(entry.event) in node.pods
 
-    def add(self, entry: LoggedEvent, recent: Recent, *, status: str) -> None:
+    def add(self, entry: LoggedEvent, recent: Causes, *, status: str) -> None:
         """Add a record, and before it the record that caused it; equal records of a batch are one step."""
         record = entry.record
         batch, alike = self._alike
@@ -191,7 +198,7 @@ class Trail:
         if self.pod is None or (placements and not _favoured(entry.event)):
             return False
         known = cluster.pods.get(self.pod.facts.uid)
-        if known is None:
+        if known is None or not known.group_key:
             return False
         of_group = entry.record.subject == f"PodGroup/{known.group_key}"
         return of_group or _favoured(entry.event) == known.group_key

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from secrets import SystemRandom
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -38,6 +38,9 @@ from projections.pool_options import (
     WEIGHT,
 )
 from projections.pools import PRIORITY_MAX, PRIORITY_MIN
+
+if TYPE_CHECKING:
+    from daemon.queries.jobs import KnownPools
 
 PRIORITY_OF: Final = "priority"
 WEIGHT_OF: Final = "weight"
@@ -143,20 +146,22 @@ def parse_items(texts: Sequence[str]) -> list[Operation]:
     return found
 
 
-def run_one(access: Access, one: Operation) -> Done:
-    """Do one operation. Raise MusterError if it fails."""
+def run_one(access: Access, one: Operation, known: "KnownPools | None" = None) -> Done:
+    """Do one operation, unless it has no effect in the pools that are known. Raise MusterError if it fails."""
 
     async def run() -> Done:
         client = await _connect(access)
         try:
-            return await _apply(client, one)
+            return await _apply(client, one, known)
         finally:
             await client.close()
 
     return asyncio.run(run())
 
 
-def run_all(access: Access, operations: Sequence[Operation]) -> list[Done | Failed]:
+def run_all(
+    access: Access, operations: Sequence[Operation], known: "KnownPools | None" = None
+) -> list[Done | Failed]:
     """Do operations one after the other. One that fails does not end the others, unless the server is not reached."""
 
     async def run() -> list[Done | Failed]:
@@ -165,7 +170,7 @@ def run_all(access: Access, operations: Sequence[Operation]) -> list[Done | Fail
         try:
             for one in operations:
                 try:
-                    results.append(await _apply(client, one))
+                    results.append(await _apply(client, one, known))
                 except UnreachableError:
                     raise
                 except MusterError as error:
@@ -225,36 +230,54 @@ async def _connect(access: Access) -> Client:
     return await Client.connect(access, SystemRandom().random, f"muster/{VERSION}")
 
 
-async def _apply(client: Client, one: Operation) -> Done:
+async def _apply(client: Client, one: Operation, known: "KnownPools | None") -> Done:
     job = await find_job(client, one.group)
-    match one.change:
-        case "ahead-of" | "behind":
-            return await _move(client, one, job)
-        case "pool":
-            return await _change_pool(client, one, job)
-        case "priority":
-            text = f"{_text(job, one.change)} -> {one.value}; {AT_SUBMISSION}"
-            annotations = {PRIORITY: one.value, POSITION: _reset(job)}
-            return await _patch(client, one, job, annotations, f"priority {text}")
-        case _:
-            value = None if one.value == NONE else one.value
-            text = f"{one.change} {_text(job, one.change)} -> {one.value}"
-            return await _patch(client, one, job, {_KEYS[one.change]: value}, text)
+    if one.change in (AHEAD_OF, BEHIND):
+        return await _move(client, one, job, known)
+    if one.change == POOL_OF:
+        return await _change_pool(client, one, job, known)
+    key, value = _KEYS[one.change], None if one.value == NONE else one.value
+    if value is not None:
+        _check_option(known, one, _pool(job, known), key, value)
+    annotations = {key: value}
+    text = f"{one.change} {_text(job, one.change)} -> {one.value}"
+    if one.change == PRIORITY_OF:
+        annotations[POSITION] = _reset(job)
+        text += f"; {AT_SUBMISSION}"
+    return await _patch(client, one, job, annotations, text)
 
 
-async def _change_pool(client: Client, one: Operation, job: Job) -> Done:
+def _pool(job: Job, known: "KnownPools | None") -> str:
+    """Return the pool of a job: the one that it states, else the one that the daemon found; "" if neither is known."""
+    return job.options.pool or ("" if known is None else known.pool_of(job.groups))
+
+
+def _check_option(
+    known: "KnownPools | None", one: Operation, pool: str, key: str, value: str
+) -> None:
+    """Raise UsageError if it is known that an option has no effect in a pool."""
+    if known is not None and (problem := known.option_problem(pool, key, value)):
+        raise UsageError(f"group {one.group}: {problem}")
+
+
+async def _change_pool(
+    client: Client, one: Operation, job: Job, known: "KnownPools | None"
+) -> Done:
+    if known is not None:
+        known.check_pool(one.value)
     if job.options.pool == one.value:
         return Done(one.group, one.change, False, f"already in pool {one.value}: nothing changed")
     text = f"pool {job.options.pool or 'not stated'} -> {one.value}; {AT_SUBMISSION}"
     return await _patch(client, one, job, {POOL: one.value, POSITION: _reset(job)}, text)
 
 
-async def _move(client: Client, one: Operation, job: Job) -> Done:
+async def _move(client: Client, one: Operation, job: Job, known: "KnownPools | None") -> Done:
     side = "ahead of" if one.change == AHEAD_OF else "behind"
     anchor = await find_job(client, one.value)
     if anchor.key == job.key:
         return Done(one.group, one.change, False, f"the same job as {one.value}: nothing changed")
-    pools = job.options.pool, anchor.options.pool
+    pools = _pool(job, known), _pool(anchor, known)
+    _check_option(known, one, pools[1], POSITION, "")
     if all(pools) and pools[0] != pools[1]:
         raise UsageError(
             f"group {one.group} is in pool {pools[0]} and {one.value} in pool {pools[1]}: change its pool first"

@@ -1,10 +1,12 @@
 """`muster group`: show the jobs of pools; change their priority, weight, cap, position and pool while they wait or run."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import Struct
 
 from daemon.cli.output import (
     Line,
@@ -22,26 +24,53 @@ from replay.log_time import format_time
 
 if TYPE_CHECKING:
     from daemon.cli.group_operations import Done
+    from daemon.queries.jobs import KnownPools
     from replay.job_list import JobRow
 
 SOME_FAILED: Final = 1
-
-_F = TypeVar("_F", bound=Callable[..., object])
-
-
-def _access_options(command: _F) -> _F:
-    """`--kubeconfig` and `--context`: whose permissions count."""
-    context = click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-    kubeconfig = click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="The kubeconfig; by default, in a pod, its service account, else KUBECONFIG or ~/.kube/config.",
-    )
-    return kubeconfig(context(command))
+GROUP: Final = "NAMESPACE/GROUP"
 
 
-_group_argument: Final = click.argument("name", metavar="NAMESPACE/GROUP")
+class _Target(Struct, frozen=True):
+    """Where a command that changes jobs works, and how it answers."""
+
+    kubeconfig: Path | None
+    context: str | None
+    log: str | None
+    as_json: bool
+
+
+def _changes_jobs(run: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of the commands that change jobs: whose permissions count, and the log with the pools."""
+
+    @wraps(run)
+    def command(
+        kubeconfig: Path | None,
+        context: str | None,
+        log: str | None,
+        as_json: bool,
+        **given: object,
+    ) -> None:
+        run(_Target(kubeconfig, context, log, as_json), **given)
+
+    for add in (
+        output_option,
+        click.option(
+            "--log",
+            metavar="LOG",
+            envvar="MUSTER_LOG",
+            help="The log of the daemon, to refuse what has no effect in the pool of the job; by default MUSTER_LOG.",
+        ),
+        click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="The kubeconfig; by default, in a pod, its service account, else KUBECONFIG or ~/.kube/config.",
+        ),
+    ):
+        add(command)
+    return command
 
 
 @click.group()
@@ -55,14 +84,20 @@ def group() -> None:
     """
 
 
-@group.command("set-priority", context_settings={"ignore_unknown_options": True})
-@_group_argument
-@click.argument("priority", metavar="N")
-@_access_options
-@output_option
-def set_priority(
-    name: str, priority: str, kubeconfig: Path | None, context: str | None, as_json: bool
-) -> None:
+def _set_command(change: str, metavar: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function that sets a value of a job, which may begin with a minus."""
+
+    def command(run: Callable[..., None]) -> click.Command:
+        settings = {"ignore_unknown_options": True}
+        changes = click.argument("value", metavar=metavar)(_changes_jobs(run))
+        named = click.argument("name", metavar=GROUP)(changes)
+        return click.command(f"set-{change}", context_settings=settings)(named)
+
+    return command
+
+
+@_set_command("priority", "N")
+def set_priority(target: _Target, name: str, value: str) -> None:
     """Set the priority of a job, 1 to 99. Its place in the queue is that of its submission time again.
 
     Whether a larger or a smaller number is more important is a setting of the pool. Running work is not restarted by
@@ -74,17 +109,11 @@ def set_priority(
         muster group set-priority ml/train 80
         muster queue set-priority ml/train 80
     """
-    _run(name, "priority", priority, kubeconfig, context, as_json=as_json)
+    _change(target, name, "priority", value)
 
 
-@group.command("set-weight", context_settings={"ignore_unknown_options": True})
-@_group_argument
-@click.argument("weight", metavar="X")
-@_access_options
-@output_option
-def set_weight(
-    name: str, weight: str, kubeconfig: Path | None, context: str | None, as_json: bool
-) -> None:
+@_set_command("weight", "X")
+def set_weight(target: _Target, name: str, value: str) -> None:
     """Set the weight of a job in a pool with fair share, a decimal number above 0.
 
     Examples:
@@ -93,17 +122,11 @@ def set_weight(
         muster group set-weight ml/train 2.5
         muster queue set-weight ml/train 2.5
     """
-    _run(name, "weight", weight, kubeconfig, context, as_json=as_json)
+    _change(target, name, "weight", value)
 
 
-@group.command("set-max-slots", context_settings={"ignore_unknown_options": True})
-@_group_argument
-@click.argument("slots", metavar="N|none")
-@_access_options
-@output_option
-def set_max_slots(
-    name: str, slots: str, kubeconfig: Path | None, context: str | None, as_json: bool
-) -> None:
+@_set_command("max-slots", "N|none")
+def set_max_slots(target: _Target, name: str, value: str) -> None:
     """Set the most slots that a job may have at once; `none` removes the cap.
 
     Examples:
@@ -112,24 +135,17 @@ def set_max_slots(
         muster group set-max-slots ml/train 16
         muster queue set-max-slots ml/train none
     """
-    _run(name, "max-slots", slots, kubeconfig, context, as_json=as_json)
+    _change(target, name, "max-slots", value)
 
 
-@group.command("move")
-@_group_argument
+@click.command()
+@click.argument("name", metavar=GROUP)
 @click.option("--ahead-of", metavar="OTHER", help="Put it right ahead of this group.")
 @click.option("--behind", "--behind-of", metavar="OTHER", help="Put it right behind this group.")
 @click.option("--pool", metavar="POOL", help="Put it into this pool.")
-@_access_options
-@output_option
+@_changes_jobs
 def move(
-    name: str,
-    ahead_of: str | None,
-    behind: str | None,
-    pool: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    as_json: bool,
+    target: _Target, name: str, ahead_of: str | None, behind: str | None, pool: str | None
 ) -> None:
     """Move a job right ahead of or behind another one in the queue, or into another pool.
 
@@ -149,16 +165,13 @@ def move(
     if len(given) != 1:
         raise UsageError("give one of --ahead-of, --behind and --pool")
     [(change, value)] = given
-    _run(name, change, value, kubeconfig, context, as_json=as_json)
+    _change(target, name, change, value)
 
 
-@group.command("update")
+@click.command()
 @click.argument("items", metavar="NAMESPACE/GROUP.KEY=VALUE...", nargs=-1, required=True)
-@_access_options
-@output_option
-def update(
-    items: tuple[str, ...], kubeconfig: Path | None, context: str | None, as_json: bool
-) -> None:
+@_changes_jobs
+def update(target: _Target, items: tuple[str, ...]) -> None:
     """Change several jobs, one after the other. What fails does not undo or stop the rest; then the exit code is 1.
 
     KEY is priority, weight, max-slots, pool, ahead-of or behind. If one of the items cannot be read, nothing is changed.
@@ -173,10 +186,11 @@ def update(
     from daemon.cli.group_operations import Done, parse_items, run_all
     from daemon.cluster.client.credentials import Access
 
-    access = Access(kubeconfig=kubeconfig, context=context)
-    results = run_all(access, parse_items(items))
+    wanted = parse_items(items)
+    access = Access(kubeconfig=target.kubeconfig, context=target.context)
+    results = run_all(access, wanted, _known_pools(target))
     for one in results:
-        if as_json:
+        if target.as_json:
             print_json(one)
         elif isinstance(one, Done):
             print_lines([_line(one)])
@@ -184,6 +198,13 @@ def update(
             print_error(f"{one.group}: {one.change}: {one.error}")
     if not all(isinstance(one, Done) for one in results):
         raise click.exceptions.Exit(SOME_FAILED)
+
+
+OPERATIONS: Final = (set_priority, set_weight, set_max_slots, move, update)
+"""The commands that change jobs, which `muster queue` has as well."""
+
+for _operation in OPERATIONS:
+    group.add_command(_operation)
 
 
 @group.command("list")
@@ -248,6 +269,7 @@ def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
         *([f"  max slots  {job.max_slots}"] if job.max_slots is not None else []),
         *([] if job.is_preemptible else ["  it is not preempted"]),
         *([f"  waits      {job.code}: {job.message}"] if job.code else []),
+        *(f"  note       {one}" for one in job.problems),
     ]
     print_lines(lines)
 
@@ -267,29 +289,27 @@ def _job_cells(job: "JobRow") -> tuple[str, ...]:
     )
 
 
-OPERATIONS: Final = (set_priority, set_weight, set_max_slots, move, update)
-"""The commands, which `muster queue` has as well."""
-
-
-def _run(
-    name: str,
-    change: str,
-    value: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _change(target: _Target, name: str, change: str, value: str) -> None:
+    """Change one job, and print what was done."""
     # Imported here because `muster queue list` needs no client of an API server.
     from daemon.cli.group_operations import operation, run_one
     from daemon.cluster.client.credentials import Access
 
     wanted = operation(name, change, value)
-    done = run_one(Access(kubeconfig=kubeconfig, context=context), wanted)
-    if as_json:
+    access = Access(kubeconfig=target.kubeconfig, context=target.context)
+    done = run_one(access, wanted, _known_pools(target))
+    if target.as_json:
         print_json(done)
     else:
         print_lines([_line(done)])
+
+
+def _known_pools(target: _Target) -> "KnownPools | None":
+    """Return the pools of the log, if there is one."""
+    from daemon.log.opening import ask_log
+    from daemon.queries.jobs import known_pools
+
+    return ask_log(target.log, known_pools) if target.log else None
 
 
 def _line(done: "Done") -> Line:

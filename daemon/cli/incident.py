@@ -7,6 +7,7 @@ from daemon.cli.output import (
     counted,
     heading,
     log_argument,
+    moment_option,
     output_option,
     print_json,
     print_lines,
@@ -34,18 +35,14 @@ from replay.incident_text import (
     summary_lines,
     timeline_lines,
 )
-from replay.log_time import parse_log_time
+from replay.log_time import LogTime
 
 NOT_FOUND = 1
 
 
 @click.command()
 @log_argument
-@click.option(
-    "--at",
-    metavar="MOMENT",
-    help="Incidents at a position (812), a time since the log began (12.5s), or a time (2026-01-31T09:30:00Z).",
-)
+@moment_option("--at", "Incidents at a moment.")
 @click.option("--node", metavar="NODE", help="Incidents with faults of a node.")
 @click.option(
     "--fault",
@@ -58,7 +55,7 @@ NOT_FOUND = 1
 @output_option
 def incident(
     log: str,
-    at: str | None,
+    at: LogTime | None,
     node: str | None,
     fault: str | None,
     pod_group: str | None,
@@ -98,7 +95,7 @@ def incident(
 
 
 def _selection(
-    at: str | None, node: str | None, fault: str | None, pod_group: str | None
+    at: LogTime | None, node: str | None, fault: str | None, pod_group: str | None
 ) -> Selection:
     """Return what is asked for. Raises UsageError for more than one option, or one that cannot be read."""
     given = {"--at": at, "--node": node, "--fault": fault, "--pod-group": pod_group}
@@ -106,7 +103,7 @@ def _selection(
     if len(names) > 1:
         raise UsageError(f"{' and '.join(names)} exclude each other: give one of them")
     if at is not None:
-        return Selection(moment=parse_log_time(at))
+        return Selection(moment=at)
     if node is not None:
         return Selection(node=node.strip().removeprefix("Node/"))
     if fault is not None:
@@ -114,9 +111,9 @@ def _selection(
     return Selection() if pod_group is None else parse_pod_group(pod_group)
 
 
-def _asked(selection: Selection, at: str | None) -> str:
+def _asked(selection: Selection, at: LogTime | None) -> str:
     if at is not None:
-        return f"at {at} "
+        return f"at {at.text} "
     return "" if selection.is_everything else f"of {selection.text} "
 
 

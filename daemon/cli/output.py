@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import UsageError
+from replay.log_time import MOMENTS, LogTime, parse_log_time
 from replay.printable import CELL_CHARS_MAX, printable, printable_json
 
 
@@ -66,6 +67,44 @@ def log_option(command: _F) -> _F:
         required=True,
         help="Database URL, SQLite file or bundle; by default MUSTER_LOG.",
     )(command)
+
+
+class MomentType(click.ParamType[LogTime]):
+    """A moment of a log: a position or a time, in one of the forms of `replay/log_time.py`."""
+
+    name = "moment"
+
+    def convert(
+        self, value: str | LogTime, param: click.Parameter | None, ctx: click.Context | None
+    ) -> LogTime:
+        """Parse a moment, or fail with the forms that there are."""
+        if isinstance(value, LogTime):
+            return value
+        try:
+            return parse_log_time(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def moment_option(
+    flag: str, text: str, *names: str, required: bool = False, forms: str = f"is {MOMENTS}"
+) -> Callable[[_F], _F]:
+    """An option that takes a moment. `text` is its help, with the forms of moments behind it; `names` is the name of the
+    argument, if it is not that of the flag."""
+    return click.option(
+        flag,
+        *names,
+        type=MomentType(),
+        metavar="MOMENT",
+        required=required,
+        help=f"{text} MOMENT {forms}.",
+    )
+
+
+AS_FROM: Final = "as for --from"
+"""Forms of the moment of --to."""
+
+at_option = moment_option("--at", "The moment to look at; by default the end of the log.")
 
 
 def print_json(document: object) -> None:

@@ -5,6 +5,7 @@ import click
 from daemon.cli.groups import OPERATIONS
 from daemon.cli.output import (
     Line,
+    at_option,
     counted,
     heading,
     log_option,
@@ -16,15 +17,11 @@ from daemon.cli.output import (
 from daemon.log.opening import ask_log
 from daemon.queries.queues import all_queues, one_queue
 from events.amount_text import amount_text, amounts_text
-from replay.log_time import format_time
+from replay.log_time import LogTime, format_time
 from replay.queue_answer import InLine, QueueAnswer, Resource
 
 LINE_MAX = 40
 """Waiting pod groups shown as text; JSON has all."""
-
-_at_option = click.option(
-    "--at", type=int, metavar="P", help="The position; by default the end of the log."
-)
 
 
 @click.group()
@@ -41,9 +38,9 @@ for _operation in OPERATIONS:
 
 @queue.command("list")
 @log_option
-@_at_option
+@at_option
 @output_option
-def list_queues(log: str, at: int | None, as_json: bool) -> None:
+def list_queues(log: str, at: LogTime | None, as_json: bool) -> None:
     """List all queues: quota, use and demand, one row per resource or card.
 
     The numbers are those of the view `queue_quota`.
@@ -74,9 +71,9 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
 @queue.command("show")
 @click.argument("name")
 @log_option
-@_at_option
+@at_option
 @output_option
-def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
+def show_queue(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Show one queue: quota and use, the pod groups that hold it, and the waiting ones with place and reason.
 
     Example:

@@ -8,11 +8,13 @@ import msgspec
 
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
+    AS_FROM,
     Line,
     Styled,
     counted,
     heading,
     log_argument,
+    moment_option,
     output_option,
     print_json,
     print_lines,
@@ -22,10 +24,16 @@ from daemon.cli.output import (
 )
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
+from daemon.queries.moments import stretch
 from daemon.queries.replay import Replayed, replay_document, replay_log
+from daemon.queries.replay_jobs import replay_in_processes
 from replay.log_replay import Side
+from replay.log_time import LogTime
 from replay.printable import printable
 from scheduling.decide import DECIDER
+
+JOBS_MAX = 256
+"""The most processes of a replay."""
 
 WIDTH = 56
 """Columns of each side of a divergence."""
@@ -33,8 +41,8 @@ WIDTH = 56
 
 @click.command()
 @log_argument
-@click.option("--from", "first", type=int, metavar="P", help="Compare from this position on.")
-@click.option("--to", "last", type=int, metavar="P", help="Stop behind the batch of this position.")
+@moment_option("--from", "Compare from this moment on.", "first")
+@moment_option("--to", "Stop behind the batch of this moment.", "last", forms=AS_FROM)
 @click.option(
     "--policy",
     "policy",
@@ -42,27 +50,45 @@ WIDTH = 56
     metavar="FILE",
     help="Decide under this policy instead of the recorded one.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, JOBS_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Replay the stretches between snapshots in so many processes, with the same result. A log without snapshots, or "
+    "with --policy, is replayed in one; `muster log snapshot` writes them.",
+)
 @output_option
 def replay(
-    log: str, first: int | None, last: int | None, policy: Path | None, as_json: bool
+    log: str,
+    first: LogTime | None,
+    last: LogTime | None,
+    policy: Path | None,
+    jobs: int,
+    as_json: bool,
 ) -> int:
     """Decide a log again and compare it with the record, to the byte.
 
     Stops at the first divergence, shows both sides and the records that fed them, and exits with 1.
-    Up to the position of --from the log is folded and not compared, from the newest snapshot on.
+    Up to the moment of --from the log is folded and not compared, from the newest snapshot on.
 
     Examples:
 
     \b
         muster replay demo.db
         muster replay demo.db --policy spread.yaml
+        muster log snapshot demo.db && muster replay demo.db --jobs 4
         muster replay incident.muster --from 5000 --to 6000 --output json
     """
     content = read_policy(policy) if policy is not None else None
 
     async def ask(found: ReadableLog) -> Replayed:
-        with progress("replay", total=last or found.head.position) as shown:
-            return await replay_log(found, first, last, policy=content, progress=shown)
+        begin, end = await stretch(found, first, last)
+        with progress("replay", total=end or found.head.position) as shown:
+            if jobs > 1 and content is None:
+                return await replay_in_processes(found, log, jobs, begin, end, shown)
+            return await replay_log(found, begin, end, policy=content, progress=shown)
 
     replayed = ask_log(log, ask)
     if as_json:

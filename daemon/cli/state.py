@@ -5,6 +5,7 @@ import click
 from daemon.cli.output import (
     Cell,
     Line,
+    at_option,
     heading,
     log_argument,
     output_option,
@@ -17,6 +18,7 @@ from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
 from daemon.queries.state import state_document
 from projections.state import State
+from replay.log_time import LogTime
 
 SHOWN_MAX = 40
 """Rows a table shows in text; JSON has all."""
@@ -24,13 +26,13 @@ SHOWN_MAX = 40
 
 @click.command()
 @log_argument
-@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@at_option
 @click.option(
     "--all", "everything", is_flag=True, help="Show every row, not only the first 40 of each table."
 )
 @output_option
-def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
-    """Show queues, nodes with their cards, devices with names, pod groups and pods at a position.
+def state(log: str, at: LogTime | None, everything: bool, as_json: bool) -> None:
+    """Show queues, nodes with their cards, devices with names, pod groups and pods at a moment.
 
     Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards. A queue has a
     row for each resource, a node for each card.

@@ -5,68 +5,52 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from daemon.cli.output import log_argument, output_option, print_json, print_lines
+from daemon.cli.output import (
+    AS_FROM,
+    log_argument,
+    moment_option,
+    output_option,
+    print_json,
+    print_lines,
+)
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import ask_log
+from daemon.queries.moments import recorded_at_ns, stretch
 from events.codec import event_of
-from events.errors import UsageError
+from replay.log_time import LogTime
 from replay.narrate import narrate, sentences
 
 
 @click.command()
 @log_argument
-@click.option(
-    "--from", "first", type=click.IntRange(min=1), metavar="P", help="The first position to print."
-)
-@click.option(
-    "--to", "last", type=click.IntRange(min=1), metavar="P", help="The last position to print."
-)
+@moment_option("--from", "Begin with the first record at or after this moment.", "first")
+@moment_option("--to", "End with the last record at or before this moment.", "last", forms=AS_FROM)
 @output_option
-def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
-    """Print a log, or a range of positions, as text for people.
+def tell(log: str, first: LogTime | None, last: LogTime | None, as_json: bool) -> None:
+    """Print a log, or a stretch of it, as text for people.
 
-    Example:
+    Examples:
 
     \b
         muster tell demo.db --from 2700 --to 2800
+        muster tell demo.db --from 10:05 --to 10:07:30
     """
     ask_log(log, lambda found: _print_records(found, first, last, as_json=as_json))
 
 
 async def _print_records(
-    log: ReadableLog, first: int | None, last: int | None, *, as_json: bool
+    log: ReadableLog, first: LogTime | None, last: LogTime | None, *, as_json: bool
 ) -> None:
-    _check(log, first, last)
-    start_ns = await _start_ns(log)
-    after = max((first or 1) - 1, log.base.position)
-    async for entry in _entries(log, after, last):
+    begin, end = await stretch(log, first, last)
+    base = log.base.position
+    start_ns = await recorded_at_ns(log, base + 1) if log.head.position > base else 0
+    async for entry in _entries(log, base if begin is None else begin - 1, end):
         event = event_of(entry.record)
         if as_json:
             print_json(_document(entry, sentences(entry.record, event, entry.content)))
         else:
             print_lines(narrate(entry.record, event, entry.content, start_ns=start_ns))
-
-
-def _check(log: ReadableLog, first: int | None, last: int | None) -> None:
-    """Raise UsageError for a range that holds no record."""
-    ends = f"{log.place} ends at position {log.head.position}"
-    if first is not None and first > log.head.position:
-        raise UsageError(f"--from {first}: {ends}")
-    if last is None:
-        return
-    if first is not None and last < first:
-        raise UsageError(f"--to {last} is before --from {first}; {ends}")
-    if last <= log.base.position:
-        raise UsageError(f"--to {last}: {log.place} begins behind position {log.base.position}")
-
-
-async def _start_ns(log: ReadableLog) -> int:
-    """The time of the first record that the log holds."""
-    first = log.base.position
-    async for entry in _entries(log, first, first + 1):
-        return entry.record.recorded_at_ns
-    return 0
 
 
 async def _entries(log: ReadableLog, after: int, last: int | None) -> AsyncIterator[Entry]:

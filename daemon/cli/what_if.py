@@ -13,6 +13,7 @@ from daemon.cli.output import (
     Styled,
     heading,
     log_argument,
+    moment_option,
     output_option,
     print_json,
     print_lines,
@@ -23,7 +24,7 @@ from daemon.cli.output import (
 from daemon.log.opening import open_log
 from daemon.queries import what_if as what_if_query
 from events.errors import UsageError
-from replay.log_time import LogTime, format_time, parse_log_time
+from replay.log_time import LogTime, format_time
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
 from replay.what_if_document import (
     card_hours,
@@ -46,12 +47,7 @@ _TITLES = {"record": "happened", "model": "no change"}
 
 @click.command("what-if")
 @log_argument
-@click.option(
-    "--at",
-    metavar="MOMENT",
-    required=True,
-    help="A position (812), a time since the log began (12.5s), or a time (2026-01-31T09:30:00Z).",
-)
+@moment_option("--at", "Where the branch begins.", required=True)
 @click.option(
     "--change",
     type=click.Path(path_type=Path),
@@ -79,7 +75,7 @@ _TITLES = {"record": "happened", "model": "no change"}
 @output_option
 def what_if(
     log: str,
-    at: str,
+    at: LogTime,
     change: Path,
     baseline: str,
     kept: str | None,
@@ -100,11 +96,10 @@ def what_if(
         muster what-if demo.db --at 2026-01-31T09:30:00Z --change no-fault.yaml --output json
         muster what-if demo.db --at 90s --change policy.yaml --log branch.db
     """
-    moment = parse_log_time(at)
     checkpoint_ns = read_duration("--checkpoint", checkpoint)
     if not checkpoint_ns:
         raise UsageError("--checkpoint must be longer than nothing")
-    branch = asyncio.run(_ask(log, moment, change, kept, checkpoint_ns))
+    branch = asyncio.run(_ask(log, at, change, kept, checkpoint_ns))
     if as_json:
         print_json(what_if_document(branch, baseline))
     else:

@@ -2,11 +2,18 @@
 
 import click
 
-from daemon.cli.output import log_option, output_option, print_json, print_lines, progress
+from daemon.cli.output import (
+    at_option,
+    log_option,
+    output_option,
+    print_json,
+    print_lines,
+    progress,
+)
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import why as why_query
-from replay.log_time import HEAD, parse_log_time
+from replay.log_time import HEAD, LogTime
 from replay.why_answer import Answer
 from replay.why_text import lines_of
 
@@ -14,13 +21,9 @@ from replay.why_text import lines_of
 @click.command()
 @click.argument("subject", metavar="SUBJECT")
 @log_option
-@click.option(
-    "--at",
-    metavar="MOMENT",
-    help="A position (812), a time since the log began (12.5s), or a time (2026-01-31T09:30:00Z).",
-)
+@at_option
 @output_option
-def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
+def why(subject: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Explain a pod, pod group, node or queue, now or at an earlier moment, with the numbers of that moment.
 
     SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. Deleted
@@ -32,8 +35,9 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
     \b
         muster why default/openb-pod-0123 --log demo.db
         muster why Node/openb-node-0001 --log demo.db --at 20000
+        muster why default/openb-pod-0123 --log demo.db --at -30s
     """
-    moment = HEAD if at is None else parse_log_time(at)
+    moment = HEAD if at is None else at
 
     async def ask(found: ReadableLog) -> Answer:
         with progress("why", total=moment.position or found.head.position) as shown:

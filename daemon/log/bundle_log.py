@@ -46,9 +46,34 @@ class BundleLog:
         async for entries in self.read(after):
             yield entries
 
+    async def position_at(self, at_ns: int) -> int:
+        """The last record at or before a time. A bundle has no index: it is read up to there."""
+        found = self.base.position
+        async for entries in self.read(after=found):
+            for entry in entries:
+                if entry.record.recorded_at_ns > at_ns:
+                    return found
+                found = entry.record.position
+        return found
+
+    async def positions_of(self, subject: str, until: int) -> list[int] | None:
+        """A bundle has no index."""
+        return None
+
+    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
+        """The bundle is read up to there."""
+        found: list[int] = []
+        async for entries in self.read(after=after, until=until):
+            found += [one.record.position for one in entries if one.record.kind == kind]
+        return found
+
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
         """A bundle has no snapshots."""
         return None
+
+    async def snapshot_positions(self, version: int) -> list[int]:
+        """A bundle has no snapshots."""
+        return []
 
     async def view_rows(self, view: str) -> list[Row]:
         """A bundle has no views."""

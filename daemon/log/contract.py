@@ -35,8 +35,20 @@ class ReadableLog(Protocol):
     def tail(self, after: int) -> AsyncIterator[list[Entry]]:
         """Entries after a position, for ever, as they are committed."""
 
+    async def position_at(self, at_ns: int) -> int:
+        """The position of the last record written at or before a time; that of the base where there is none."""
+
+    async def positions_of(self, subject: str, until: int) -> list[int] | None:
+        """The positions of the records of a subject up to a position, in order; None where the log has no index of them."""
+
+    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
+        """The positions of the records of a kind that has an index, in order (`tables.FOUND_BY_KIND`)."""
+
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
         """The newest snapshot of a version, at or before a position, that is one of this log."""
+
+    async def snapshot_positions(self, version: int) -> list[int]:
+        """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
 
     async def view_rows(self, view: str) -> list[Row]:
         """The rows of a view that stand now, with `from_position` behind where it has a history."""
@@ -80,7 +92,7 @@ class Log(ReadableLog, Protocol):
         """Connect again after `LogUnavailableError`; the head says what the log holds."""
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
-        """Keep State at a position; only the newest few are kept."""
+        """Keep State at a position. Of the snapshots of a version a ladder is kept (`daemon/log/ladder.py`)."""
 
     async def clear_views(self) -> None:
         """Empty every view, to be written again from the first position."""

@@ -1,13 +1,14 @@
 """A log in memory: the same contract, gone with the process. It keeps no views."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec import Struct, field
 
 from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Entry, Projection, Snapshot
-from daemon.log.snapshots import KEPT
+from daemon.log.ladder import Rung, bytes_max, surplus
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
@@ -85,6 +86,23 @@ class MemoryLog:
                 yield entries
             await self._appended.wait()
 
+    async def position_at(self, at_ns: int) -> int:
+        """The last record at or before a time. Times never go backwards in a log."""
+        records = self.memory.records
+        return self.base.position + bisect_right(records, at_ns, key=lambda r: r.recorded_at_ns)
+
+    async def positions_of(self, subject: str, until: int) -> list[int] | None:
+        """The positions of the records of a subject."""
+        return self._positions(lambda one: one.subject == subject, 0, until)
+
+    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
+        """The positions of the records of a kind."""
+        return self._positions(lambda one: one.kind == kind, after, until)
+
+    def _positions(self, is_wanted: Callable[[Record], bool], after: int, until: int) -> list[int]:
+        records = self.memory.records
+        return [one.position for one in records if after < one.position <= until and is_wanted(one)]
+
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
         """Keep State at a position."""
         if not self._holds(position, digest):
@@ -94,7 +112,13 @@ class MemoryLog:
         kept = [s for s in self.memory.snapshots if (s.position, s.version) != (position, version)]
         kept.append(Snapshot(position=position, digest=digest, version=version, payload=payload))
         kept.sort(key=lambda snapshot: snapshot.position)
-        self.memory.snapshots = kept[-KEPT:]
+        rungs = [Rung(one.position, len(one.payload)) for one in kept if one.version == version]
+        size_bytes = sum(len(one.body) for one in self.memory.records)
+        size_bytes += sum(len(one) for one in self.memory.contents.values() if one is not None)
+        dropped = surplus(rungs, self.head.position, bytes_max(size_bytes))
+        self.memory.snapshots = [
+            one for one in kept if one.version != version or one.position not in dropped
+        ]
 
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
         """The newest snapshot of a version."""
@@ -102,6 +126,10 @@ class MemoryLog:
             if snapshot.version == version and (before is None or snapshot.position <= before):
                 return snapshot
         return None
+
+    async def snapshot_positions(self, version: int) -> list[int]:
+        """The positions of the snapshots of a version."""
+        return [one.position for one in self.memory.snapshots if one.version == version]
 
     async def view_rows(self, view: str) -> list[Row]:
         """No views are kept in memory."""

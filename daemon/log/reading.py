@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import msgspec
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from daemon.log import tables
 from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
@@ -52,6 +54,20 @@ class Reader:
         async with self.connection() as connection:
             found = await connection.exec_driver_sql(database.statements.read_head)
             return head_of(tuple(found.one_or_none() or ()), database.place)
+
+    async def position_at(self, at_ns: int) -> int:
+        """The position of the last record written at or before a time; 0 for none."""
+        async with self.connection() as connection:
+            sql = self._database.statements.position_at
+            found: int | None = (await connection.exec_driver_sql(sql, (at_ns,))).scalar()
+            return found or 0
+
+    async def positions(self, is_wanted: ColumnElement[bool], after: int, until: int) -> list[int]:
+        """The positions of the records that a condition holds for, in order."""
+        position = tables.log.c.position
+        query = select(position).where(is_wanted, position > after, position <= until)
+        async with self.connection() as connection:
+            return [int(row[0]) for row in await connection.execute(query.order_by(position))]
 
     @asynccontextmanager
     async def connection(self, *, is_patient: bool = False) -> AsyncIterator[AsyncConnection]:

@@ -1,4 +1,4 @@
-"""Snapshots: State at a position, packed. They only save time, so a bad one is passed over.
+"""Snapshots: State at a position, packed. They only save time, so a bad one is passed over. `daemon/log/ladder.py` says which are kept.
 
 Stored bytes: `MAGIC`, then the SHA-256 (32 bytes) of the log's digest at the position, the position, the version
 and the rest; the rest is a zstd frame. So a snapshot that was damaged, or is of another position or another log,
@@ -9,17 +9,16 @@ from hashlib import sha256
 from io import BufferedReader, BytesIO
 
 import zstandard
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
 from daemon.log.entry import Snapshot
+from daemon.log.ladder import NEWEST_KEPT, Rung, bytes_max, surplus
 from events.errors import DamagedLogError
 from projections.snapshot import load, write
 from projections.state import State
 
-KEPT = 3
-"""The newest so many are kept."""
 LEVEL = 3
 MAGIC = b"muster snapshot 1\n"
 
@@ -36,6 +35,12 @@ def state_of(payload: bytes) -> State:
     """The State of a payload."""
     with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
         return load(BufferedReader(reader).read)
+
+
+def facts_of(payload: bytes) -> bytes:
+    """The bytes that `projections/snapshot.py` wrote."""
+    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
+        return reader.readall()
 
 
 def pack(snapshot: Snapshot) -> bytes:
@@ -58,7 +63,7 @@ def _digest(position: int, version: int, digest: str, frame: bytes) -> bytes:
 
 
 async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -> None:
-    """Store a snapshot of the log as it is, and let the oldest go."""
+    """Store a snapshot of the log as it is, and delete those that are no rung of the ladder any more."""
     table, log = tables.snapshot, tables.log
     at = select(log.c.digest).where(log.c.position == snapshot.position)
     if (await connection.execute(at)).scalar() != snapshot.digest:
@@ -75,8 +80,49 @@ async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -
             payload=packed,
         )
     )
-    newest = select(table.c.position).distinct().order_by(table.c.position.desc()).limit(KEPT)
-    await connection.execute(delete(table).where(table.c.position.not_in(newest)))
+    await _thin(connection, snapshot.version)
+
+
+async def _thin(connection: AsyncConnection, version: int) -> None:
+    """Delete what the ladder of a version does not keep. Of other versions the newest few are kept, for another release."""
+    table = tables.snapshot
+    rungs, others = await _rungs(connection, version), table.c.version != version
+    head = await connection.execute(select(tables.log_head.c.position))
+    most = bytes_max(await _log_bytes(connection))
+    dropped = surplus(rungs, head.scalar() or 0, most)
+    if dropped:
+        is_dropped = (table.c.version == version) & table.c.position.in_(dropped)
+        await connection.execute(delete(table).where(is_dropped))
+    newest = select(table.c.position).where(others).distinct()
+    newest = newest.order_by(table.c.position.desc()).limit(NEWEST_KEPT)
+    await connection.execute(delete(table).where(others, table.c.position.not_in(newest)))
+
+
+async def _rungs(connection: AsyncConnection, version: int) -> list[Rung]:
+    """Return the snapshots of a version, in order, without reading them."""
+    table = tables.snapshot
+    length = func.octet_length if connection.dialect.name == "postgresql" else func.length
+    query = select(table.c.position, length(table.c.payload)).where(table.c.version == version)
+    rows = await connection.execute(query.order_by(table.c.position))
+    return [Rung(position=position, size_bytes=size_bytes) for position, size_bytes in rows]
+
+
+async def _log_bytes(connection: AsyncConnection) -> int:
+    """Return the bytes of the log: on SQLite of the file without snapshots, on PostgreSQL of records and objects."""
+    if connection.dialect.name == "postgresql":
+        sizes = "SELECT pg_total_relation_size('log') + pg_total_relation_size('objects')"
+        return int((await connection.exec_driver_sql(sizes)).scalar() or 0)
+    pages, free, size_bytes = [
+        int((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar() or 0)
+        for name in ("page_count", "freelist_count", "page_size")
+    ]
+    payloads = await connection.execute(select(func.sum(func.length(tables.snapshot.c.payload))))
+    return (pages - free) * size_bytes - (payloads.scalar() or 0)
+
+
+async def positions(connection: AsyncConnection, version: int) -> list[int]:
+    """Return the positions of the snapshots of a version, in order."""
+    return sorted(await _positions(connection, version, None))
 
 
 async def latest(

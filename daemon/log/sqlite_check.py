@@ -53,7 +53,7 @@ def missing_names(connection: sqlite3.Connection) -> list[str]:
 
 def expected_names() -> set[str]:
     """What the schema of this release has."""
-    found = {SCHEMA, *TRIGGERS, *(view.name for view in VIEWS)}
+    found = {SCHEMA, *TRIGGERS, *(name for view in VIEWS for name in tables.sql_views(view))}
     for table in tables.metadata.tables.values():
         found |= {table.name, *(str(index.name) for index in table.indexes)}
     return found
@@ -169,10 +169,18 @@ def _indexes(connection: sqlite3.Connection, table: str) -> dict[str, str]:
     found = connection.execute(f"PRAGMA index_list('{table}')").fetchall()
     is_history = any(table == tables.table_name(view) for view in VIEWS if view.history)
     return {
-        str(row[1]): " AND to_position IS NULL" if row[4] else ""
+        str(row[1]): _condition(table) if row[4] else ""
         for row in found
         if not (is_history and row[3] == "pk")
     }
+
+
+def _condition(table: str) -> str:
+    """The condition of the partial index of a table."""
+    if table != tables.log.name:
+        return " AND to_position IS NULL"
+    kinds = " OR ".join(f"kind = '{kind}'" for kind in tables.FOUND_BY_KIND)
+    return f" AND ({kinds})"
 
 
 def _key(connection: sqlite3.Connection, index: str) -> str:

@@ -58,6 +58,8 @@ class Statements(Struct, frozen=True):
     """The head and format, once no other transaction is about to move it."""
     digest_at: str
     """A position."""
+    position_at: str
+    """A time in nanoseconds."""
     read_rows: str
     """After position, until position. Columns of `log`, then codec and bytes of the object."""
     advance_views: str
@@ -97,6 +99,13 @@ def statements(dialect: Dialect) -> Statements:
         read_end=sql(read_head.add_columns(last, last_digest)),
         lock_head=sql(read_head.with_for_update() if on_postgresql else read_head),
         digest_at=sql(select(log.c.digest).where(log.c.position == bindparam("at")), ("at",)),
+        position_at=sql(
+            select(log.c.position)
+            .where(log.c.recorded_at_ns <= bindparam("at"))
+            .order_by(log.c.recorded_at_ns.desc(), log.c.position.desc()),
+            ("at",),
+        )
+        + " LIMIT 1",
         read_rows=_read_rows(dialect),
         advance_views=sql(
             advance.where(projection.c.position == bindparam("expected")), ("to", "expected")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 import structlog
-from sqlalchemy import delete
+from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import snapshots, tables
@@ -126,13 +126,28 @@ class SqlLog:
         """Entries after a position, for ever, as they are committed."""
         return self._reader.follow(after)
 
+    async def position_at(self, at_ns: int) -> int:
+        """The position of the last record written at or before a time, by the index of times; 0 for none."""
+        return await self._reader.position_at(at_ns)
+
+    async def positions_of(self, subject: str, until: int) -> list[int] | None:
+        """The positions of the records of a subject up to a position, in order."""
+        log = tables.log
+        return await self._reader.positions(log.c.subject == subject, 0, until)
+
+    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
+        """The positions of the records of a kind that has an index, in order."""
+        is_wanted = tables.log.c.kind == literal_column(f"'{kind}'")
+        assert kind in tables.FOUND_BY_KIND, kind
+        return await self._reader.positions(is_wanted, after, until)
+
     async def refresh(self) -> Head:
         """The head as the database has it now, for a log opened for reading."""
         self._head = await self._reader.head()
         return self._head
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
-        """Keep State at a position; only the newest few are kept. Into a torn table nothing is written."""
+        """Keep State at a position, and of the snapshots of its version a ladder. Into a torn table nothing is written."""
         snapshot = Snapshot(position=position, digest=digest, version=version, payload=payload)
         if self._torn_snapshots:
             return
@@ -154,6 +169,11 @@ class SqlLog:
         for one in wrong:
             logger.warning("a snapshot is passed over", place=self.place, error=one)
         return found
+
+    async def snapshot_positions(self, version: int) -> list[int]:
+        """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
+        async with self._reader.connection(is_patient=True) as connection:
+            return await snapshots.positions(connection, version)
 
     async def check_rest(self) -> None:
         """Check what a start relies on beside the records: tables, indexes, snapshots, views.

@@ -2,10 +2,11 @@
 
 `log` and `objects` are append only (triggers of the first migration); `log_head` is one row that
 every append compares and swaps; `snapshot` only saves time; the rest are views and where they stand. Of a view with a
-history only the history is a table; the current rows are an SQL view of it (migrations 0003 and 0004).
+history only the history is stored; the current rows are an SQL view of it. Views that show times are stored in `<name>_rows`; their
+names, and `<name>_history`, are SQL views that add the times of the records (migration 0008).
 """
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -19,19 +20,30 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    literal_column,
+    or_,
     select,
 )
 
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
 
 _POSITION = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite makes a column the row id itself only where its type is spelled INTEGER."""
+
+FOUND_BY_KIND: Final = (
+    "cycle_opened.v1",
+    "cycle_opened.v2",
+    "eviction_decided.v1",
+    "release_decided.v1",
+    "reschedule_decided.v1",
+)
+"""Kinds of records with an index: the cycles, and the decisions that a pod group has effects of without being their subject."""
 
 log = Table(
     "log",
@@ -48,8 +60,19 @@ log = Table(
     Column("object", Text),
     Column("digest", Text, nullable=False),
     Index("log_subject", "subject", "position"),
+    Index("log_recorded_at", "recorded_at_ns", "position"),
 )
-"""One row a record. The one index serves the history of a subject; each more would cost every append."""
+"""One row a record. One index serves the history of a subject; one finds the position of a time, and grows at its end only; one holds few
+kinds. Each more would cost every append."""
+
+_IS_FOUND_BY_KIND = or_(*(log.c.kind == literal_column(f"'{kind}'") for kind in FOUND_BY_KIND))
+Index(
+    "log_kind",
+    log.c.kind,
+    log.c.position,
+    sqlite_where=_IS_FOUND_BY_KIND,
+    postgresql_where=_IS_FOUND_BY_KIND,
+)
 
 objects = Table(
     "objects",
@@ -101,9 +124,20 @@ _HISTORY_KEYS = {"queue_quota": ("queue", "from_position", "resource")}
 and `from_position`. A pod that comes changes all resources of its queue: their new rows stand on one page."""
 
 
+_WITH_TIMES = ("placement", "decision", "outcome")
+"""Views without a history that show times."""
+
+
 def table_name(view: View) -> str:
     """Return the name of the table in which the rows of a view are stored."""
-    return f"{view.name}_history" if view.history else view.name
+    return f"{view.name}_rows" if view.history or view.name in _WITH_TIMES else view.name
+
+
+def sql_views(view: View) -> tuple[str, ...]:
+    """Return the names of the SQL views that show the rows of a view; none if its table has its name."""
+    if table_name(view) == view.name:
+        return ()
+    return (view.name, f"{view.name}_history") if view.history else (view.name,)
 
 
 def table_of(view: View) -> Table:
@@ -131,7 +165,7 @@ def _view_tables(view: View) -> None:
     keys = view.column_names[: view.keys]
     if not view.history:
         indexes = [Index(f"{view.name}_{c}", c) for c in _INDEXES.get(view.name, ())]
-        Table(view.name, metadata, *_columns(view), PrimaryKeyConstraint(*keys), *indexes)
+        Table(table_name(view), metadata, *_columns(view), PrimaryKeyConstraint(*keys), *indexes)
         return
     history = Table(
         table_name(view),

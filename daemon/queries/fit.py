@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
+from daemon.queries.moments import At
 from events.daemon import PolicyChanged
 from simulator.fit import Fit, FitSimulation, state_at_start
 from simulator.manifest import LocatedManifest
@@ -15,10 +16,10 @@ async def fit(
     manifests: Sequence[LocatedManifest],
     *,
     policy: PolicyChanged | None = None,
-    at: int | None = None,
+    at: At = None,
     progress: Callable[[int], None] | None = None,
 ) -> Fit:
-    """Return what would become of the manifests at a position of the log (None: its end).
+    """Return what would become of the manifests at a moment of the log (None: its end).
 
     With `policy`, decide by it instead of the log's. Raises UsageError where nothing asks for a node.
     `progress` is called with positions of the log as they are read.

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import check_complete
+from daemon.queries.moments import recorded_at_ns, resolved
 from events.chain import check_link
 from events.errors import UsageError
 from events.record import Head
@@ -41,6 +42,8 @@ async def incidents(
     newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions as they are read.
     """
     check_complete(log)
+    if selection.moment is not None:
+        selection = structs.replace(selection, moment=await resolved(log, selection.moment))
     if selection.position:
         found = await _from_snapshot(log, selection, progress)
         if found is not None:
@@ -63,8 +66,8 @@ async def _from_snapshot(
     incidents = Incidents(
         selection,
         state=state,
-        start_ns=await _recorded_at_ns(log, 1),
-        begun_ns=await _recorded_at_ns(log, snapshot.position),
+        start_ns=await recorded_at_ns(log, 1),
+        begun_ns=await recorded_at_ns(log, snapshot.position),
     )
     head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
     try:
@@ -72,13 +75,6 @@ async def _from_snapshot(
     except (ApplyError, UsageError):
         return None
     return found if incidents.is_independent else None
-
-
-async def _recorded_at_ns(log: ReadableLog, position: int) -> int:
-    """Return when a record was written."""
-    async for entries in log.read(after=position - 1, until=position):
-        return entries[0].record.recorded_at_ns
-    raise UsageError(f"{log.place} has no position {position}")
 
 
 async def _find(

@@ -1,14 +1,20 @@
-"""Jobs of pools at a position of a log: order, state, slots, reason."""
+"""Jobs of pools at a position of a log: order, state, slots, reason; and which changes of a job have an effect."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
+from daemon.queries.moments import At
 from events.errors import UsageError
-from replay.job_list import JobRow, PoolAnswer, pool_answers
+from projections.pool_index import PoolIndex
+from projections.pool_options import MAX_SLOTS, unused_option
+from projections.pools import Pools
+from replay.job_list import JobRow, PoolAnswer, cap_problem, pool_answers, pool_slots
 
 
-async def all_jobs(
-    log: ReadableLog, pool: str = "", at: int | None = None
-) -> tuple[list[PoolAnswer], int]:
+async def all_jobs(log: ReadableLog, pool: str = "", at: At = None) -> tuple[list[PoolAnswer], int]:
     """Return the pools with their jobs, or one pool, and the position. Raises UsageError where there is no such pool."""
     state = await state_at(log, at)
     pools = state.cluster.policy.pools.all
@@ -19,7 +25,7 @@ async def all_jobs(
     return pool_answers(state, pool), state.position
 
 
-async def one_job(log: ReadableLog, name: str, at: int | None = None) -> tuple[JobRow, int]:
+async def one_job(log: ReadableLog, name: str, at: At = None) -> tuple[JobRow, int]:
     """Return the job of a name, or of one of its pod groups. Raises UsageError where there is none."""
     answers, position = await all_jobs(log, at=at)
     for answer in answers:
@@ -28,4 +34,46 @@ async def one_job(log: ReadableLog, name: str, at: int | None = None) -> tuple[J
                 return job, position
     raise UsageError(
         f"no job {name!r} has queued or running tasks in a pool at position {position}"
+    )
+
+
+class KnownPools(Struct, frozen=True):
+    """The pools of a log, so that changes of jobs that have no effect are refused."""
+
+    pools: Pools
+    slots: dict[str, int]
+    """Pool to the slots of its nodes."""
+    of_group: dict[str, str]
+    """Pod group to its pool; "" if it names one that does not exist."""
+
+    def pool_of(self, groups: Iterable[str]) -> str:
+        """Return the pool of the job of these pod groups; "" if it is not known."""
+        return next((self.of_group[one] for one in sorted(groups) if one in self.of_group), "")
+
+    def check_pool(self, name: str) -> None:
+        """Raise UsageError if there is no pool of a name."""
+        names = [one.name for one in self.pools.all]
+        if name not in names:
+            raise UsageError(f"there is no pool {name}: the policy has {', '.join(names)}")
+
+    def option_problem(self, pool: str, key: str, value: str) -> str:
+        """Return why an option of a job (the key of an annotation) has no effect in a pool, or that it is a cap above the
+        slots of the pool; "" if there is no such pool, too."""
+        found = self.pools.named(pool)
+        if found is None:
+            return ""
+        problem = unused_option(key, found)
+        if not problem and key == MAX_SLOTS:
+            problem = cap_problem(int(value), found.name, self.slots[found.name])
+        return problem
+
+
+async def known_pools(log: ReadableLog) -> KnownPools:
+    """Return the pools at the end of a log."""
+    state = await state_at(log)
+    pools = state.cluster.policy.pools
+    return KnownPools(
+        pools=pools,
+        slots={one.name: sum(pool_slots(state, one)) for one in pools.all},
+        of_group=state.cluster.indexes.of(PoolIndex).groups,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from daemon.fold import fold
 from daemon.log.contract import ReadableLog
+from daemon.queries.moments import At, position_at
 from events.errors import UsageError
 from events.record import GENESIS
 from projections.state import State
@@ -18,13 +19,11 @@ def check_complete(log: ReadableLog, purpose: str = "") -> None:
 
 
 async def state_at(
-    log: ReadableLog, at: int | None = None, progress: Callable[[int], None] | None = None
+    log: ReadableLog, at: At = None, progress: Callable[[int], None] | None = None
 ) -> State:
-    """Fold the log up to a position (None: its end). Raises UsageError where it does not hold that position.
+    """Fold the log up to a moment (None: its end). Raises UsageError where the moment is outside of it.
 
     `progress` is called with positions as they are read.
     """
     check_complete(log)
-    if at is not None and not 0 <= at <= log.head.position:
-        raise UsageError(f"--at {at}: {log.place} ends at position {log.head.position}")
-    return await fold(log, at, progress=progress)
+    return await fold(log, await position_at(log, at), progress=progress)

@@ -5,6 +5,7 @@ from typing import Final
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
+from daemon.queries.moments import At
 from events.errors import UsageError
 from projections.state import State
 from replay.queue_answer import QueueAnswer, queue_answer, queue_answers
@@ -13,12 +14,12 @@ NEAR_MAX: Final = 5
 """Queues that the error for an unknown name lists."""
 
 
-async def all_queues(log: ReadableLog, at: int | None = None) -> list[QueueAnswer]:
-    """Return all queues, by name, at a position of the log (None: its end)."""
+async def all_queues(log: ReadableLog, at: At = None) -> list[QueueAnswer]:
+    """Return all queues, by name, at a moment of the log (None: its end)."""
     return queue_answers((await state_at(log, at)).cluster)
 
 
-async def one_queue(log: ReadableLog, name: str, at: int | None = None) -> tuple[QueueAnswer, int]:
+async def one_queue(log: ReadableLog, name: str, at: At = None) -> tuple[QueueAnswer, int]:
     """Return one queue and the position. Raises UsageError where there is no queue of that name."""
     state = await state_at(log, at)
     found = state.cluster.queues.get(name)

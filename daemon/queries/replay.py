@@ -14,8 +14,15 @@ from events.errors import UsageError
 from events.record import Head
 from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
-from replay.log_replay import Divergence, Replay, Side
+from replay.log_replay import Counts, Divergence, Replay, Side
 from scheduling.decide import DECIDER
+
+
+class ReplayEnd(Struct, frozen=True):
+    """Where a replay ended."""
+
+    head: Head
+    counts: Counts
 
 
 class Replayed(Struct, frozen=True):
@@ -23,7 +30,7 @@ class Replayed(Struct, frozen=True):
 
     place: str
     first: int
-    replay: Replay
+    replay: ReplayEnd
     divergence: Divergence | None
     causes: tuple[Entry, ...]
     """The records that fed the divergence."""
@@ -83,8 +90,8 @@ async def _replayed(
         if progress is not None:
             progress(replay.head.position)
     found = found or replay.finish()
-    causes = await _records(log, found.causes) if found is not None else ()
-    return Replayed(log.place, first, replay, found, causes)
+    end = ReplayEnd(replay.head, replay.counts)
+    return Replayed(log.place, first, end, found, await causes_of(log, found))
 
 
 def replay_document(replayed: Replayed) -> dict[str, object]:
@@ -123,12 +130,13 @@ def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
     return None
 
 
-async def _records(log: ReadableLog, positions: tuple[int, ...]) -> tuple[Entry, ...]:
-    found: list[Entry] = []
-    for position in positions:
+async def causes_of(log: ReadableLog, found: Divergence | None) -> tuple[Entry, ...]:
+    """Return the records that fed a divergence."""
+    causes: list[Entry] = []
+    for position in () if found is None else found.causes:
         async for entries in log.read(after=position - 1, until=position):
-            found += entries
-    return tuple(found)
+            causes += entries
+    return tuple(causes)
 
 
 def _as_json(found: Divergence) -> dict[str, object]:

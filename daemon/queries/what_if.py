@@ -14,6 +14,7 @@ from daemon.log.copying import copy_until
 from daemon.log.memory import Memory, MemoryLog
 from daemon.loop import Loop, Running
 from daemon.queries.log_state import check_complete
+from daemon.queries.moments import resolved
 from daemon.simulation import run_loop
 from daemon.version import VERSION
 from daemon.view_rebuild import batches
@@ -70,6 +71,7 @@ async def what_if(
     """
     check_complete(log)
     read_change(None, None)
+    moment = await resolved(log, moment)
     past = await _read_past(log, moment, frozenset(), progress)
     past.checkpoint_ns = checkpoint_ns
     history, at_ns = past.history, past.at_ns
@@ -141,14 +143,8 @@ async def _read_past(
         raise UsageError(
             f"--at: {log.place} ends before that, at position {end}, and a branch begins before its end"
         )
-    at_ns = max(before_ns, _asked_ns(moment, history) or 0)
+    at_ns = max(before_ns, moment.at_ns or 0)
     return _Past(history, before, at_ns, head.position)
-
-
-def _asked_ns(moment: LogTime, history: RecordedHistory) -> int | None:
-    if moment.since_start_ns is not None and history.start_ns is not None:
-        return history.start_ns + moment.since_start_ns
-    return moment.at_ns
 
 
 def _check_dropped(change: Change, history: RecordedHistory, position: int) -> None:

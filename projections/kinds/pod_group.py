@@ -9,6 +9,7 @@ from projections.config_errors import REQUEST_DIFFERS
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
+from projections.pool_options import UNUSED_OPTION
 from projections.priority_classes import check_priority_class
 from projections.rescheduling import owner_gone
 
@@ -28,7 +29,8 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
-        cluster.config_errors.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+        kept = (REQUEST_DIFFERS, UNUSED_OPTION)
+        cluster.config_errors.put(reading.subject, facts.faults, keeps=kept)
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
@@ -38,7 +40,7 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     if group is not None and group.facts is not None and group.facts.uid == uid:
         cluster.drop_group_object(key)
         owner_gone(cluster, uid)
-        cluster.config_errors.put(subject, ())
+        cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION,))
 
 
 def _summarize(content: bytes) -> list[str]:

@@ -1,8 +1,11 @@
 """Views as data: their columns, and how a batch changes their rows.
 
-Of a view with `history` only the table `<name>_history` is stored, with its columns followed by `from_position` and
-`to_position` (null: current); `<name>` is an SQL view of the current rows. `from_position` is the last position of the
+Of a view with `history` all rows are stored, with its columns followed by `from_position` and `to_position` (null: current):
+`<name>_history` shows them, and `<name>` the current rows. `from_position` is the last position of the
 batch that created the row, `to_position` the last position of the batch that ended it.
+
+Times in UTC come behind these columns; they are computed from those of the records: `from_time` and `to_time` in every history, `time` in
+`decision` and `outcome`, `bound_time` and `released_time` in `placement`, `since_time` in `pod_group` and `fault`.
 """
 
 from msgspec import Struct, field

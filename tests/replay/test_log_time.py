@@ -18,17 +18,58 @@ START = 1_767_225_600_000_000_000
         ("1h30m", LogTime(since_start_ns=5_400_000_000_000)),
         ("2026-01-01T00:00:00Z", LogTime(at_ns=START)),
         ("2026-01-01 01:00:00+01:00", LogTime(at_ns=START)),
-        ("2026-01-01T00:00:00.250", LogTime(at_ns=START + 250_000_000)),
+        ("2026-01-01T00:00:00.250Z", LogTime(at_ns=START + 250_000_000)),
+        ("10:05", LogTime(clock_ns=36_300_000_000_000)),
+        ("9:05:30", LogTime(clock_ns=32_730_000_000_000)),
+        ("-5m", LogTime(before_end_ns=300_000_000_000)),
     ],
 )
 def test_a_moment_is_a_position_or_a_time(text: str, moment: LogTime) -> None:
     assert parse_log_time(text) == moment
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-3", "12 apples"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "-3", "12 apples", "3s2", "-", "--5m", "1:2", "٣"]
+)
 def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match=r"812.*12\.5s.*2026"):
+    with pytest.raises(UsageError, match=r"812.*2026.*10:05.*-5m.*12\.5s"):
         parse_log_time(text)
+
+
+@pytest.mark.parametrize("text", ["2026-01-01", "2026-01-01T00:00:00", "20260101T000000"])
+def test_a_time_needs_its_zone(text: str) -> None:
+    with pytest.raises(UsageError, match=r"has no time zone.*2026-01-31T09:30:00Z"):
+        parse_log_time(text)
+
+
+@pytest.mark.parametrize("text", ["24:00", "10:60", "10:05:60"])
+def test_a_time_of_day_is_one(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a time of day"):
+        parse_log_time(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("00:00:09", "2026-01-01T00:00:09.000Z"),
+        ("00:00:10", "2026-01-01T00:00:10.000Z"),
+        ("00:00:11", "2025-12-31T00:00:11.000Z"),
+        ("-10s", "2026-01-01T00:00:00.000Z"),
+        ("4s", "2026-01-01T00:00:04.000Z"),
+        ("2025-12-31T23:00:00-01:00", "2026-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_time_is_counted_from_the_start_or_the_end(text: str, time: str) -> None:
+    at_ns = parse_log_time(text).time_ns(START, START + 10_000_000_000)
+    assert at_ns is not None
+    assert format_time(at_ns, START) == time
+
+
+@pytest.mark.parametrize(
+    "text", ["812", "12.500s", "-5.000s", "10:05:00", "2026-01-01T00:00:00.250Z"]
+)
+def test_a_moment_is_printed_as_it_is_given(text: str) -> None:
+    assert parse_log_time(text).text == text
 
 
 def test_a_moment_includes_the_records_up_to_it() -> None:
@@ -36,7 +77,7 @@ def test_a_moment_includes_the_records_up_to_it() -> None:
     assert not parse_log_time("7").includes(8, 0, 0)
     assert parse_log_time("2s").includes(8, START + 2_000_000_000, START)
     assert not parse_log_time("2s").includes(8, START + 2_000_000_001, START)
-    assert not parse_log_time("2026-01-01").includes(8, START + 1, START)
+    assert not parse_log_time("2026-01-01T00:00:00Z").includes(8, START + 1, START)
     assert LogTime().includes(8, START, START)
 
 

@@ -91,3 +91,27 @@ def test_an_unknown_pool_and_an_unknown_job_are_errors_that_name_them(log: Path)
         result = muster("group", *words, "--log", log)
         assert result.exit_code == 2
         assert said in error_of(result)
+
+
+def test_options_that_cannot_be_used_or_have_no_effect_are_shown(tmp_path: Path) -> None:
+    stated = {
+        "muster.sh/priority": "100",
+        "muster.sh/weight": "2",
+        "muster.sh/max-slots": "9",
+    }
+    pods = PODS.replace(
+        'muster.sh/priority: "3"', ", ".join(f'{k}: "{v}"' for k, v in stated.items())
+    )
+    path = tmp_path / "options.db"
+    text = pods.partition("  - {at: 6s")[0] + "until: 5s\n"
+    result = muster("simulate", scenario(tmp_path, text), "--log", path)
+    assert result.exit_code == 0, result.output
+    [job] = [one for one in jobs(path) if one["priority"] == 42]
+    assert job["problems"] == [
+        "muster.sh/weight has no effect in pool default: its decider priority uses muster.sh/priority,"
+        " muster.sh/max-slots, muster.sh/queue-position",
+        "muster.sh/priority: '100' is not a whole number from 1 to 99: it counts for nothing",
+        "max-slots 9 is above the 8 slots of pool default",
+    ]  # fmt: skip
+    shown = muster("group", "show", str(job["job"]), "--log", path).stdout
+    assert "\n  note       max-slots 9 is above the 8 slots of pool default\n" in shown

@@ -27,7 +27,7 @@ from tests.checkout import ROOT
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import pod
 from tests.control_plane.setup import NAMESPACES
-from tests.daemon.cli.builders import documents, error_of, muster
+from tests.daemon.cli.builders import documents, error_of, muster, scenario
 
 ADMIN, MEMBER = "token-of-the-admin", "token-of-a-member"
 NOW_NS = 2_000_000_000_000_000_000
@@ -279,6 +279,114 @@ async def test_a_job_moves_to_another_pool_once(cluster: Cluster) -> None:
     assert said == "ml/a: already in pool new: nothing changed"
     error = await cluster.fails(2, "group", "move", "ml/a", "--ahead-of", "ml/b")
     assert error == "group ml/a is in pool new and ml/b in pool old: change its pool first"
+
+
+POOLS = """\
+policy:
+  pools:
+    - {name: shared, decider: fair_share}
+    - {name: ranked, decider: priority, nodeSelector: {pool: ranked}}
+    - {name: turns, decider: round_robin, nodeSelector: {pool: turns}}
+    - {name: plain, nodeSelector: {pool: plain}}
+cluster:
+  - {kind: Node, count: 2, metadata: {name: "n{i}"}, status: {allocatable: {cpu: 64, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}}
+  - {kind: Node, metadata: {name: r1, labels: {pool: ranked}}, status: {allocatable: {cpu: 64, memory: 64Gi, pods: 110, nvidia.com/gpu: 4}}}
+  - {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: s, namespace: ml}, spec: {minMember: 1}}
+  - {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: r, namespace: ml, annotations: {muster.sh/pool: ranked}}, spec: {minMember: 1}}
+until: 2s
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a pool of each decider: `ml/s` is in the pool `shared`, `ml/r` in `ranked`."""
+    folder = tmp_path_factory.mktemp("pools")
+    path = folder / "pools.db"
+    result = muster("simulate", scenario(folder, POOLS), "--log", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+SHARED = "has no effect in pool shared: its decider fair_share uses muster.sh/weight, muster.sh/max-slots"
+RANKED = (
+    "has no effect in pool ranked: its decider priority uses muster.sh/priority, muster.sh/max-slots,"
+    " muster.sh/queue-position"
+)
+NONE_USED = "uses none of priority, weight, max-slots and queue-position"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("set-priority", "ml/s", "60"), f"group ml/s: muster.sh/priority {SHARED}"),
+        (("set-weight", "ml/r", "2"), f"group ml/r: muster.sh/weight {RANKED}"),
+        (("set-max-slots", "ml/s", "17"), "group ml/s: max-slots 17 is above the 16 slots of pool shared"),
+        (("move", "ml/s", "--ahead-of", "ml/t"), f"group ml/s: muster.sh/queue-position {SHARED}"),
+        (("move", "ml/s", "--behind", "ml/r"), "group ml/s is in pool shared and ml/r in pool ranked: change its pool first"),
+        (("move", "ml/s", "--pool", "other"), "there is no pool other: the policy has shared, ranked, turns, plain"),
+        (
+            ("set-weight", "ml/turns", "2"),
+            f"group ml/turns: muster.sh/weight has no effect in pool turns: its decider round_robin {NONE_USED}",
+        ),
+        (
+            ("set-priority", "ml/plain", "60"),
+            f"group ml/plain: muster.sh/priority has no effect in pool plain: its decider session {NONE_USED}",
+        ),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
+)  # fmt: skip
+async def test_a_change_without_effect_is_refused_if_the_log_is_known(
+    cluster: Cluster, log: Path, words: tuple[str, ...], said: str
+) -> None:
+    await cluster.group("s")
+    await cluster.group("t", pool="shared")
+    for name in ("ranked", "turns", "plain"):
+        await cluster.group("r" if name == "ranked" else name, pool=name)
+    group = words[1].partition("/")[2]
+    before = await cluster.annotations(group)
+    assert await cluster.fails(2, "group", *words, "--log", str(log)) == said
+    assert await cluster.annotations(group) == before
+
+
+async def test_a_change_with_effect_is_made_if_the_log_is_known(
+    cluster: Cluster, log: Path
+) -> None:
+    await cluster.group("s")
+    await cluster.group("t")
+    for words in (
+        ("set-weight", "ml/s", "2"),
+        ("set-max-slots", "ml/s", "16"),
+        ("set-max-slots", "ml/s", "none"),
+        ("set-priority", "ml/t", "60"),  # The log does not have it.
+        ("move", "ml/s", "--pool", "ranked"),
+    ):
+        await cluster.says("group", *words, "--log", str(log))
+    assert await cluster.annotations("s") == {"weight": "2", "pool": "ranked"}
+
+
+async def test_an_item_of_a_batch_is_checked_against_the_pool_of_the_items_before(
+    cluster: Cluster, log: Path
+) -> None:
+    await cluster.group("s")
+    items = ("ml/s.priority=60", "ml/s.pool=ranked", "ml/s.priority=70", "ml/s.weight=2")
+    result = await cluster.run("group", "update", *items, "--log", str(log))
+    assert result.exit_code == 1
+    assert [line.partition(" has")[0] for line in result.stderr.splitlines()] == [
+        "muster: error: ml/s: priority: group ml/s: muster.sh/priority",
+        "muster: error: ml/s: weight: group ml/s: muster.sh/weight",
+    ]
+    assert await cluster.annotations("s") == {"pool": "ranked", "priority": "70"}
+
+
+async def test_nothing_is_changed_if_the_log_cannot_be_read(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    await cluster.group("a")
+    result = await cluster.run(
+        "group", "set-weight", "ml/a", "2", "--log", str(tmp_path / "none.db")
+    )
+    assert result.exit_code != 0
+    assert await cluster.annotations("a") == {}
 
 
 async def test_a_batch_goes_on_after_a_failure(cluster: Cluster) -> None:

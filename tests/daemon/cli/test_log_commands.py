@@ -51,7 +51,7 @@ def test_state_can_be_asked_for_any_position(log: Path) -> None:
 
 def test_a_position_that_is_not_there_is_refused(log: Path) -> None:
     result = muster("state", log, "--at", "26")
-    assert (result.exit_code, "ends at position 25" in error_of(result)) == (2, True)
+    assert (result.exit_code, "holds positions 1 to 25" in error_of(result)) == (2, True)
 
 
 def test_tell_prints_one_line_per_record(log: Path) -> None:
@@ -68,18 +68,74 @@ def test_tell_prints_one_line_per_record(log: Path) -> None:
     [
         (["--from", "26"], "--from 26: "),
         (["--from", "999", "--to", "1000"], "--from 999: "),
-        (["--from", "20", "--to", "10"], "--to 10 is before --from 20"),
+        (["--from", "25", "--to", "26"], "--to 26: "),
+        (["--to", "0"], "--to 0: "),
+        (["--from", "3d"], "--from 259200.000s is after its last record: "),
+        (["--to", "-3d"], "is before its first record: "),
     ],
 )
 def test_a_stretch_without_a_record_is_refused(log: Path, stretch: list[str], said: str) -> None:
     result = muster("tell", log, *stretch)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in error_of(result)
-    assert "ends at position 25" in error_of(result)
+    assert "holds positions 1 to 25" in error_of(result)
 
 
-def test_a_stretch_may_reach_beyond_the_end(log: Path) -> None:
-    assert len(documents(muster("tell", log, "--from", "25", "--to", "99", "-o", "json"))) == 1
+def test_a_stretch_that_ends_before_it_begins_is_refused(log: Path) -> None:
+    for command in (("tell",), ("log", "export", "--file", "a.muster"), ("replay",)):
+        result = muster(*command, log, "--from", "20", "--to", "10")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert error_of(result) == "--from 20 comes after --to 10"
+
+
+def positions(log: Path, *stretch: str) -> list[object]:
+    """The positions that `tell` prints for a stretch."""
+    return [one["position"] for one in documents(muster("tell", log, *stretch, "-o", "json"))]
+
+
+def test_a_stretch_can_be_named_by_times(log: Path) -> None:
+    told = documents(muster("tell", log, "-o", "json"))
+    times = [int(str(one["recorded_at_ns"])) for one in told]
+    of_second = [at for at, time in enumerate(times, 1) if time == 1_000_000_000]
+    assert of_second
+    for moment in ("1s", "1970-01-01T00:00:01Z", "1970-01-01T01:00:01+01:00", "00:00:01"):
+        assert positions(log, "--from", moment, "--to", moment) == of_second
+    length = f"-{times[-1] - 1_000_000_000}ns"
+    assert positions(log, "--from", length, "--to", length) == of_second
+
+
+def test_every_command_takes_the_same_moments(log: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "a.muster"
+    assert muster("log", "export", log, "--file", bundle).exit_code == 0
+    change = tmp_path / "change.yaml"
+    change.write_text("policy: {actions: 'allocate', tiers: []}\n")
+    commands: tuple[tuple[str | Path, ...], ...] = (
+        ("why", "Queue/q1", "--log", log, "--at"),
+        ("queue", "list", "--log", bundle, "--at"),
+        ("queue", "show", "q1", "--log", log, "--at"),
+        ("state", log, "--at"),
+        ("state", bundle, "--at"),
+        ("tell", log, "--from"),
+        ("tell", log, "--to"),
+        ("incident", log, "--at"),
+        ("replay", log, "--from"),
+        ("replay", log, "--to"),
+        ("log", "tail", log, "--since"),
+        ("log", "export", log, "--force", "--file", bundle, "--to"),
+        ("what-if", log, "--change", change, "--at"),
+    )
+    for words in commands:
+        for moment in ("20", "1s", "1970-01-01T00:00:01Z", "00:00:01", "-0s"):
+            result = muster(*words, moment)
+            assert result.exit_code in (0, 1) or "before its end" in error_of(result), words
+        for moment in ("0", "26", "1d", "-1d", "1969-12-31T23:59:59Z", "2026-01-31T09:30:00Z"):
+            result = muster(*words, moment)
+            assert result.exit_code == 2, (words, moment)
+            assert "holds positions 1 to 25" in error_of(result)
+        for moment in ("", "soon", "-3", "25:00", "2026-01-31T09:30:00", "9" * 30, "1e9s"):
+            result = muster(*words, moment)
+            assert result.exit_code == 2, (words, moment)
+            assert "Invalid value for '--" in error_of(result)
 
 
 def test_what_stands_in_no_namespace_is_named_without_one(log: Path) -> None:
@@ -134,6 +190,14 @@ def test_the_tail_of_a_log_is_its_last_records(log: Path) -> None:
     last = documents(muster("log", "tail", log, "-n", "2", "-o", "json"))
     assert [one["position"] for one in last] == [24, 25]
     assert last[0]["kind"] == "object_observed.v1"
+
+
+def test_a_tail_begins_at_a_moment_and_shows_times(log: Path) -> None:
+    lines = muster("log", "tail", log, "--since", "20").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["20", "21", "22", "23", "24", "25"]
+    assert lines[0].split()[1:3] == ["1.000s", "enqueue_decided.v1"]
+    result = muster("log", "tail", log, "--since", "20", "-n", "3")
+    assert (result.exit_code, "exclude each other" in error_of(result)) == (2, True)
 
 
 def test_a_tail_follows_until_it_is_interrupted(log: Path) -> None:

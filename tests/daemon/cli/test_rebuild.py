@@ -58,9 +58,9 @@ def test_views_of_an_imported_log_are_those_of_the_first(busy: Path, tmp_path: P
 @pytest.mark.parametrize(
     "damage",
     [
-        "update queue_quota_history set allocated = allocated + 1",
-        "delete from placement",
-        "insert into node_card_history values ('ghost', 'A100', 'nvidia.com/gpu', 8, 8, 0, 8, 1, null)",
+        "update queue_quota_rows set allocated = allocated + 1",
+        "delete from placement_rows",
+        "insert into node_card_rows values ('ghost', 'A100', 'nvidia.com/gpu', 8, 8, 0, 8, 1, null)",
         "update projection set checksum = '0' where name = 'pod_group'",
         "update projection set position = 1 where name = 'decision'",
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.log import ladder
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.copying import copy_whole, export
@@ -123,6 +124,14 @@ class LogContract:
         assert (verified.head, verified.records, verified.batches) == (head, 6, 3)
         assert (verified.objects, verified.redacted) == (6, 0)
 
+    async def test_a_time_has_the_position_of_the_last_record_up_to_it(self, log: Log) -> None:
+        assert await log.position_at(5) == 0
+        await filled(log, count=1, size=8)
+        times = [entry.record.recorded_at_ns for entry in await entries(log)]
+        assert times == sorted(times)
+        for time in {*times, times[0] - 1, times[0] + 1, times[-1] + 1}:
+            assert await log.position_at(time) == sum(at <= time for at in times)
+
     async def test_the_newest_snapshot_of_a_version_is_found(self, log: Log) -> None:
         await filled(log, count=5, size=1)
         for entry in await entries(log):
@@ -135,8 +144,22 @@ class LogContract:
         assert third is not None
         assert (newest.position, newest.payload) == (5, b"state 5")
         assert (third.position, third.payload) == (3, b"state 3")
-        assert await log.latest_snapshot(7, before=2) is None, "only three are kept"
+        assert await log.snapshot_positions(7) == [1, 2, 3, 4, 5]
         assert await log.latest_snapshot(8) is None
+        assert await log.snapshot_positions(8) == []
+
+    async def test_snapshots_are_limited_by_a_ladder(
+        self, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ladder, "BYTES_FREE", 4_000)
+        monkeypatch.setattr(ladder, "SHARE", 1 << 40)
+        await filled(log, count=9, size=1)
+        for entry in await entries(log):
+            record = entry.record
+            await log.save_snapshot(record.position, record.digest, 7, bytes(700))
+        kept = await log.snapshot_positions(7)
+        assert len(kept) == 5
+        assert kept[-3:] == [7, 8, 9]
 
     async def test_a_snapshot_of_another_log_is_refused(self, log: Log) -> None:
         await filled(log)

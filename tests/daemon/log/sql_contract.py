@@ -27,7 +27,8 @@ from events.errors import (
     UsageError,
 )
 from projections.views.catalogue import VIEWS
-from tests.daemon.log.builders import batch, batches, card_views, pod
+from replay.log_time import format_time
+from tests.daemon.log.builders import RECORDED_AT_NS, batch, batches, card_views, pod
 from tests.daemon.log.contract import LogContract, entries, filled
 from tests.daemon.log.raw_database import RawDatabase
 
@@ -86,6 +87,18 @@ class SqlLogContract(LogContract):
     async def test_the_history_of_queues_keeps_its_rows_in_migration_0004(
         self, log: Log, raw_database: RawDatabase
     ) -> None:
+        # As it was then.
+        for before in (
+            "DROP VIEW queue_quota",
+            "DROP VIEW queue_quota_history",
+            "ALTER TABLE queue_quota_rows RENAME TO queue_quota_history",
+            "CREATE VIEW queue_quota AS SELECT * FROM queue_quota_history",
+        ):
+            await raw_database.run(before)
+        async with raw_database.connection() as connection:
+            if connection.dialect.name == "postgresql":
+                index = "queue_quota_rows_pkey RENAME TO queue_quota_history_pkey"
+                await connection.exec_driver_sql(f"ALTER INDEX {index}")
         rows = [
             ("a", "cpu", None, 0, 0, 5, 0, 5, 0, 1, 2),
             ("a", "cpu", 9, 0, 0, 6, 0, 6, 0, 2, None),
@@ -158,6 +171,20 @@ class SqlLogContract(LogContract):
         stand = {item.name: item for item in await log.projections()}
         assert (stand["node_card"].position, stand["node_card"].checksum) == (3, 3)
         assert {item.position for item in stand.values()} == {3}
+
+    async def test_a_history_shows_the_times_of_its_records(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        first, second = batches(log.head, count=2, size=1)
+        first.views.update(card_views("n1", 8, at=1))
+        second.views.update(card_views("n1", 6, at=2, since=1))
+        for item in (first, second):
+            await log.append(item)
+        shown = [
+            format_time(one.records[0].recorded_at_ns, RECORDED_AT_NS) for one in (first, second)
+        ]
+        history = "SELECT from_time, to_time FROM node_card_history ORDER BY from_position"
+        assert await raw_database.run(history) == [(shown[0], shown[1]), (shown[1], None)]
 
     async def test_views_can_be_cleared_and_rewritten(self, log: Log) -> None:
         made = batch(log.head, [pod(1)], card_views("n1", 8, at=1))

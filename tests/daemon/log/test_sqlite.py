@@ -6,9 +6,13 @@
 import os
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log.contract import Log
@@ -27,6 +31,15 @@ from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.contract import entries, filled
 from tests.daemon.log.raw_database import RawDatabase
 from tests.daemon.log.sql_contract import SqlLogContract, Trouble
+
+MIGRATED = {
+    "queue_quota_history": ("'q', 'cpu', null, 0, 0, 5, 0, 5, 0, 1, 2", 2),
+    "pod_group_history": ("'d/g', 'q', 'Inqueue', 1, 0, 1, 0, 1500000000, '', 2, null", 2),
+    "placement": ("'u', 1, 'd/p', 'd/g', 'q', 'n', '[]', '{}', 1500000000, null, null, ''", 2),
+    "decision": ("2, 0, 1, 'bind', 'Pod/d/p', 'd/g', 'q', 'n', '', ''", 1),
+    "outcome": ("2, 1, 'Pod/d/p', 'n', 'bound', '', 1, 0", 1),
+}
+"""View to cells of a row as it was stored before migration 0008, and the number of columns with times since."""
 
 
 @pytest.fixture
@@ -217,3 +230,44 @@ async def pragma(log: Log, name: str) -> object:
 
     await log.run(ask)
     return found[0]
+
+
+def migrate_to(path: Path, revision: str) -> None:
+    """Bring a file to a revision of the schema."""
+    config = Config()
+    config.set_main_option("script_location", "migrations:")
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
+
+
+def test_views_keep_their_rows_and_get_times_in_migration_0008(path: Path) -> None:
+    migrate_to(path, "0007")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for position, time in ((1, 1_767_225_600_000_000_000), (2, 1_767_225_661_250_999_999)):
+            cells = f"{position}, 1, 1, {time}, null, null, 'k', 's', '{{}}', null, 'd'"
+            connection.execute(f"insert into log values ({cells})")
+        for view, (cells, _) in MIGRATED.items():
+            connection.execute(f"insert into {view} values ({cells})")
+        before = {view: connection.execute(f"select * from {view}").fetchall() for view in MIGRATED}
+    migrate_to(path, "0008")
+    first, second = "2026-01-01T00:00:00.000Z", "2026-01-01T00:01:01.250Z"
+    since = "1970-01-01T00:00:01.500Z"
+    expected = {
+        "queue_quota_history": (first, second),
+        "pod_group_history": (second, None),
+        "placement": (since, None),
+        "decision": (second,),
+        "outcome": (second,),
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        for view, (_, times) in MIGRATED.items():
+            [row] = connection.execute(f"select * from {view}").fetchall()
+            assert row[-times:] == expected[view]
+            kept = [cell for cell in row[:-times] if cell != since]
+            assert kept == list(before[view][0])
+        assert connection.execute("select * from queue_quota").fetchall() == []
+        [group] = connection.execute("select * from pod_group").fetchall()
+        assert group == ("d/g", "q", "Inqueue", 1, 0, 1, 0, 1_500_000_000, "", since)

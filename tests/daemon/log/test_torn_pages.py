@@ -194,7 +194,13 @@ async def test_rebuild_repairs_views_snapshots_and_indexes(whole: Path, tmp_path
     """Every page of a view, of a snapshot and of an index; the old file is kept."""
     mended = 0
     for number, name in enumerate(
-        ("placement", "snapshot", "log_subject", "sqlite_autoindex_objects_1", "pod_group_history")
+        (
+            "placement_rows",
+            "snapshot",
+            "log_subject",
+            "sqlite_autoindex_objects_1",
+            "pod_group_rows",
+        )
     ):
         path = tmp_path / f"{number}.db"
         shutil.copyfile(whole, path)
