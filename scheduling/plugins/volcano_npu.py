@@ -129,7 +129,7 @@ class VolcanoNpu(GroupState):
 
 def npu_arguments(plugins: PluginSet) -> NpuArguments | None:
     """Return the arguments of `volcano-npu`; None if the policy does not name it."""
-    return next((one.arguments for one in plugins.all if isinstance(one, VolcanoNpu)), None)
+    return next((one.arguments for one in plugins.of(VolcanoNpu)), None)
 
 
 _Reader = Callable[[NpuArguments, object], tuple[NpuArguments, str]]

@@ -98,6 +98,7 @@ class PoolTasks:
         """Index of a class of pods to the slots of one of them."""
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
+        self._options = index.options
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
         for group in sorted(groups, key=lambda one: (one.created_ns, one.key)):
             self._add(cluster, group)
@@ -157,7 +158,7 @@ class PoolTasks:
         return found
 
     def _job(self, cluster: Cluster, group: PodGroup) -> Job:
-        options = options_of(group)
+        options = self._options.get(group.key) or options_of(group)
         key = f"{group.key.partition('/')[0]}/{options.job}" if options.job else group.key
         submitted = options.submitted_ns
         if submitted is None:
