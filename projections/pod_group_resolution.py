@@ -5,6 +5,7 @@ owner; a pod without an owner is its own group (names as in Volcano's controller
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,9 +23,13 @@ class Origin(Struct, frozen=True):
     queue: str
 
 
+NAMED_BY_UID: Final = "podgroup-"
+"""Start of the name, as in Volcano, of a group that none of its pods names; the UID of the owner follows."""
+
+
 def group_key_of(pod: PodFacts) -> str:
     """Return the key of the group of a pod."""
-    name = pod.group_name or f"podgroup-{pod.owner.uid if pod.owner else pod.uid}"
+    name = pod.group_name or f"{NAMED_BY_UID}{pod.owner.uid if pod.owner else pod.uid}"
     return f"{pod.namespace}/{name}"
 
 

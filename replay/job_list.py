@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.pool_facts import POOL_ACTION
@@ -28,6 +29,8 @@ class JobRow(Struct, frozen=True):
     position: int | None
     """Number of jobs before it, running ones too; None in a pool without an order of jobs."""
     job: str
+    display_name: str
+    """The job; where its name was made out of a UID, its oldest pod and the number of others."""
     pod_groups: tuple[str, ...]
     priority: int | None
     """None in a pool that knows no priorities."""
@@ -124,6 +127,7 @@ def _row(state: State, pool: Pool, job: Job, place: int, slots: int) -> JobRow:
         pool=pool.name,
         position=place if pool.decider == PRIORITY else None,
         job=job.key,
+        display_name=_display_name([cluster.groups[key] for key in groups], job.key),
         pod_groups=tuple(groups),
         priority=job.priority if pool.decider == PRIORITY else None,
         weight=f"{numerator / denominator:g}" if pool.decider == FAIR_SHARE else None,
@@ -139,6 +143,15 @@ def _row(state: State, pool: Pool, job: Job, place: int, slots: int) -> JobRow:
         message=refusal[1] if job.queued else "",
         problems=tuple(_problems(state, pool, job, slots)),
     )
+
+
+def _display_name(groups: list[PodGroup], key: str) -> str:
+    """Return a name that a user knows."""
+    [first, *others] = groups
+    if others or first.key != key or not first.key.partition("/")[2].startswith(NAMED_BY_UID):
+        return key
+    names = [pod.key for pod in sorted(first.pods.values(), key=lambda pod: pod.sort_key)]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _problems(state: State, pool: Pool, job: Job, slots: int) -> Iterator[str]:

@@ -244,7 +244,7 @@ def list_jobs(log: str, pool: str, at: int | None, as_json: bool) -> None:
 @click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
 @output_option
 def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
-    """Show one job of a pool, by its name or by that of one of its pod groups.
+    """Show one job of a pool, by its name or by that of one of its pod groups or pods.
 
     Example:
 
@@ -260,7 +260,7 @@ def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
         return
     place = "" if job.position is None else f", number {job.position} of its pool"
     lines: list[Line] = [
-        (Styled(job.job, is_bold=True), f" in pool {job.pool} at position {position}: {job.state}"),
+        (Styled(job.display_name, is_bold=True), f" in pool {job.pool} at position {position}: {job.state}"),
         f"  slots      {job.slots_acquired} of {job.slots_needed}{place}",
         f"  tasks      {job.tasks_running} with nodes, {job.tasks_queued} queued",
         f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)}",
@@ -280,7 +280,7 @@ _JOB_COLUMNS: Final = ("#", "job", "priority", "weight", "slots", "state", "wait
 def _job_cells(job: "JobRow") -> tuple[str, ...]:
     return (
         "N/A" if job.position is None else str(job.position),
-        job.job,
+        job.display_name,
         "-" if job.priority is None else str(job.priority),
         "-" if job.weight is None else job.weight,
         f"{job.slots_acquired}/{job.slots_needed}",

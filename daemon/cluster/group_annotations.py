@@ -140,7 +140,7 @@ class Job(Struct, frozen=True):
 
 
 async def find_job(client: Client, key: str) -> Job:
-    """Return the job that a pod group belongs to, or that has this name. Raise UsageError if there is none."""
+    """Return the job that a pod group or a pod belongs to, or that has this name. Raise UsageError if there is none."""
     namespace, _, name = key.partition("/")
     found = None
     if _OBJECT_NAME.fullmatch(name):
@@ -153,8 +153,13 @@ async def find_job(client: Client, key: str) -> Job:
     others = [one for one in groups if found is None or one.uid != found.uid]
     pods = await list_pods(client, namespace)
     members = [*others, *pods, *([found] if found else [])]
-    for job in jobs_of(members):
+    jobs = jobs_of(members)
+    of_pod = {one.group for one in pods if one.name == name}
+    for job in jobs:
         if job.is_named(key):
+            return job
+    for job in jobs:
+        if not of_pod.isdisjoint(job.groups):
             return job
     raise UsageError(f"group {key} not found")
 

@@ -11,29 +11,38 @@ from events.errors import UsageError
 from projections.pool_index import PoolIndex
 from projections.pool_options import MAX_SLOTS, unused_option
 from projections.pools import Pools
+from projections.state import State
 from replay.job_list import JobRow, PoolAnswer, cap_problem, pool_answers, pool_slots
 
 
 async def all_jobs(log: ReadableLog, pool: str = "", at: At = None) -> tuple[list[PoolAnswer], int]:
     """Return the pools with their jobs, or one pool, and the position. Raises UsageError where there is no such pool."""
     state = await state_at(log, at)
+    return _answers(state, pool), state.position
+
+
+def _answers(state: State, pool: str = "") -> list[PoolAnswer]:
     pools = state.cluster.policy.pools.all
     names = [one.name for one in pools if not one.is_session]
     if pool and pool not in names:
         listed = ", ".join(names) or "none: all nodes are decided by `session`, see `muster queue`"
         raise UsageError(f"there is no pool {pool!r} with jobs: {listed}")
-    return pool_answers(state, pool), state.position
+    return pool_answers(state, pool)
 
 
 async def one_job(log: ReadableLog, name: str, at: At = None) -> tuple[JobRow, int]:
-    """Return the job of a name, or of one of its pod groups. Raises UsageError where there is none."""
-    answers, position = await all_jobs(log, at=at)
-    for answer in answers:
-        for job in answer.jobs:
-            if name == job.job or name in job.pod_groups:
-                return job, position
+    """Return the job of a name, or of one of its pod groups or pods. Raises UsageError where there is none."""
+    state = await state_at(log, at)
+    jobs = [job for answer in _answers(state) for job in answer.jobs]
+    for job in jobs:
+        if name == job.job or name in job.pod_groups:
+            return job, state.position
+    for job in jobs:
+        groups = [state.cluster.groups[key] for key in job.pod_groups]
+        if any(pod.key == name for group in groups for pod in group.pods.values()):
+            return job, state.position
     raise UsageError(
-        f"no job {name!r} has queued or running tasks in a pool at position {position}"
+        f"no job {name!r} has queued or running tasks in a pool at position {state.position}"
     )
 
 

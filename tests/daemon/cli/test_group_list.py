@@ -83,6 +83,13 @@ def test_a_table_and_one_job_are_printed_for_people(log: Path) -> None:
     assert "4 of 4" in shown
 
 
+def test_a_pod_without_a_pod_group_is_listed_and_shown_by_its_name(log: Path) -> None:
+    assert [one["display_name"] for one in jobs(log)] == ["default/e3", "default/e4"]
+    assert " default/e4 " in muster("group", "list", "--log", log).stdout
+    shown = muster("group", "show", "default/e4", "--log", log).stdout
+    assert shown.startswith("default/e4 in pool default")
+
+
 def test_an_unknown_pool_and_an_unknown_job_are_errors_that_name_them(log: Path) -> None:
     for words, said in (
         (("list", "--pool", "x"), "there is no pool 'x'"),

@@ -173,6 +173,17 @@ def test_nonsense_is_refused_before_the_server_is_asked(words: tuple[str, ...]) 
     assert "/nowhere" not in error_of(result)
 
 
+async def test_a_pod_stands_for_its_job(cluster: Cluster) -> None:
+    label = {"pod-group.scheduling.sigs.k8s.io/name": "gang"}
+    await cluster.pod("alone")
+    for name in ("p0", "p1"):
+        await cluster.pod(name, label)
+    await cluster.says("group", "set-priority", "ml/alone", "80")
+    await cluster.says("group", "set-priority", "ml/p1", "70")
+    stated = [await cluster.of_pod(name) for name in ("alone", "p0", "p1")]
+    assert [one["priority"] for one in stated] == ["80", "70", "70"]
+
+
 async def test_an_unknown_group_or_anchor_is_named(cluster: Cluster) -> None:
     await cluster.group("a")
     assert await cluster.fails(2, "group", "set-priority", "ml/b", "5") == "group ml/b not found"
