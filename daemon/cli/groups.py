@@ -260,7 +260,10 @@ def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
         return
     place = "" if job.position is None else f", number {job.position} of its pool"
     lines: list[Line] = [
-        (Styled(job.display_name, is_bold=True), f" in pool {job.pool} at position {position}: {job.state}"),
+        (
+            Styled(job.display_name, is_bold=True),
+            f" in pool {job.pool} at position {position}: {job.state}",
+        ),
         f"  slots      {job.slots_acquired} of {job.slots_needed}{place}",
         f"  tasks      {job.tasks_running} with nodes, {job.tasks_queued} queued",
         f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)}",
