@@ -1,24 +1,33 @@
 """What the daemon says aloud: JSON lines on stderr, coloured text on a terminal.
 
-Each durable record is a line (the output is the log, told aloud), except for what the API server merely
-shows: that is the bulk, and stands in the log. Every other line has the `position` and `cycle` up to
-which records were durable when it was said. What libraries say through `logging` comes out in the same
+Each line begins with its time, level and event, which is a few words. Each durable record is a line (the output is the
+log, told aloud) with what a decision or outcome is about: pod and node, code and message. What the API server merely
+shows is left out: that is the bulk, and stands in the log; lists, watches, cycles that open and statuses that are written are
+lines at level `debug`, and one line says when the cluster was listed. Every other line has the `position` and `cycle` up to which
+records were durable when it was said. What libraries say through `logging` comes out in the same
 form, from warnings on, each sort of line at most ten times a minute: what a library says of its peers is
 as much as the peers like.
 """
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from daemon.clock import WallClock
 from daemon.log_rate_limit import LogRateLimit
-from events.watch import WatchProgressed
+from events.cluster import KindListed, ObjectObserved
+from events.cycle import CycleOpened
+from events.daemon import DaemonStarted
+from events.outcome import StatusUpdated
+from events.record import Record
+from events.watch import ServerDiscovered, WatchOpened, WatchProgressed
 from projections.batch import Batch
 from replay.printable import printable, printable_json
 
@@ -27,6 +36,24 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 _QUIET: Final = (WatchProgressed.kind,)
 """Records that come by themselves and mean nothing to people."""
+
+_DETAIL: Final = (
+    CycleOpened.kind,
+    DaemonStarted.kind,
+    KindListed.kind,
+    ServerDiscovered.kind,
+    StatusUpdated.kind,
+    WatchOpened.kind,
+)
+"""Records that are lines at level `debug`."""
+
+SHOWN_PODS: Final = 5
+"""Pods of a decision that are named in its line."""
+
+BODY_BYTES_MAX: Final = 1 << 16
+"""Bytes of a record beyond which its line does not say what it is about."""
+
+_FIRST_FIELDS: Final = ("timestamp", "level", "event")
 
 LIBRARY_LINES_MAX: Final = 10
 """Lines of one sort that libraries may write in a minute."""
@@ -40,25 +67,90 @@ _OF_MANY_LINES: Final = ("exception", "stack")
 _logger: Final = structlog.get_logger("muster")
 
 
+class _OnNode(Struct):
+    pod: str
+    node: str = ""
+
+
+class _About(Struct):
+    """What decisions and outcomes have in common, as far as a line says it."""
+
+    placements: list[_OnNode] = []
+    evictions: list[_OnNode] = []
+    pod: str = ""
+    node: str = ""
+    queue: str = ""
+    in_favour_of: str = ""
+    code: str = ""
+    message: str = ""
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields of a line, without those that say nothing."""
+        found: dict[str, object] = {}
+        pods = self.placements or self.evictions
+        if len(pods) == 1:
+            found |= {"pod": pods[0].pod, "node": pods[0].node}
+        elif pods:
+            shown = [f"{one.pod} on {one.node}" for one in pods[:SHOWN_PODS]]
+            more = [f"{len(pods) - SHOWN_PODS} more"] if len(pods) > SHOWN_PODS else []
+            found |= {"pods": ", ".join(shown + more), "pod_count": len(pods)}
+        for name in ("pod", "node", "queue", "in_favour_of", "code", "message"):
+            if value := getattr(self, name):
+                found[name] = value
+        return found
+
+
+_ABOUT: Final = msgspec.json.Decoder(_About)
+
+
+def _about(record: Record) -> dict[str, object]:
+    """Return what a record is about, as far as it has these fields."""
+    if len(record.body) > BODY_BYTES_MAX:
+        return {}
+    try:
+        return _ABOUT.decode(record.body).fields()
+    except msgspec.DecodeError:  # A field of this name means something else in this record.
+        return {}
+
+
 class Teller:
     """Tells durable records, and knows how far they go."""
 
     def __init__(self) -> None:
         self._position = 0
         self._cycle: int | None = None
+        self._listed: Counter[str] | None = Counter()
+        """Kinds of records before the first cycle."""
 
     def hear(self, batch: Batch, _seconds: float) -> None:
         """A batch is durable."""
         last = batch.records[-1]
         self._position, self._cycle = last.position, last.cycle or self._cycle
         for record in batch.records:
-            if "_observed." not in record.kind and record.kind not in _QUIET:
+            if self._listed is not None:
+                self._count(record)
+            if "_observed." in record.kind or record.kind in _QUIET:
+                continue
+            say = _logger.debug if record.kind in _DETAIL else _logger.info
+            say(
+                record.kind.partition(".")[0].replace("_", " "),
+                subject=record.subject.rstrip("/"),
+                **_about(record),
+                position=record.position,
+                **{} if record.cycle is None else {"cycle": record.cycle},
+                **{} if record.cause is None else {"cause": record.cause},
+            )
+
+    def _count(self, record: Record) -> None:
+        """Count records until the first cycle opens, and then say what was listed."""
+        assert self._listed is not None
+        self._listed[record.kind] += 1
+        if record.kind == CycleOpened.kind:
+            kinds, objects = self._listed[KindListed.kind], self._listed[ObjectObserved.kind]
+            self._listed = None
+            if kinds:
                 _logger.info(
-                    record.kind.partition(".")[0],
-                    position=record.position,
-                    cycle=record.cycle,
-                    cause=record.cause,
-                    subject=record.subject,
+                    "cluster listed", kinds=kinds, objects=objects, position=record.position
                 )
 
     def place(self, _logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
@@ -88,6 +180,7 @@ def _configure(place: Processor | None, renderer: list[Processor], level: int) -
         *([place] if place is not None else []),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _in_order,
     ]
     structlog.configure(
         processors=[*shared, *renderer],
@@ -96,6 +189,12 @@ def _configure(place: Processor | None, renderer: list[Processor], level: int) -
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
     _hear_libraries(shared, renderer, max(level, logging.WARNING))
+
+
+def _in_order(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Put time, level and event first."""
+    first = {name: line[name] for name in _FIRST_FIELDS if name in line}
+    return {**first, **line}
 
 
 def _console() -> list[Processor]:

@@ -122,7 +122,13 @@ class PoolPassDecider:
         cluster = self.session.cluster
         for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get(self.pool.name, ())):
             group = cluster.groups[key]
-            if group.phase == WAITING and group.problem is None and not group.is_foreign:
+            has_work = bool(group.pending) or group.facts is not None
+            if (
+                group.phase == WAITING
+                and has_work
+                and group.problem is None
+                and not group.is_foreign
+            ):
                 yield EnqueueDecided(pod_group=key, queue=group.queue)
 
     def _starts(self, result: PassResult) -> Iterator[Decision]:

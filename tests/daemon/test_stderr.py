@@ -5,11 +5,15 @@ import logging
 import sys
 import warnings
 
+import msgspec
 import pytest
 import structlog
 from click import unstyle
+from msgspec import structs
 
-from daemon.stderr import Teller, say_on_stderr
+from daemon.stderr import BODY_BYTES_MAX, Teller, say_on_stderr
+from events.cluster import KindListed, ObjectObserved
+from events.cycle import CycleOpened
 from events.record import GENESIS, Record
 from projections.batch import Batch
 
@@ -45,13 +49,69 @@ def test_durable_records_are_logged_except_observations(
     (line,) = lines(capsys)
     assert line.pop("timestamp")
     assert line == {
-        "event": "pod_bound",
+        "event": "pod bound",
         "level": "info",
         "position": 9,
         "cycle": 5,
         "cause": 3,
         "subject": "Pod/default/a",
     }
+
+
+def test_a_line_begins_with_its_time_level_and_event(capsys: pytest.CaptureFixture[str]) -> None:
+    say_on_stderr(Teller())
+    structlog.get_logger("muster").warning("the log cannot be written", error="disk full")
+    (line,) = lines(capsys)
+    assert list(line)[:3] == ["timestamp", "level", "event"]
+
+
+def test_a_decision_names_its_pods_and_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller()
+    say_on_stderr(teller)
+    bodies = [
+        b'{"pod_group":"default/a","queue":"q","placements":[{"pod":"default/a-0","uid":"u","node":"n1"}]}',
+        msgspec.json.encode(
+            {
+                "queue": "q",
+                "placements": [{"pod": f"default/b-{i}", "node": f"n{i}"} for i in range(7)],
+            }
+        ),
+        b'{"evictions":[{"pod":"default/c-0","uid":"u","node":"n2"}],"in_favour_of":"default/a","code":"PREEMPTED"}',
+        b'{"queue":5}',
+        b'{"message":"' + b"x" * BODY_BYTES_MAX + b'"}',
+    ]
+    records = [
+        structs.replace(record(at, "gang_bind_decided.v1", 5), body=body)
+        for at, body in enumerate(bodies, 6)
+    ]
+    teller.hear(Batch(before=GENESIS, records=records), 0.1)
+    common = {"timestamp", "level", "event", "subject", "position", "cycle", "cause"}
+    about = [
+        {key: value for key, value in line.items() if key not in common} for line in lines(capsys)
+    ]
+    assert about == [
+        {"pod": "default/a-0", "node": "n1", "queue": "q"},
+        {
+            "pods": "default/b-0 on n0, default/b-1 on n1, default/b-2 on n2, default/b-3 on n3, default/b-4 on n4, 2 more",
+            "pod_count": 7,
+            "queue": "q",
+        },
+        {"pod": "default/c-0", "node": "n2", "in_favour_of": "default/a", "code": "PREEMPTED"},
+        {},
+        {},
+    ]
+
+
+def test_one_line_says_that_the_cluster_was_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller()
+    say_on_stderr(teller)
+    listed, observed = KindListed.kind, ObjectObserved.kind
+    kinds = (listed, observed, observed, listed)
+    records = [record(at, kind) for at, kind in enumerate((*kinds, CycleOpened.kind), 3)]
+    teller.hear(Batch(before=GENESIS, records=records), 0.1)
+    teller.hear(Batch(before=GENESIS, records=[record(9, CycleOpened.kind)]), 0.1)
+    (line,) = lines(capsys)
+    assert (line["event"], line["kinds"], line["objects"]) == ("cluster listed", 2, 2)
 
 
 def test_every_other_line_says_where_in_the_log_it_was_said(

@@ -57,7 +57,7 @@ async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
     scenario = write_storm(path, seconds=8, waves_per_second=4)
     daemon = make_daemon(server.url("away"), path)
     await daemon.start()
-    await daemon.until_told("pod_bound", times=10)
+    await daemon.until_told("pod bound", times=10)
     await asyncio.to_thread(server.crash)
     await daemon.until_told(AWAY)
     before = len(journal(daemon.world)[0])
@@ -78,7 +78,7 @@ async def test_a_daemon_with_an_unavailable_log_stops_on_sigterm(
     scenario = write_storm(path, seconds=4, waves_per_second=4)
     daemon = make_daemon(server.url("stopped"), path)
     await daemon.start()
-    await daemon.until_told("pod_bound", times=4)
+    await daemon.until_told("pod bound", times=4)
     await asyncio.to_thread(server.crash)
     await daemon.until_told(AWAY)
     code = await daemon.stop()
@@ -114,7 +114,7 @@ async def test_a_second_daemon_takes_the_log_and_the_first_stops(
     write_storm(path, seconds=4, waves_per_second=8)
     first = make_daemon(server.url("shared"), path)
     await first.start()
-    await first.until_told("pod_bound")
+    await first.until_told("pod bound")
     await take_over(server.url("shared"))
     assert await first.died() == 3
     last = first.told.splitlines()[-1]

@@ -63,8 +63,10 @@ class WatchState(Struct):
             self.state, self.since = state, now()
         self.reason = reason
         if state in LOGGED and (state, cause) != self.logged:
-            self.logged = (state, cause)
+            is_first, self.logged = not any(self.logged), (state, cause)
             log = logger.info if state in {"watching", "absent"} else logger.warning
+            if is_first and state == "watching":
+                log = logger.debug  # One line says that all kinds are listed.
             log("watch", resource=self.resource, state=state, reason=reason)
 
     def at(self, moment: float, requests: int) -> WatchHealth:

@@ -174,7 +174,7 @@ def test_a_policy_file_that_changes_comes_into_force_and_a_malformed_one_does_no
     path.write_text("actions: fly\n")
     until(lambda: '"the policy stays as it was"' in daemon.told())
     path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: elsewhere}]}]\n')
-    until(lambda: '"event":"policy_warned"' in daemon.told())
+    until(lambda: '"event":"policy warned"' in daemon.told())
     daemon.stop(process)
     assert muster("tell", daemon.log).stdout.count("in force:") == 2
     assert muster("replay", daemon.log).exit_code == 0

@@ -121,7 +121,7 @@ def test_a_policy_file_that_changes_decides_from_then_on(tmp_path: Path) -> None
     try:
         pods = f"{daemon.told('simulated API server')['url']}/api/v1/namespaces/default/pods"
         until(lambda: nodes(pods) == ["", "", ""])
-        daemon.told("cycle_opened")
+        daemon.told("cluster listed")
         path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: predicates}]}]\n')
         until(lambda: nodes(pods) == ["", "n1", "n1"])
         daemon.process.send_signal(signal.SIGTERM)
