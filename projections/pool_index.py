@@ -228,11 +228,11 @@ def slots_of_node(pool: Pool, node: NodeFacts) -> int:
 
 def is_slot(pool: Pool, name: str) -> bool:
     """Return whether a resource counts as slots of a pool."""
-    return name in pool.slots if pool.slots else _counts_devices(name)
+    return name in pool.slots if pool.slots else counts_devices(name)
 
 
 @lru_cache(maxsize=4096)
-def _counts_devices(name: str) -> bool:
+def counts_devices(name: str) -> bool:
     """Return whether a resource counts whole accelerators, by its name: `nvidia.com/gpu`, `huawei.com/Ascend910`."""
     _, slash, kind = name.partition("/")
     kind = kind.lower()

@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "state": "daemon.cli.state",
     "tell": "daemon.cli.tell",
     "topology": "daemon.cli.topology",
+    "usage": "daemon.cli.usage",
     "verify": "daemon.cli.verify",
     "what-if": "daemon.cli.what_if",
     "why": "daemon.cli.why",

@@ -140,7 +140,7 @@ ends where one of its columns changes, or the fault is gone."""
 
 PLACEMENT = View(
     name="placement",
-    version=1,
+    version=2,
     keys=2,
     columns=(
         ("uid", "text"),

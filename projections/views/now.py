@@ -15,6 +15,7 @@ from projections.identity_cache import IdentityCache
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
+from projections.pool_index import counts_devices
 from projections.quantity import MAX
 from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
@@ -248,6 +249,9 @@ def devices_of(pod: Pod) -> str:
 
 
 def cards_of(cluster: Cluster, pod: Pod) -> str:
-    """Return the cards that a pod is charged, as JSON."""
+    """Return the cards that a pod is charged, as JSON; of one that is charged none, the accelerators that it requests, by
+    their resource."""
     cards = {name: amount for name, amount in pod.charge or () if name in cluster.cards.resource}
+    if not cards:
+        cards = {name: amount for name, amount in pod.pod_class.request if counts_devices(name)}
     return _ENCODER.encode(cards).decode() if cards else "{}"
