@@ -10,6 +10,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.store import SqlLog
 from daemon.queries.moments import At, recorded_at_ns, resolved
 from events.errors import UsageError
+from projections.views.catalogue import PLACEMENT, POD_GROUP
 
 HOUR_NS: Final = 3_600_000_000_000
 NOT_FINISHED: Final = ("failed", "bind failed")
@@ -113,6 +114,7 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
         raise UsageError(f"{log.place} is a bundle, which has no views: import it into a database")
     if log.head.position <= log.base.position:
         raise UsageError(f"{log.place} holds no records")
+    await _check_views(log)
     start = await _time(log, first, "--from", log.base.position + 1)
     end = await _time(log, last, "--to", log.head.position)
     if start >= end:
@@ -136,6 +138,17 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
             one = _row(rows, name_of(_Placement(wait.pod_group, wait.pod_group, wait.queue)))
             one.waiting_pod_hours += wait.pods * _hours(wait.since_ns, wait.until_ns, start, end)
     return UsageAnswer(by, start, end, _sorted(rows.values()))
+
+
+async def _check_views(log: SqlLog) -> None:
+    """Raise UsageError if a view that is asked does not hold the whole log, or is of another release."""
+    standing = {one.name: one for one in await log.projections()}
+    for view in (PLACEMENT, POD_GROUP):
+        one = standing.get(view.name)
+        if one is None or one.version != view.version or one.position < log.head.position:
+            raise UsageError(
+                f"{log.place}: the view {view.name} is not up to date: `muster rebuild` makes it anew"
+            )
 
 
 def _row(rows: dict[str, Usage], name: str) -> Usage:

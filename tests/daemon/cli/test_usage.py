@@ -1,6 +1,8 @@
 """`muster usage`: card-hours between two moments, worked out by hand."""
 
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 
@@ -93,6 +95,19 @@ def test_a_table_is_printed_for_people(log: Path) -> None:
     printed = muster("usage", "--log", log, "--by", "namespace").stdout.splitlines()
     assert printed[1].split()[:3] == ["namespace", "card", "hours"]
     assert printed[2].split()[:2] == ["ml", "18.0"]
+
+
+def test_views_of_another_release_are_made_anew_first(log: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    with closing(connect(log)) as source, closing(connect(old)) as copy:
+        source.backup(copy)
+        copy.execute("update projection set version = version - 1 where name = 'placement'")
+        copy.commit()
+    result = muster("usage", "--log", old)
+    assert result.exit_code == 2
+    assert "the view placement is not up to date: `muster rebuild`" in error_of(result)
+    assert muster("rebuild", "--log", old).exit_code in (0, 1)
+    assert muster("usage", "--log", old).exit_code == 0
 
 
 def test_an_empty_stretch_a_moment_outside_and_a_bundle_are_errors(
