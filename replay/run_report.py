@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
+from events.decisions.release import ReleaseDecided
 from events.normalize import Json, JsonObject
 from events.record import Record
 from events.union import Event
@@ -35,6 +36,9 @@ class _PodHistory(Struct):
     begun_ns: int | None = None
     """Since when it has its node; None while it has none."""
     has_started: bool = False
+    is_asked: bool = False
+    """Whether it was asked to release its resources."""
+    is_evicted: bool = False
     queue: str = ""
     charged: Amounts = field(default_factory=dict)
 
@@ -46,7 +50,7 @@ class _PriorityClassTotals(Struct):
     waits_ns: list[int] = field(default_factory=list)
     """The wait of each pod that was given a node."""
     evicted: dict[str, int] = field(default_factory=dict)
-    """Pods by the action that evicted them."""
+    """Pods by the action that first evicted them or asked them to release."""
     lost_ns: int = 0
     lost_card_ns: int = 0
 
@@ -163,6 +167,8 @@ class RunReport:
             return
         if life is None:
             life = self._lives[uid] = self._born(pod)
+        if life.is_asked and not life.is_evicted and pod.facts.phase == "Failed":
+            self._lose(life)
         is_placed = pod.occupies
         if is_placed and life.begun_ns is None:
             life.begun_ns = self._now_ns
@@ -216,15 +222,30 @@ class RunReport:
                 self._above.append({**entry, "card": card, "allocated": used, "quota": quota})
 
     def _count_evicted(self, event: EvictionDecided) -> None:
+        """Count each pod once, also if it was asked to release and is evicted at its deadline, and what it loses: one that is
+        asked writes a checkpoint, and loses its work only if it is evicted or fails."""
+        is_release = isinstance(event, ReleaseDecided)
         for one in event.evictions:
             life = self._lives.get(one.uid)
-            if life is None:
+            if life is None or life.is_evicted:
                 continue
-            kind = self._kinds[life.kind]
-            kind.evicted[event.action] = kind.evicted.get(event.action, 0) + 1
-            ran = self._now_ns - (self._now_ns if life.begun_ns is None else life.begun_ns)
-            kind.lost_ns += ran
-            kind.lost_card_ns += ran * sum(life.charged.values())
+            if not life.is_asked:
+                evicted = self._kinds[life.kind].evicted
+                evicted[event.action] = evicted.get(event.action, 0) + 1
+            if is_release:
+                life.is_asked = True
+            else:
+                life.is_evicted = True
+                self._lose(life)
+
+    def _lose(self, life: _PodHistory) -> None:
+        """Count the time that a pod had its node as lost."""
+        if life.begun_ns is None:
+            return
+        kind = self._kinds[life.kind]
+        ran = self._now_ns - life.begun_ns
+        kind.lost_ns += ran
+        kind.lost_card_ns += ran * sum(life.charged.values())
 
     def _use(self, length: int) -> JsonObject:
         """By queue and card: mean and peak, and the mean as a share of the quota and of the cluster."""

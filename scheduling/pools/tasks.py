@@ -24,9 +24,9 @@ MICROSECOND: Final = 1000
 MOST_IMPORTANT: Final = -(1 << 40)
 """Rank of the classes of system pods, whichever number is more important in the pool."""
 
-Age: TypeAlias = tuple[int, int, int, int, str]
-"""When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, its index
-in the job, and its name; the smaller is older."""
+Age: TypeAlias = tuple[int, int, int, str, int, str]
+"""When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, the key of
+the job, its index in the job, and its name; the smaller is older."""
 
 
 Position: TypeAlias = int | Fraction
@@ -145,6 +145,7 @@ class PoolTasks:
                 min(job.submitted_ns, submitted or job.submitted_ns),
                 1 - is_back,
                 asked,
+                job.key,
                 pods[0].facts.index,
                 name,
             ),

@@ -183,3 +183,59 @@ async def test_a_decision_above_quota_is_reported_with_its_position() -> None:
     found = [one for one in decisions if isinstance(one, dict)]
     assert [one["allocated"] for one in found] == [2, 4, 2]
     assert {(one["queue"], one["card"], one["quota"]) for one in found} == {("q", "A10", 1)}
+
+
+RELEASES = """
+scenario: two pods are asked to release for a more important one
+policy:
+  pools: [{name: default, decider: priority, preemptionTimeout: 10s}]
+until: 120s
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 100, pods: 110, nvidia.com/gpu: 8}}}
+steps:
+  - at: 1s
+    apply:
+      - kind: Pod
+        metadata: {name: saves, annotations: {muster.sh/priority: "10", muster.sh/checkpoint-seconds: "5"}}
+        spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4}}}]}
+      - kind: Pod
+        metadata: {name: stays, annotations: {muster.sh/priority: "10"}}
+        spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4}}}]}
+  - at: 61s
+    apply:
+      - kind: Pod
+        metadata: {name: urgent, annotations: {muster.sh/priority: "90"}}
+        spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]}
+"""
+
+
+async def test_a_pod_that_is_asked_and_then_evicted_counts_once() -> None:
+    """Both are asked at 61 s. One writes a checkpoint until 66 s; the other is evicted at 71 s, after 70 s."""
+    account = await account_of(RELEASES)
+    assert account["evictions"] == {
+        "none": {
+            "pods": 2,
+            "by": {"release": 2},
+            "lost_pod_seconds": 70.0,
+            "lost_card_seconds": 0.0,
+        }
+    }
+
+
+FAILURE = """
+  - at: 64s
+    fail: [{pod: default/saves, exit_code: 1}]
+"""
+
+
+async def test_a_pod_that_fails_after_it_was_asked_loses_its_work() -> None:
+    account = await account_of(RELEASES.rstrip("\n") + FAILURE)
+    found = account["evictions"]
+    assert isinstance(found, dict)
+    # 63 s until it failed, and 70 s of the one that is evicted.
+    assert found["none"] == {
+        "pods": 2,
+        "by": {"release": 2},
+        "lost_pod_seconds": 133.0,
+        "lost_card_seconds": 0.0,
+    }
