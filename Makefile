@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What property tests draw their examples from in `make soak`.
 SEED := $(if $(SEED),$(SEED),$(shell date +%s))
 
-.PHONY: help demo test test-e2e check bench bench-e2e soak control-plane docs clean
+.PHONY: help demo test test-e2e check bench bench-e2e soak control-plane cluster docs clean
 
 help:  ## say what there is to make
 	@awk -F ':.*  ## ' '/^[a-z0-9-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ test: $(VENV)/.developer  ## run the tests, three at a time
 
 control-plane: $(VENV)/.developer  ## build a real control plane for the tests (needs Go; minutes the first time)
 	$(RUN) -m tests.control_plane.build
+
+cluster: $(VENV)/.developer  ## start a real control plane with two nodes, to try things on; Ctrl-C ends it
+	@$(RUN) -m tests.control_plane
 
 test-e2e: $(VENV)/.developer  ## run the tests against a real API server, built or as MUSTER_TEST_KUBECONFIG says
 	$(RUN) -m pytest -q -m "apiserver and not soak"

@@ -1,15 +1,21 @@
 """What the page on the first cluster tells people to apply and to ask does what the page shows."""
 
+import os
 import re
 import shlex
 import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep  # noqa: TID251 - a daemon in a process of its own keeps real time
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.checkout import ROOT
+from tests.control_plane.kubectl import needs_kubectl
 from tests.daemon.cli.builders import muster
 from tests.test_documents import commands
 
@@ -70,6 +76,7 @@ def test_what_the_page_asks_of_the_log_is_answered(
     asked = [pod.sub("evaluate-0", one) for one in commands(PAGE) if "muster run" not in one]
     # The log of a simulation is shorter than that of the cluster, which has more to observe.
     asked = [re.sub(r"--from \d+", "--from 1", one) for one in asked]
+    asked = [re.sub(r"--to (\d+)", lambda to: f"--to {int(to[1]) // 5}", one) for one in asked]
     found = {line: muster(*shlex.split(line, comments=True)[1:]).exit_code for line in asked}
     assert len(found) >= 5
     assert found == dict.fromkeys(asked, 0)
@@ -92,3 +99,70 @@ def test_the_quota_is_in_the_view_as_the_page_shows(folder: Path) -> None:
     connection.close()
     table = [re.split(r"\s*│\s*", line.strip("│ ")) for line in shown("sqlite3") if "│" in line]
     assert [list(map(str, row)) for row in rows] == table[1:]
+
+
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Iterator[Path]:
+    """The daemon of the last part of the page runs in this folder, which looks like a checkout."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (line,) = (one for one in commands(PAGE) if "--simulate" in one)
+    arguments = line.replace("127.0.0.1:8001", "127.0.0.1:0").split()[1:]
+    daemon = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "daemon", *arguments, "--listen", "127.0.0.1:0"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield tmp_path
+    finally:
+        daemon.terminate()
+        daemon.wait(PATIENCE_SECONDS)
+
+
+def typed(folder: Path, command: str) -> list[str]:
+    """Type a command of the page; return its lines without ages and nodes."""
+    environment = {"KUBECONFIG": "first.db.kubeconfig", "KUBECACHEDIR": str(folder / "cache")}
+    done = subprocess.run(  # noqa: S603 - what the page says
+        ["bash", "-c", command],  # noqa: S607
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [plain(line) for line in done.stdout.splitlines()]
+
+
+def plain(line: str) -> str:
+    """A line of kubectl without what differs from run to run."""
+    return " ".join(re.sub(r"\b(\d+s|n[12])(?= )", "*", line).split())
+
+
+def until_typed(folder: Path, command: str, wanted: list[str]) -> list[str]:
+    """Type a command again until it prints what is wanted, or patience ends."""
+    ends = monotonic() + PATIENCE_SECONDS
+    while (told := typed(folder, command)) != wanted and monotonic() < ends:
+        sleep(0.5)
+    return told
+
+
+@needs_kubectl
+def test_without_a_cluster_kubectl_shows_what_the_page_shows(simulated: Path) -> None:
+    applied = "kubectl apply --validate=false -f docs/examples/first_cluster.yaml"
+    begin = next(one for one in page().split("```sh\n") if applied in one)
+    commands_of_page = begin.split("```")[0]
+    listed = "kubectl get pods --output=wide"
+    before = [
+        "p1 1/1 Running 0 * <none> * <none> <none>",
+        "p2 0/1 Pending 0 * <none> <none> <none> <none>",
+    ]
+    assert until_typed(simulated, listed, [plain(shown(listed)[0]), *before])[1:] == before
+    assert typed(simulated, commands_of_page) == shown(applied)
+    for command in (listed, "kubectl events --for pod/evaluate-0"):
+        wanted = [plain(line) for line in shown(command)]
+        assert until_typed(simulated, command, wanted) == wanted

@@ -17,7 +17,7 @@ from events.union import EVENTS
 from tests.checkout import PACKAGES, ROOT, short, tracked
 
 PURE = ("engine", "events", "projections", "replay", "scheduling", "simulator")
-TARGETS = ("help", "demo", "test", "check", "bench", "soak", "docs", "clean")
+TARGETS = ("help", "demo", "test", "check", "bench", "soak", "cluster", "docs", "clean")
 
 NOWHERE = re.compile(r"/(work|farm|root)/|\.\.[/]shared|[.]library")
 """Paths that exist on no user's machine."""

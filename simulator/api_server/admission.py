@@ -44,7 +44,7 @@ def admit(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
         manifest = changed(manifest, "metadata", labels=labels)
         return {**manifest, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
     if served.kind == CRD:
-        return {**manifest, "status": _established(manifest, store.timestamp())}
+        return {**manifest, "status": established(manifest, store.timestamp())}
     if "status" in served.parts and kind != "Node":
         manifest = {key: value for key, value in manifest.items() if key != "status"}
     if kind == "PodDisruptionBudget":
@@ -70,7 +70,7 @@ def _pod(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
     ]
     spec["tolerations"] = [*(dict(one) for one in known), *missing]
     _check_priority(served, manifest, spec, store)
-    status: JsonObject = {"phase": "Pending", "qosClass": _quality(spec)}
+    status: JsonObject = {"phase": "Pending", "qosClass": quality_of_service(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [
             {
@@ -101,7 +101,8 @@ def _check_priority(
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-def _quality(spec: JsonObject) -> str:
+def quality_of_service(spec: JsonObject) -> str:
+    """Return `status.qosClass` of a pod."""
     containers = list_at(spec, "containers")
     resources = [section(one, "resources") for one in containers]
     if not any(section(one, "requests") or section(one, "limits") for one in resources):
@@ -114,7 +115,8 @@ def _quality(spec: JsonObject) -> str:
     return "Guaranteed"
 
 
-def _established(definition: Manifest, at: str) -> JsonObject:
+def established(definition: Manifest, at: str) -> JsonObject:
+    """Return the status of a CustomResourceDefinition whose resources are served."""
     spec = section(definition, "spec")
     conditions: list[Json] = [
         {

@@ -6,17 +6,22 @@ same seed and the same calls give the same bytes.
 
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from projections.duration import SECOND
 from simulator.api_server.access_control import AccessControl, User
+from simulator.api_server.admission import established
 from simulator.api_server.binding import bind
-from simulator.api_server.creation import BODY_MAX, Creator, decode_body
+from simulator.api_server.core_events import from_core, represented, to_core
+from simulator.api_server.creation import BODY_MAX, Creator, check_kind, decode_body
 from simulator.api_server.deletion import Deleter
 from simulator.api_server.discovery import discovery_response
 from simulator.api_server.disruption_controller import DisruptionController
 from simulator.api_server.eviction import Evictor
+from simulator.api_server.health import health_response
 from simulator.api_server.http_message import (
+    JSON,
     NO_SUCH_PATH,
     Request,
     Response,
@@ -26,6 +31,8 @@ from simulator.api_server.http_message import (
 from simulator.api_server.list_selector import selector_of
 from simulator.api_server.listing import list_response
 from simulator.api_server.namespace_controller import NamespaceController, make_namespaces
+from simulator.api_server.patch import APPLY, patched
+from simulator.api_server.reported_status import ReportedStatus
 from simulator.api_server.request_target import Address, Target, address_of, target_of
 from simulator.api_server.served_resources import (
     BUDGET,
@@ -35,7 +42,8 @@ from simulator.api_server.served_resources import (
     ServedResource,
     volcano_definitions,
 )
-from simulator.api_server.status_errors import no_such_resource, not_allowed, not_found
+from simulator.api_server.status_errors import bad_request, no_such_resource, not_allowed, not_found
+from simulator.api_server.table import TablePrinter, table_printer
 from simulator.api_server.update import Updater
 from simulator.api_server.version_store import WINDOW, VersionStore
 from simulator.api_server.watch import Watch, WatchOptions
@@ -87,9 +95,14 @@ class Api:
         self.access = AccessControl()
         self.simulated.store.listen(self._note)
         for definition in volcano_definitions() if self.behaviour.has_volcano else ():
-            self.simulated.put(CRD, definition)
+            status = established(definition, self.simulated.store.timestamp())
+            self.simulated.put(CRD, {**definition, "status": status})
         make_namespaces(self.simulated, _namespaces_of(scenario))
-        self.versions = VersionStore(self.simulated.store, self.behaviour.window)
+        store = self.simulated.store
+        reported = ReportedStatus(store.timestamp) if self.behaviour.has_kubelets else None
+        self.versions = VersionStore(
+            store, self.behaviour.window, None if reported is None else reported.complete
+        )
         self._creator = Creator(self.simulated, self.versions, self.catalogue)
         self._updater = Updater(self.simulated, self.versions, self._creator)
         self._deleter = Deleter(self.simulated, self.versions, self.catalogue)
@@ -120,7 +133,12 @@ class Api:
     def handle(self, request: Request) -> Response:
         """Answer any request but a watch."""
         try:
+            health = health_response(request)
+            if health is not None and not request.token:
+                return health
             user = self.access.authenticate(request, self.simulated.now_ns)
+            if health is not None:
+                return health
             if (found := discovery_response(request.path, self.catalogue)) is not None:
                 return found if request.method == "GET" else not_allowed().response
             address = address_of(request.method, request.path, is_watch=False)
@@ -183,7 +201,8 @@ class Api:
             raise not_found(served, target.name)
         selector = selector_of(request.query, served.kind, target.namespace)
         options = WatchOptions(request.query, has_watch_list=self.behaviour.has_watch_list)
-        watch = Watch(self.versions, served, selector, options, self.simulated.now_ns)
+        printer = self._printer(request, served)
+        watch = Watch(self.versions, served, selector, options, self.simulated.now_ns, printer)
         if self.behaviour.expires_with_status and watch.expired is not None:
             return watch.expired.response
         return watch
@@ -209,19 +228,61 @@ class Api:
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}", {}
             )
         if verb == "get":
-            return self._get(target)
+            return self._get(target, request)
         if verb == "list":
             selector = selector_of(request.query, target.served.kind, target.namespace)
-            return list_response(self.versions, target.served, selector, request.query)
+            printer = self._printer(request, target.served)
+            return list_response(self.versions, target.served, selector, request.query, printer)
         return self._change(target, request, verb)
 
-    def _get(self, target: Target) -> Response:
+    def _get(self, target: Target, request: Request) -> Response:
         if target.part not in ("", "status"):
             raise not_allowed()
         version = self.versions.find(target.key)
         if version is None:
             raise not_found(target.served, target.name)
-        return Response(200, version.raw)
+        shown = represented(target.served, version)
+        if (printer := self._printer(request, target.served)) is not None:
+            return Response(200, printer.of_object(shown.manifest))
+        return Response(200, shown.raw)
+
+    def _printer(self, request: Request, served: ServedResource) -> TablePrinter | None:
+        return table_printer(request, served, self.simulated.store.unix_seconds)
+
+    def _write_core_event(self, target: Target, request: Request, verb: str) -> Response:
+        """Write an Event of the core group under the other group, and answer in the core group's form."""
+        stored = self.catalogue.find(EVENT.group, EVENT.version, "events")
+        assert stored is not None, "events are built in"
+        if verb == "patch":
+            document = self._patched_core_event(target, request)
+        else:
+            document = decode_body(request, target.served)
+            check_kind(document, target.served)
+        request = msgspec.structs.replace(
+            request,
+            method="POST" if verb == "create" else "PUT",
+            content_type=JSON,
+            body=msgspec.json.encode(from_core(document)),
+        )
+        written = self._change(
+            Target(stored, target.namespace, target.name, target.part),
+            request,
+            "create" if verb == "create" else "update",
+        )
+        manifest: Manifest = msgspec.json.decode(written.body)
+        return json_response(to_core(manifest), written.status)
+
+    def _patched_core_event(self, target: Target, request: Request) -> Manifest:
+        version = self.versions.find(target.key)
+        if version is None:
+            raise not_found(target.served, target.name)
+        if request.content_type == APPLY:
+            raise not_allowed()
+        event = to_core(version.manifest)
+        document = patched(event, request.body, request.content_type, is_custom=False)
+        if not isinstance(document, dict):
+            raise bad_request("a patch must leave an object")
+        return document
 
     def _change(self, target: Target, request: Request, verb: str) -> Response:
         match verb, target.part:
@@ -229,6 +290,8 @@ class Api:
                 return bind(self.simulated, self.versions, target, request)
             case "create", "eviction":
                 return self._evictor.evict(target, request)
+            case "create" | "update" | "patch", "" if target.served.is_core_event:
+                return self._write_core_event(target, request, verb)
             case "create", "" if not target.name:
                 return self._create(target, request)
             case "update", "" | "status" if target.name:

@@ -30,13 +30,11 @@ _PART_KINDS: Final = {
 
 
 def discovery_response(path: str, catalogue: ResourceCatalogue) -> Response | None:
-    """Answer a path of discovery or health; None for any other path."""
+    """Answer a path of discovery; None for any other path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["version"]:
             return json_response(VERSION)
-        case ["healthz" | "livez" | "readyz", *_]:
-            return Response(200, b"ok", "text/plain; charset=utf-8")
         case ["api"]:
             return json_response({"kind": "APIVersions", "versions": ["v1"]})
         case ["apis"]:
@@ -107,6 +105,8 @@ def _resource(served: ServedResource) -> JsonObject:
     }
     if served.short_names:
         document["shortNames"] = list(served.short_names)
+    if served.categories:
+        document["categories"] = list(served.categories)
     return document
 
 

@@ -23,6 +23,8 @@ class Request(Struct, frozen=True):
     token: str = ""
     """The bearer token; empty if there is none."""
     user_agent: str = ""
+    accept: str = JSON
+    """The forms of the response that the client can read, as in the header."""
 
     def flag(self, name: str) -> bool:
         """Return a boolean query parameter."""

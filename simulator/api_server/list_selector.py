@@ -24,6 +24,12 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     **{one.resource.name: one.resource.field_selectors for one in KINDS.values()},
 }
+_CORE_EVENT_FIELDS: Final = (
+    *("reason", "type", "reportingComponent", "source"),
+    *("involvedObject.kind", "involvedObject.namespace", "involvedObject.name"),
+    *("involvedObject.uid", "involvedObject.apiVersion"),
+    *("involvedObject.resourceVersion", "involvedObject.fieldPath"),
+)
 
 
 class Requirement(Struct, frozen=True):
@@ -121,7 +127,9 @@ def _field_requirement(part: str, kind: Kind) -> Requirement:
     if found is None:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
     known = ("metadata.name", *(("metadata.namespace",) if kind.is_namespaced else ()))
-    if found[1] not in (*known, *_FIELDS.get(kind.kind, ())):
+    is_core_event = kind.kind == "Event" and not kind.group
+    fields = _CORE_EVENT_FIELDS if is_core_event else _FIELDS.get(kind.kind, ())
+    if found[1] not in (*known, *fields):
         raise bad_request(f"field label not supported: {found[1]}")
     return Requirement(found[1], "notin" if found[2] == "!=" else "in", (found[3],))
 
@@ -134,6 +142,8 @@ def _field(manifest: Manifest, path: str) -> str:
     value = section(manifest, *way).get(last)
     if path == "spec.unschedulable":
         return "true" if value is True else "false"
+    if path == "source":
+        return text_at(section(manifest, "source"), "component")
     return _text(value) or ""
 
 

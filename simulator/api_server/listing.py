@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from simulator.api_server.http_message import Response, StatusError
+from events.normalize import JsonObject
+from simulator.api_server.core_events import represented
+from simulator.api_server.http_message import Response, StatusError, json_response
 from simulator.api_server.list_selector import Selector
 from simulator.api_server.served_resources import ServedResource
 from simulator.api_server.status_errors import (
@@ -18,6 +20,7 @@ from simulator.api_server.status_errors import (
     invalid_options,
     too_large,
 )
+from simulator.api_server.table import TablePrinter
 from simulator.api_server.version_store import Version, VersionStore, place_of
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105  # the name of a format
@@ -42,7 +45,11 @@ class _Page(Struct, frozen=True):
 
 
 def list_response(
-    versions: VersionStore, served: ServedResource, selector: Selector, query: Mapping[str, str]
+    versions: VersionStore,
+    served: ServedResource,
+    selector: Selector,
+    query: Mapping[str, str],
+    printer: TablePrinter | None = None,
 ) -> Response:
     """One page, or the whole list."""
     limit = max(0, _whole(query.get("limit", "")))
@@ -52,6 +59,8 @@ def list_response(
         there = versions.now(served.resource)
     else:
         there = versions.at(served.resource, page.revision)
+    if served.is_core_event:
+        there = [represented(served, one) for one in there]
     if not selector.is_whole:
         there = [one for one in there if selector.matches(one.manifest)]
     if page.start:
@@ -62,18 +71,23 @@ def list_response(
         # A NUL is the least character that can follow a name.
         token = _encoded(_Token(_TOKEN_VERSION, revision, place_of(shown[-1].key) + "\0"))
     remaining = left if not selector.labels and not selector.fields else 0
-    return Response(200, _document(served, shown, revision, token, remaining))
+    metadata = _metadata(served, revision, token, remaining)
+    if printer is not None:
+        return json_response(printer.table([one.manifest for one in shown], metadata))
+    return Response(200, _document(served, shown, metadata))
 
 
-def _document(
-    served: ServedResource, shown: list[Version], revision: int, token: str, remaining: int
-) -> bytes:
-    kind = served.kind
-    metadata: dict[str, str | int] = {"resourceVersion": str(revision)}
+def _metadata(served: ServedResource, revision: int, token: str, remaining: int) -> JsonObject:
+    metadata: JsonObject = {"resourceVersion": str(revision)}
     if token or served.is_custom:
         metadata["continue"] = token
     if remaining:
         metadata["remainingItemCount"] = remaining
+    return metadata
+
+
+def _document(served: ServedResource, shown: list[Version], metadata: JsonObject) -> bytes:
+    kind = served.kind
     # Items of custom resources keep kind and apiVersion, all others do not have them (rule K1.4).
     items = b",".join([one.raw if served.is_custom else one.body for one in shown])
     head = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'.encode()

@@ -11,6 +11,7 @@ from projections.kinds.namespace import NAMESPACES
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from projections.kinds.priority_class import PRIORITY_CLASSES
+from simulator.api_server.printer_columns import Column, custom_columns
 from simulator.manifest import COMMAND, KINDS, Kind, Manifest
 from simulator.manifest_fields import list_at, section, text_at
 from simulator.object_store import resource_of
@@ -28,11 +29,16 @@ class ServedResource(Struct, frozen=True):
     needs_revision: bool = False
     """Whether a PUT must name the revision that it replaces."""
     has_generation: bool = False
+    columns: tuple[Column, ...] = ()
+    """Columns of a custom resource, besides its name."""
+    categories: tuple[str, ...] = ()
+    is_core_event: bool = False
+    """Whether the objects are the Events of `events.k8s.io`, with the field names of the core group."""
 
     @property
     def resource(self) -> str:
         """The name of the resource in the store."""
-        return resource_of(self.kind)
+        return resource_of(EVENT if self.is_core_event else self.kind)
 
     @property
     def qualified(self) -> str:
@@ -48,6 +54,7 @@ class ServedResource(Struct, frozen=True):
 CRD: Final = Kind("CustomResourceDefinition", "apiextensions.k8s.io", "v1", is_namespaced=False)
 LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = Kind("Event", "events.k8s.io", "v1")
+CORE_EVENT: Final = Kind("Event", "", "v1")
 REVIEW: Final = Kind("SelfSubjectAccessReview", "authorization.k8s.io", "v1", is_namespaced=False)
 NAMESPACE: Final = Kind.of(NAMESPACES)
 POD: Final = Kind.of(PODS)
@@ -64,8 +71,12 @@ def _built_in(resource: Resource) -> ServedResource:
         resource.subresources,
         needs_revision=resource.needs_revision,
         has_generation=resource.has_generation,
+        categories=("all",) if resource.kind in _IN_ALL else (),
     )
 
+
+_IN_ALL: Final = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+"""What `kubectl get all` shows."""
 
 BUILT_IN: Final = (
     *(
@@ -74,8 +85,16 @@ BUILT_IN: Final = (
         if not one.resource.is_custom and one.resource.selection is None
     ),
     ServedResource(EVENT, "events", ("ev",)),
+    ServedResource(CORE_EVENT, "events", ("ev",), is_core_event=True),
     ServedResource(LEASE, "leases", needs_revision=True),
-    ServedResource(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),
+    ServedResource(
+        CRD,
+        "customresourcedefinitions",
+        ("crd", "crds"),
+        ("status",),
+        has_generation=True,
+        categories=("api-extensions",),
+    ),
     ServedResource(REVIEW, "selfsubjectaccessreviews"),
 )
 
@@ -144,6 +163,7 @@ def resources_of_definition(definition: Manifest) -> list[ServedResource]:
             is_custom=True,
             needs_revision=True,
             has_generation=True,
+            columns=custom_columns(version),
         )
         for version in list_at(spec, "versions")
         if version.get("served") is not False
@@ -162,6 +182,27 @@ _COMMANDS: Final = Resource(
 )
 
 
+_COLUMNS: Final = {
+    "Queue": (
+        ("Parent", "string", ".spec.parent"),
+        ("Weight", "integer", ".spec.weight"),
+        ("State", "string", ".status.state"),
+    ),
+    "PodGroup": (
+        ("Phase", "string", ".status.phase"),
+        ("Minimum", "integer", ".spec.minMember"),
+        ("Running", "integer", ".status.running"),
+        ("Queue", "string", ".spec.queue"),
+    ),
+    "HyperNode": (
+        ("Tier", "integer", ".spec.tier"),
+        ("Nodes", "integer", ".status.nodeCount"),
+    ),
+}
+"""As in the definitions under `deploy/kustomize/crds`."""
+_AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
+
+
 def _definition(resource: Resource) -> Manifest:
     return {
         "apiVersion": CRD.api_version,
@@ -174,6 +215,7 @@ def _definition(resource: Resource) -> Manifest:
                 "listKind": f"{resource.kind}List",
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
+                "shortNames": list(resource.short_names),
             },
             "scope": "Namespaced" if resource.is_namespaced else "Cluster",
             "versions": [
@@ -182,6 +224,10 @@ def _definition(resource: Resource) -> Manifest:
                     "served": True,
                     "storage": True,
                     "subresources": {name: {} for name in resource.subresources},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": kind, "jsonPath": path}
+                        for name, kind, path in (*_COLUMNS.get(resource.kind, ()), _AGE)
+                    ],
                     "schema": {
                         "openAPIV3Schema": {
                             "type": "object",

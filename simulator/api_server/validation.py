@@ -178,12 +178,14 @@ def _event_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
             faults.append(invalid_field("series.count", "", "should be at least 2"))
         if not series.get("lastObservedTime"):
             faults.append(required_field("series.lastObservedTime"))
-    if old is not None:
+    if old is not None and not _is_legacy_event(old):
         for field in _EVENT_FIXED:
             if new.get(field) != old.get(field):
                 name = _NAMES.get(field, field)
                 faults.append(invalid_field(name, text_at(new, field), "field is immutable"))
         return faults
+    if _is_legacy_event(new):
+        return faults + _event_namespace_faults(new)
     if not new.get("eventTime"):
         return [*faults, required_field("eventTime")]
     return faults + _new_event_faults(new)
@@ -208,15 +210,24 @@ def _new_event_faults(event: Manifest) -> list[FieldError]:
         faults.append(invalid_field("type", "", f"has invalid value: {kind}"))
     if len(text_at(event, "note").encode()) > NOTE_MAX:
         faults.append(invalid_field("message", "", f"can have at most {NOTE_MAX} characters"))
+    return faults + _event_namespace_faults(event)
+
+
+def _is_legacy_event(event: Manifest) -> bool:
+    """Return True for an Event with times and a source as only the core group has them."""
+    fields = ("deprecatedSource", "deprecatedFirstTimestamp", "deprecatedCount")
+    return not event.get("eventTime") and any(event.get(field) for field in fields)
+
+
+def _event_namespace_faults(event: Manifest) -> list[FieldError]:
     regarding = section(event, "regarding")
     namespace = text_at(section(event, "metadata"), "namespace")
     if text_at(regarding, "namespace") not in (namespace, "") or (
         not text_at(regarding, "namespace") and namespace not in ("default", "kube-system")
     ):
-        faults.append(
-            invalid_field("involvedObject.namespace", "", "does not match event.namespace")
-        )
-    return faults
+        why = "does not match event.namespace"
+        return [invalid_field("involvedObject.namespace", "", why)]
+    return []
 
 
 def _budget_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:

@@ -7,7 +7,7 @@ than the window are dropped: a client that needs them is answered 410 and has to
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,8 @@ from simulator.object_store import Change, Key, Store
 
 WINDOW: Final = 10_000
 """The least number of changes of one resource that are kept."""
+
+Completion: TypeAlias = Callable[[Manifest, Manifest | None], Manifest]
 
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -59,8 +61,12 @@ class Version:
 class VersionStore:
     """The versions of a store's objects, by resource."""
 
-    def __init__(self, store: Store, window: int = WINDOW) -> None:
+    def __init__(
+        self, store: Store, window: int = WINDOW, complete: Completion | None = None
+    ) -> None:
+        """`complete` adds to a manifest what the store leaves out, from the manifest and its last version."""
         self._store = store
+        self._complete = complete or _as_stored
         self._window = window
         self._current: dict[str, dict[Key, Version]] = defaultdict(dict)
         self._changes: dict[str, list[Version]] = defaultdict(list)
@@ -80,7 +86,8 @@ class VersionStore:
             kept.clear()
         for resource, objects in self._store.objects().items():
             for key, manifest in objects.items():
-                version = Version(key, manifest, is_gone=False, before=None)
+                whole = self._complete(manifest, None)
+                version = Version(key, whole, is_gone=False, before=None)
                 self._current[resource][key] = version
         self.list_floor = self._begun = self._watch_floor = self._store.revision
 
@@ -158,7 +165,8 @@ class VersionStore:
         assert manifest is not None
         before = current.get(change.key)
         is_gone = change.after is None
-        version = Version(change.key, manifest, is_gone=is_gone, before=before)
+        whole = self._complete(manifest, None if before is None else before.manifest)
+        version = Version(change.key, whole, is_gone=is_gone, before=before)
         if is_gone:
             current.pop(change.key, None)
         else:
@@ -185,6 +193,10 @@ class VersionStore:
 def place_of(key: Key) -> str:
     """The sort key of an object in a list: as in etcd."""
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
+
+
+def _as_stored(manifest: Manifest, _before: Manifest | None) -> Manifest:
+    return manifest
 
 
 def _revision_of(version: Version) -> int:

@@ -6,11 +6,13 @@ from typing import Final
 import msgspec
 
 from projections.duration import SECOND
+from simulator.api_server.core_events import represented
 from simulator.api_server.http_message import StatusError
 from simulator.api_server.list_selector import Selector
 from simulator.api_server.listing import revision_of
 from simulator.api_server.served_resources import ServedResource
 from simulator.api_server.status_errors import FieldError, bad_request, expired, invalid_options
+from simulator.api_server.table import TablePrinter
 from simulator.api_server.version_store import Version, VersionStore
 from simulator.manifest_fields import changed
 
@@ -55,11 +57,16 @@ class Watch:
         selector: Selector,
         options: WatchOptions,
         now_ns: int,
+        printer: TablePrinter | None = None,
     ) -> None:
         self._versions = versions
         self.served = served
         self._selector = selector
         self._options = options
+        self._printer = printer
+        """None: objects are sent as they are, else as Tables."""
+        self._has_columns = False
+        """Whether an event had the column definitions; later ones leave them out."""
         self._bookmark_ns = now_ns + BOOKMARK_NS
         self._ends_ns = now_ns + options.timeout_ns
         self._last_bookmark_ns: int | None = max(now_ns, self._ends_ns - LAST_BOOKMARK_NS)
@@ -124,22 +131,31 @@ class Watch:
         return self._versions.missed(self.served.resource, self.revision)
 
     def _line(self, version: Version) -> bytes:
+        version = represented(self.served, version)
         if self._selector.is_whole:
             if version.is_gone:
-                return _event(b"DELETED", version.raw)
+                return self._event(b"DELETED", version)
             is_new = version.before is None or version.before.is_gone
-            return _event(b"ADDED" if is_new else b"MODIFIED", version.raw)
+            return self._event(b"ADDED" if is_new else b"MODIFIED", version)
         before, matches = version.before, self._selector.matches
         was = before is not None and not before.is_gone and matches(before.manifest)
         if not version.is_gone and matches(version.manifest):
-            return _event(b"MODIFIED" if was else b"ADDED", version.raw)
-        return _event(b"DELETED", _last_seen(version)) if was else b""
+            return self._event(b"MODIFIED" if was else b"ADDED", version)
+        return self._event(b"DELETED", _last_seen(version)) if was else b""
+
+    def _event(self, what: bytes, version: Version) -> bytes:
+        if self._printer is None:
+            return _event(what, version.raw)
+        table = self._printer.of_object(version.manifest, has_columns=not self._has_columns)
+        self._has_columns = True
+        return _event(what, table)
 
     def _begin(self) -> None:
         """Queue all current objects as ADDED events."""
         for version in self._versions.now(self.served.resource):
-            if self._selector.matches(version.manifest):
-                self._queue.append(_event(b"ADDED", version.raw))
+            shown = represented(self.served, version)
+            if self._selector.matches(shown.manifest):
+                self._queue.append(self._event(b"ADDED", shown))
         self.events += len(self._queue)
         self.revision = max(self._versions.revision, self._options.revision)
         if self._options.is_watch_list and self._options.has_bookmarks:
@@ -173,16 +189,22 @@ class Watch:
         }
         if annotations:
             metadata["annotations"] = annotations
-        document = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        document: dict[str, object] = {
+            "kind": kind.kind,
+            "apiVersion": kind.api_version,
+            "metadata": metadata,
+        }
+        if self._printer is not None:
+            document = {**self._printer.table([], {}, has_columns=False), "metadata": metadata}
         return _event(b"BOOKMARK", msgspec.json.encode(document))
 
 
-def _last_seen(version: Version) -> bytes:
+def _last_seen(version: Version) -> Version:
     """An object that no longer matches is sent as it was when it matched, with the revision of the change."""
     if version.is_gone or version.before is None:
-        return version.raw
+        return version
     last = changed(version.before.manifest, "metadata", resourceVersion=str(version.revision))
-    return Version(version.key, last, is_gone=True, before=None).raw
+    return Version(version.key, last, is_gone=True, before=None)
 
 
 def _event(what: bytes, raw: bytes) -> bytes:

@@ -152,6 +152,7 @@ class Api:
         body: object = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Answer:
         """Ask once. `body` is bytes, or something to encode as JSON."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -163,7 +164,10 @@ class Api:
                 # In one piece, aiohttp says, a large body would hold up the event loop.
                 data=data if data is None or len(data) < LARGE_BYTES else io.BytesIO(data),
                 params=dict(query or {}),
-                headers={"Content-Type": content_type} if data is not None else {},
+                headers={
+                    "Accept": accept,
+                    **({"Content-Type": content_type} if data is not None else {}),
+                },
             ) as response,
         ):
             return Answer(response.status, dict(response.headers), await response.read())

@@ -8,8 +8,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Final
 
+from daemon.clock import WallClock
+from projections.duration import SECOND
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from tests.control_plane.api import GONE, STRATEGIC, Api, Object, Watch
@@ -51,7 +54,9 @@ class Kubelet:
     async def add(self, name: str, cards: int = 8, labels: dict[str, str] | None = None) -> Object:
         """A node joins."""
         self._cards[name] = cards
-        return await self._api.create(NODES, node(name, cards, labels))
+        manifest = node(name, cards, labels)
+        manifest["status"]["conditions"] = node_conditions()
+        return await self._api.create(NODES, manifest)
 
     async def remove(self, name: str) -> None:
         """A node leaves; its pods stay until someone collects them."""
@@ -135,7 +140,7 @@ class Kubelet:
                     await self._start(pod)
                 elif deed == "finish":
                     phase = pod["metadata"]["annotations"][FINISH]
-                    await self._tell(pod, {"phase": phase, "reason": "", "message": ""})
+                    await self._tell(pod, ended(pod, phase))
                 else:
                     await self._end(pod)
         except GONE:
@@ -147,7 +152,7 @@ class Kubelet:
             message = f"Pod was rejected: {reason}"
             await self._tell(pod, {"phase": "Failed", "reason": reason, "message": message})
         else:
-            await self._tell(pod, running())
+            await self._tell(pod, started(pod))
 
     def _admit(self, pod: Object) -> str:
         """Take its cards, or say why not: a kubelet counts for itself (rule K7.6)."""
@@ -174,6 +179,79 @@ class Kubelet:
 
 async def _nothing(pod: Object) -> str:
     return ""
+
+
+def node_conditions() -> list[Object]:
+    """The conditions of a node that works."""
+    return [
+        condition("MemoryPressure", "False", "KubeletHasSufficientMemory") | _reported(),
+        condition("DiskPressure", "False", "KubeletHasNoDiskPressure") | _reported(),
+        condition("PIDPressure", "False", "KubeletHasSufficientPID") | _reported(),
+        condition("Ready", "True", "KubeletReady") | _reported(),
+    ]
+
+
+def started(pod: Object) -> Object:
+    """The status of a pod that runs and is ready, as a kubelet reports it."""
+    now = _now()
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+    return running() | {
+        "startTime": now,
+        "conditions": [condition(kind, "True") | {"lastTransitionTime": now} for kind in kinds],
+        "containerStatuses": [
+            _container(one, {"running": {"startedAt": now}}, is_ready=True)
+            for one in pod["spec"]["containers"]
+        ],
+    }
+
+
+def ended(pod: Object, phase: str) -> Object:
+    """The status of a pod that has ended, `Succeeded` or `Failed`."""
+    now = _now()
+    is_done = phase == "Succeeded"
+    reason = "PodCompleted" if is_done else "PodFailed"
+    state = {
+        "terminated": {
+            "exitCode": 0 if is_done else 1,
+            "reason": "Completed" if is_done else "Error",
+            "startedAt": pod["status"].get("startTime", now),
+            "finishedAt": now,
+        }
+    }
+    conditions = [
+        condition("PodReadyToStartContainers", "False"),
+        condition("Initialized", "True", reason if is_done else ""),
+        condition("Ready", "False", reason),
+        condition("ContainersReady", "False", reason),
+    ]
+    return {
+        "phase": phase,
+        "reason": "",
+        "message": "",
+        "conditions": [one | {"lastTransitionTime": now} for one in conditions],
+        "containerStatuses": [_container(one, state) for one in pod["spec"]["containers"]],
+    }
+
+
+def _container(container: Object, state: Object, *, is_ready: bool = False) -> Object:
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": is_ready,
+        "started": is_ready,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _reported() -> Object:
+    return {"lastHeartbeatTime": _now(), "lastTransitionTime": _now()}
+
+
+def _now() -> str:
+    seconds = WallClock().now_ns() // SECOND
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def name_of(pod: Object) -> str:

@@ -46,6 +46,8 @@ class Program:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "ENDS_WITH_STDIN": "1"},
+                # Ctrl-C reaches the process that starts it, which ends it in its turn.
+                process_group=0,
             )
 
     def until(self, is_ready: Callable[[], bool], seconds: float) -> None:

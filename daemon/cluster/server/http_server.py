@@ -253,6 +253,7 @@ async def read_request(http: web.Request) -> Request:
         content_type=http.content_type if body else JSON,
         token=token.strip() if scheme == "Bearer" else "",
         user_agent=http.headers.get("User-Agent", ""),
+        accept=",".join(http.headers.getall("Accept", [JSON])),
     )
 
 
