@@ -37,6 +37,7 @@ from events.messages import Answer, ResumePoint, WatchMessage
 from events.record import Head
 from projections import snapshot
 from projections.batch import Batch
+from projections.state import State
 from scheduling.failed_objects import FailedObjects
 
 INTAKE_MAX: Final = 10_000
@@ -58,6 +59,9 @@ IDLE_NS: Final = 20_000_000_000
 
 FOLD_SECONDS: Final = 1800.0
 """The longest that folding a log may take before the supervisor may treat it as stuck."""
+
+SNAPSHOT_SHARE: Final = 20
+"""Writing snapshots beside the loop takes at most one part in so many of the time: it takes the lock of Python from the loop."""
 
 OUT_OF_REACH: Final = "log"
 """The reason, as `daemon/health.py` has it, while the log cannot be written."""
@@ -190,6 +194,12 @@ class Loop:
         self._showing = 0
         """How often all there is has been asked for again."""
         self._kept = 0
+        self._fork: tuple[State, Head] | None = None
+        """A fork of State of which a snapshot is being written, while the loop goes on."""
+        self._next_fork_ns = 0
+        """When the next one is made at the earliest, in the time of `elapsed_ns`."""
+        self._forked = asyncio.Event()
+        self._snapshot_written = asyncio.Event()
         self._failed_objects = FailedObjects()
         self._log_is_writable = True
         self.cycle_held: Callable[[float, float], None] = lambda _decide, _whole: None
@@ -221,6 +231,7 @@ class Loop:
         async with asyncio.TaskGroup() as tasks:
             effects = tasks.create_task(self._effects.run(), name="effects")
             ahead = tasks.create_task(self._ahead.run(), name="append")
+            snapshots = tasks.create_task(self._write_snapshots(), name="snapshots")
             watch = tasks.create_task(self._watch(), name="watch")
             try:
                 while not self._is_done():
@@ -232,6 +243,7 @@ class Loop:
                 watch.cancel()
                 effects.cancel()
                 ahead.cancel()
+                snapshots.cancel()
 
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
@@ -535,11 +547,48 @@ class Loop:
         await self._keep_if_due()
 
     async def _keep_if_due(self) -> None:
-        """Keep State if there are enough records since the last time; all of them are made durable before."""
+        """Keep State if there are enough records since the last time; all of them are made durable before.
+
+        With a thread, the loop waits for a fork of State only, and goes on while that is written. There is one such fork at
+        a time.
+        """
         every = self._running.snapshot_every
-        if every and self._present().head.position - self._kept >= every:
-            await self._ahead.until_durable()
+        if not every or self._present().head.position - self._kept < every:
+            return
+        if self._fork is not None or self._clock.elapsed_ns() < self._next_fork_ns:
+            return
+        await self._ahead.until_durable()
+        if self._thread is None:
             await self._keep()
+            return
+        engine = self._present()
+        fork = await self._change_state("a fork for a snapshot", engine.state.fork)
+        self._fork, self._kept = (fork, engine.head), engine.head.position
+        self._snapshot_written.clear()
+        self._forked.set()
+
+    async def _write_snapshots(self) -> None:
+        """Write a snapshot of each fork of State, encoded in a thread, until cancelled."""
+        while True:
+            await self._forked.wait()
+            assert self._fork is not None
+            state, head = self._fork
+            began_ns = self._clock.elapsed_ns()
+            payload = await asyncio.to_thread(payload_of, state)
+            del state
+            try:
+                await self._log.save_snapshot(head.position, head.digest, snapshot.VERSION, payload)
+            except LogUnavailableError as error:
+                logger.warning(
+                    "a snapshot was not written", position=head.position, error=str(error)
+                )
+            del payload
+            self._fork = None
+            now_ns = self._clock.elapsed_ns()
+            self._next_fork_ns = now_ns + (SNAPSHOT_SHARE - 1) * (now_ns - began_ns)
+            self._forked.clear()
+            self._snapshot_written.set()
+            return_freed_memory()
 
     async def _keep(self) -> None:
         """Keep State as it is at the end of the log, so that a start need not fold all of it."""
@@ -605,6 +654,10 @@ class Loop:
         answers = self._effects.take()
         if answers and self.engine is not None and self._log_is_writable:
             await self._append(*_some(self.engine.report(answers, self._clock.now_ns())))
+        if self._fork is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(leave_by):
+                    await self._snapshot_written.wait()
         if self._running.snapshot_every and self.engine is not None and self._log_is_writable:
             await self._keep()
 

@@ -261,7 +261,10 @@ class Ingest:
         if self._is_left_out(seen.subject, seen.stored, None) or self._is_heartbeat(seen):
             return
         event = ObjectObserved(
-            uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
+            uid=seen.uid,
+            resource_version=seen.resource_version,
+            heartbeats=seen.heartbeats,
+            changed_by=seen.changed_by,
         )
         cause = self._cause_of(seen) or cause
         before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None

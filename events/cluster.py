@@ -7,6 +7,7 @@ a change of content.
 
 from msgspec import field
 
+from events.field_manager import FieldChange
 from events.record import Fact
 
 
@@ -20,6 +21,8 @@ class ObjectObserved(Fact, frozen=True, kw_only=True):
     heartbeats: dict[str, str] = field(default_factory=dict)
     """Condition type to the time of its last heartbeat, or key of a device report to its update time (Unix seconds),
     which would make every content unique."""
+    changed_by: FieldChange | None = None
+    """The newest change of the object: field manager, operation, time and subresource, from its managed fields."""
 
 
 class ObjectDeleted(Fact, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """Kubernetes objects in the one form that enters the log (rule K1.5).
 
-Left out: what tells nothing (managed fields, the last applied configuration, self links), and what
+Left out: what tells nothing (the other managed fields, the last applied configuration, self links), and what
 may hold a secret (environment values, commands, arguments, headers of probes, the annotations that the
-settings name). Moved into the event: the resource version, the heartbeats of conditions and the update times of device
-reports (`events/normalize_config_map.py`), so that equal content has an equal digest. Everything else stays, unknown fields included; keys are sorted.
+settings name). Moved into the event: the resource version, the newest change that the managed fields tell (`events/field_manager.py`), the
+heartbeats of conditions and the update times of device reports (`events/normalize_config_map.py`), so that equal content has an equal digest. Everything else stays, unknown fields included; keys are sorted.
 """
 
 from hashlib import sha256
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import ManifestError
+from events.field_manager import FieldChange, newest_change
 from events.json_value import Json as Json
 from events.json_value import JsonObject as JsonObject
 from events.limits import (
@@ -45,6 +46,7 @@ class Normalized(Struct, frozen=True, gc=False):
     uid: str
     resource_version: str
     heartbeats: dict[str, str]
+    changed_by: FieldChange | None = None
 
     @property
     def subject(self) -> str:
@@ -95,7 +97,7 @@ def normalize_manifest(
     reports: dict[str, str] = {}
     if kind == CONFIG_MAP and (kind := selected_kind(namespace, name)) != CONFIG_MAP:
         reports = normalize_reports(kind, name, manifest)
-    metadata.pop("managedFields", None)
+    changed_by = newest_change(metadata.pop("managedFields", None))
     metadata.pop("selfLink", None)
     resource_version = _text(metadata.pop("resourceVersion", None))
     strip_annotations(metadata, secret_annotations)
@@ -115,6 +117,7 @@ def normalize_manifest(
         uid=uid,
         resource_version=resource_version,
         heartbeats=heartbeats,
+        changed_by=changed_by,
     )
 
 

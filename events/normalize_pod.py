@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from events.field_manager import newest_change_of
 from events.limits import (
     DEPTH_MAX,
     SPEC_FIELD_BYTES_MAX,
@@ -93,7 +94,7 @@ def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
     if pod.kind != "Pod" or pod.apiVersion != "v1":
         raise _UnusualError
     fields = pod.metadata
-    fields.pop("managedFields", None)
+    managed = fields.pop("managedFields", None)
     fields.pop("selfLink", None)
     revision = fields.pop("resourceVersion", None)
     metadata = _metadata(_AS_SENT.encode(fields), secret)
@@ -120,6 +121,7 @@ def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
         uid=names.uid,
         resource_version="" if revision is None else _TEXT.decode(revision),
         heartbeats=heartbeats,
+        changed_by=None if managed is None else newest_change_of(managed),
     )
 
 

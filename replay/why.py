@@ -1,11 +1,12 @@
 """Explain a pod, a pod group, a node or a queue at any moment of the log.
 
-Explanations are not stored. An inquiry folds the log from the beginning to the moment asked for into a State of its
-own. Where a record is the decision about the subject, the State just before it is the one that the decision was made
+Explanations are not stored. An inquiry folds the log up to the moment asked for into a State of its own: from the
+beginning, or from a State in the middle of it. Where a record is the decision about the subject, the State just before it is the one that the decision was made
 in, so the scores of all nodes are computed again there; at the end, what still waits is judged with the functions
 that decide.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from events.codec import event_of
@@ -27,7 +28,7 @@ from replay.why_state import (
     queue_standing,
 )
 from replay.why_subject import candidates
-from replay.why_trail import LoggedEvent, Recent, Trail, is_repeated
+from replay.why_trail import LoggedEvent, Recent, Trail, is_repeated, without_repeated
 from scheduling.decide import Decider
 from scheduling.explanation import Choice, EveryNode, Explanation, PlacedPod, Subject
 
@@ -39,7 +40,8 @@ SUGGESTIONS_MAX: Final = 3
 class Inquiry:
     """Takes the records of a log in order, from the first, and then answers.
 
-    `base` is the position before the first record. Raises UsageError for an invalid subject.
+    `base` is the position before the first record. Before the position `since`, only the records of a node or queue itself are
+    followed, and not what was decided about it or happened to its pods. Raises UsageError for an invalid subject.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Inquiry:
         moment: LogTime = HEAD,
         *,
         base: int = 0,
+        since: int = 0,
         left_out: LeftOut | None = None,
         with_every_node: bool = False,
     ) -> None:
@@ -55,6 +58,7 @@ class Inquiry:
         self.state.begin_at(base)
         self._text = subject
         self._moment = moment
+        self._since = since
         self._with_every_node = with_every_node
         self._trails = [Trail(kind, key) for kind, key in candidates(subject)]
         self._decider = Decider(self.state)
@@ -74,15 +78,16 @@ class Inquiry:
         entry = LoggedEvent(record, event_of(record), content, self._start_ns)
         cluster = self.state.cluster
         is_known = is_repeated(entry, cluster)
-        concerned = [one for one in self._trails if one.concerns(entry, cluster)]
-        hosts = [one for one in self._trails if one.is_host(entry, cluster)]
+        trails = [one for one in self._trails if self._is_followed(one, record)]
+        concerned = [one for one in trails if one.concerns(entry, cluster)]
+        hosts = [one for one in trails if one.is_host(entry, cluster)]
         if isinstance(entry.event, GangBindDecided):
             for trail in concerned:
                 self._choose(trail, record, entry.event)
         self.state.apply(record, entry.event, content)
         self._recent.note(entry)
         pod = cluster.pods.get(getattr(entry.event, "uid", ""))
-        for trail in self._trails:
+        for trail in trails:
             matters = trail in concerned or trail.concerns(entry, cluster)
             matters = matters or (trail in hosts) != trail.is_host(entry, cluster)
             if trail.kind == "Pod" and pod is not None and pod.key == trail.key:
@@ -90,6 +95,20 @@ class Inquiry:
             if matters and not is_known:
                 trail.add(entry, self._recent, status=pod.status if pod is not None else "")
         return True
+
+    def add_own(self, entries: Iterable[LoggedEvent]) -> None:
+        """Add records of the subject itself, in order, that are before those that are taken."""
+        [trail] = self._trails
+        for entry in without_repeated(entries):
+            trail.add(entry, self._recent, status="")
+
+    def has(self, kind: str, key: str) -> bool:
+        """Return True if the cluster has an object of a kind and key now."""
+        return _has(self.state, kind, key)
+
+    def unknown(self) -> UsageError:
+        """Return the error for a subject that is not in the log."""
+        return UsageError(self._unknown())
 
     def go_to(self, state: State, at_ns: int, start_ns: int) -> None:
         """Go to a State of a log that began at `start_ns`; its last record was written at `at_ns`."""
@@ -101,9 +120,9 @@ class Inquiry:
         if isinstance(placed.event, GangBindDecided):
             self._choose(trail, placed.record, placed.event)
 
-    def answer_for(self, trail: Trail) -> Answer:
-        """Return the answer for a subject whose records were followed elsewhere."""
-        return self._answer(trail)
+    def answer_for(self, trail: Trail, position: int) -> Answer:
+        """Return the answer at a position for a subject whose records were followed elsewhere, and that is as it is in State."""
+        return self._answer(trail, position)
 
     def answer(self) -> Answer:
         """Return the answer at the moment asked for; more records may be taken afterwards.
@@ -120,6 +139,10 @@ class Inquiry:
             if trail.is_seen:
                 return self._answer(trail)
         raise UsageError(self._unknown())
+
+    def _is_followed(self, trail: Trail, record: Record) -> bool:
+        is_whole = trail.kind in ("Pod", "PodGroup") or record.position >= self._since
+        return is_whole or record.subject == trail.subject
 
     def _choose(self, trail: Trail, record: Record, event: GangBindDecided) -> None:
         """Compute again how the nodes were scored when the subject was placed."""
@@ -140,18 +163,11 @@ class Inquiry:
         self._choices[trail.subject] = (record.position, record.cycle or 0, kept)
 
     def _is_there(self, trail: Trail) -> bool:
-        cluster = self.state.cluster
-        match trail.kind:
-            case "Pod":
-                return trail.pod is not None and trail.pod.facts.uid in cluster.pods
-            case "PodGroup":
-                return trail.key in cluster.groups
-            case "Node":
-                return trail.key in cluster.nodes.nodes
-            case _:
-                return trail.key in cluster.queues
+        if trail.kind == "Pod":
+            return trail.pod is not None and trail.pod.facts.uid in self.state.cluster.pods
+        return _has(self.state, trail.kind, trail.key)
 
-    def _answer(self, trail: Trail) -> Answer:
+    def _answer(self, trail: Trail, position: int | None = None) -> Answer:
         explained = Explanation()
         nodes = self._nodes.get(trail.subject, ())
         if self._is_there(trail):
@@ -169,7 +185,7 @@ class Inquiry:
         decision, cycle, choices = self._choices.get(trail.subject, (0, 0, ()))
         return Answer(
             subject=trail.subject,
-            position=self.state.position,
+            position=self.state.position if position is None else position,
             at=format_time(self._at_ns, self._start_ns or 0),
             state=standing.state,
             facts=standing.facts,
@@ -181,6 +197,7 @@ class Inquiry:
             waiting=explained.waiting,
             nodes=nodes,
             lists=standing.lists,
+            steps_since=0 if trail.kind in ("Pod", "PodGroup") else self._since,
         )
 
     def _unknown(self) -> str:
@@ -193,6 +210,19 @@ class Inquiry:
         return (
             f"{self._text!r} is not in the log up to position {self.state.position} ({when}){hint}"
         )
+
+
+def _has(state: State, kind: str, key: str) -> bool:
+    cluster = state.cluster
+    match kind:
+        case "Pod":
+            return any(pod.key == key for pod in cluster.pods.values())
+        case "PodGroup":
+            return key in cluster.groups
+        case "Node":
+            return key in cluster.nodes.nodes
+        case _:
+            return key in cluster.queues
 
 
 def _to_explain(state: State, trail: Trail) -> Subject | None:

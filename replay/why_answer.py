@@ -43,3 +43,5 @@ class Answer(Struct, frozen=True):
     """If asked for: every node, for pods that got theirs as it was then, for waiting ones as it is now."""
     lists: dict[str, tuple[str, ...]]
     """Longer lists, by heading: pods of a node, waiting groups of a queue."""
+    steps_since: int = 0
+    """Of a node or queue, the steps before this position are the changes of its object only; 0 for all steps."""

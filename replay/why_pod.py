@@ -13,7 +13,9 @@ from events.cluster import ObjectDeleted, ObjectObserved
 from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
 from events.record import Record
-from replay.why_trail import LoggedEvent
+from projections.pod_group_resolution import group_key_of
+from projections.pod_reading import read_facts
+from replay.why_trail import LoggedEvent, without_repeated
 
 LIVES_MAX: Final = 3
 """Pods of one name, one after the other, whose records are looked up; of more the log is folded."""
@@ -40,9 +42,9 @@ class FoundCauses:
         return self._found.get(position)
 
 
-def lives_of(own: Sequence[LoggedEvent]) -> list[Life]:
-    """Return the pods that the records of one name are about, in order."""
-    lives: list[Life] = []
+def lives_of(own: Sequence[LoggedEvent], begun: Sequence[Life] = ()) -> list[Life]:
+    """Return the pods that the records of one name are about, in order; `begun` is the one that is there before them."""
+    lives = list(begun)
     for entry in own:
         event, position = entry.event, entry.record.position
         if isinstance(event, ObjectObserved):
@@ -56,22 +58,28 @@ def lives_of(own: Sequence[LoggedEvent]) -> list[Life]:
     return lives
 
 
+def joins_another_group(own: Sequence[LoggedEvent]) -> bool:
+    """Return True if a pod belongs to one pod group first, and then to another one."""
+    groups: dict[str, str] = {}
+    for entry in own:
+        if not isinstance(entry.event, ObjectObserved) or entry.content is None:
+            continue
+        found = read_facts(entry.content)
+        if isinstance(found, str):
+            continue
+        group = group_key_of(found[0])
+        if groups.setdefault(entry.event.uid, group) != group:
+            return True
+    return False
+
+
 def concerned(
     entries: Sequence[LoggedEvent], key: str, groups: Mapping[Life, str]
 ) -> list[LoggedEvent]:
     """Return those of some records, in order, that concern the pod; `groups` is the pod group of each life."""
     found: list[LoggedEvent] = []
-    digests: dict[tuple[str, str], str | None] = {}
-    for entry in entries:
+    for entry in without_repeated(entries):
         record, event = entry.record, entry.event
-        if isinstance(event, ObjectObserved):
-            known = (record.subject, event.uid)
-            is_repeated = known in digests and digests[known] == record.object
-            digests[known] = record.object
-            if is_repeated:
-                continue
-        elif isinstance(event, ObjectDeleted):
-            digests.pop((record.subject, event.uid), None)
         is_own = record.subject == f"Pod/{key}" or _names(event, key)
         if is_own or any(_is_of_group(entry, one) for one in _groups_at(record, groups)):
             found.append(entry)

@@ -96,14 +96,14 @@ def _waits(waiting: Waiting | None) -> str:
 
 def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
     """An existing pod group."""
-    counts = [f"{count} {status}" for status, count in group.counts.items() if count]
+    counts = [f"{count} {status}" for status, count in sorted(group.counts.items()) if count]
     facts = {
         "phase": group.phase,
         "queue": group.queue,
         "priority": str(group.priority),
         "min available": str(group.min_available),
         "pods": ", ".join(counts),
-        "charged": amounts_text(group.allocated),
+        "charged": amounts_text(dict(sorted(group.allocated.items()))),
         "reserved": amounts_text(group.inqueue),
         "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
     }

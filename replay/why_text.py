@@ -27,6 +27,10 @@ def lines_of(answer: Answer) -> list[str]:
     lines += ["", "history:", *_steps(answer.steps)]
     if answer.steps_left_out:
         lines.append(f"  ({answer.steps_left_out} steps in between are left out)")
+    if answer.steps_since:
+        lines.append(
+            f"  (before position {answer.steps_since}, only changes of the object itself are listed)"
+        )
     return lines
 
 

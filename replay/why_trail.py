@@ -5,7 +5,7 @@ group is in it after.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from events.cluster import ObjectDeleted, ObjectObserved
@@ -230,6 +230,22 @@ def is_repeated(entry: LoggedEvent, cluster: Cluster) -> bool:
         case _:
             group = cluster.groups.get(key) if kind == "PodGroup" else None
             return group is not None and group.digest == record.object
+
+
+def without_repeated(entries: Iterable[LoggedEvent]) -> Iterator[LoggedEvent]:
+    """Yield records in order, without observations that show an object unchanged since an earlier one of them."""
+    digests: dict[tuple[str, str], str | None] = {}
+    for entry in entries:
+        record, event = entry.record, entry.event
+        if isinstance(event, ObjectObserved):
+            known = (record.subject, event.uid)
+            is_repeated = known in digests and digests[known] == record.object
+            digests[known] = record.object
+            if is_repeated:
+                continue
+        elif isinstance(event, ObjectDeleted):
+            digests.pop((record.subject, event.uid), None)
+        yield entry
 
 
 def _uid(event: Event) -> str:

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "incident": "daemon.cli.incident",
     "log": "daemon.cli.log_commands",
     "migrate": "daemon.cli.migrate",
+    "object": "daemon.cli.object",
     "queue": "daemon.cli.queues",
     "rebuild": "daemon.cli.rebuild",
     "reduce": "daemon.cli.reduce",
@@ -95,7 +96,11 @@ class Muster(click.Group):
         if module not in sys.modules:
             with collector_paused():
                 import_module(module)
-        command = getattr(sys.modules[module], cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        # `object` is a builtin: its function is called `object_`.
+        command = getattr(sys.modules[module], name, None) or getattr(
+            sys.modules[module], f"{name}_"
+        )
         assert isinstance(command, click.Command)
         return command
 

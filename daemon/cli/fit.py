@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from daemon.cli.inputs import load_scenario, read_policy
 from daemon.cli.output import (
     Line,
+    at_option,
     output_option,
     print_json,
     print_lines,
@@ -25,6 +26,7 @@ from daemon.simulation import SCHEDULER_NAMES, policy_of
 from daemon.text_file import read_text
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
+from replay.log_time import LogTime
 from replay.node_rows import pod_nodes_lines
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
@@ -48,7 +50,7 @@ DOES_NOT_FIT = 1
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="In place of a log: the cluster of this scenario at time 0.",
 )
-@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@at_option
 @click.option(
     "--policy",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -59,7 +61,7 @@ def fit(
     manifest: tuple[Path, ...],
     log: str | None,
     scenario: Path | None,
-    at: int | None,
+    at: LogTime | None,
     policy: Path | None,
     as_json: bool,
 ) -> int:
@@ -77,6 +79,7 @@ def fit(
     \b
         muster fit job.yaml --log demo.db
         muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
+        muster fit job.yaml --log demo.db --at 10:05
         muster fit job.yaml --scenario docs/examples/quota.yaml --output json
     """
     nodes_max = limits_of().yaml_nodes
@@ -104,13 +107,13 @@ def fit(
 def _ask(
     log: str | None,
     scenario: Path | None,
-    at: int | None,
+    at: LogTime | None,
     objects: Sequence[LocatedManifest],
     policy: PolicyChanged | None,
 ) -> Fit:
     if scenario is not None:
         if at is not None:
-            raise click.UsageError("--at is a position of a log: a scenario begins at time 0")
+            raise click.UsageError("--at is a moment of a log: a scenario begins at time 0")
         loaded = load_scenario(scenario).scenario
         policy = policy or policy_of(loaded)
         return fit_query.fit_scenario(loaded, objects, policy, SCHEDULER_NAMES)
@@ -118,7 +121,7 @@ def _ask(
         raise click.UsageError("--log or --scenario is needed, or MUSTER_LOG")
 
     async def ask(found: ReadableLog) -> Fit:
-        with progress("fit", total=at or found.head.position) as shown:
+        with progress("fit", total=found.head.position) as shown:
             return await fit_query.fit(found, objects, policy=policy, at=at, progress=shown)
 
     return ask_log(log, ask)

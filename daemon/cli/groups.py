@@ -11,6 +11,7 @@ from msgspec import Struct
 from daemon.cli.output import (
     Line,
     Styled,
+    at_option,
     heading,
     log_option,
     output_option,
@@ -20,7 +21,7 @@ from daemon.cli.output import (
     table,
 )
 from events.errors import UsageError
-from replay.log_time import format_time
+from replay.log_time import LogTime, format_time
 
 if TYPE_CHECKING:
     from daemon.cli.group_operations import Done
@@ -210,9 +211,9 @@ for _operation in OPERATIONS:
 @group.command("list")
 @log_option
 @click.option("--pool", default="", metavar="POOL", help="Only the jobs of this pool.")
-@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@at_option
 @output_option
-def list_jobs(log: str, pool: str, at: int | None, as_json: bool) -> None:
+def list_jobs(log: str, pool: str, at: LogTime | None, as_json: bool) -> None:
     """List the jobs of pools in the order in which they are served: state, slots, and why they wait.
 
     The pools are those that are decided by `priority`, `fair_share` or `round_robin`.
@@ -241,9 +242,9 @@ def list_jobs(log: str, pool: str, at: int | None, as_json: bool) -> None:
 @group.command("show")
 @click.argument("name", metavar="NAMESPACE/JOB")
 @log_option
-@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@at_option
 @output_option
-def show_job(name: str, log: str, at: int | None, as_json: bool) -> None:
+def show_job(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Show one job of a pool, by its name or by that of one of its pod groups or pods.
 
     Example:

@@ -12,7 +12,7 @@ _RESOURCES: Final = tuple(
 """Those that are watched come first."""
 
 
-def kinds_named(text: str) -> list[str]:
+def kinds_named(text: str, option: str = "--redact") -> list[str]:
     """The kinds that a name means, as records call them. Raises UsageError where there is none.
 
     A name is a kind, a plural or a short name, in any case, and may be followed by `.GROUP` or
@@ -28,7 +28,7 @@ def kinds_named(text: str) -> list[str]:
     if not found:
         known = ", ".join(dict.fromkeys(_shown(one) for one in _RESOURCES))
         raise UsageError(
-            f"--redact {text}: no log holds objects of such a kind; it may hold {known}"
+            f"{option} {text}: no log holds objects of such a kind; it may hold {known}"
         )
     return found
 

@@ -20,16 +20,21 @@ from daemon.cli.output import (
     progress,
     verdict,
 )
+from daemon.log.bundle import Header, check_free
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
-from daemon.log.copying import export as export_bundle
 from daemon.log.entry import Entry
 from daemon.log.opening import ask_log, open_log
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
+from daemon.private_files import private_opener
+from daemon.queries.bundles import Redacted, export_redacted, export_stretch, redaction_key
 from daemon.queries.history import SNAPSHOT_EVERY, write_snapshots
 from daemon.queries.moments import position_from, recorded_at_ns, stretch
+from events.errors import UsageError
 from replay.log_time import LogTime, format_time
+from replay.printable import printable
+from replay.redaction import ALL
 
 LINES: Final = 10
 """Records that `tail` begins with."""
@@ -80,11 +85,30 @@ def verify(log: str, as_json: bool) -> None:
 @moment_option("--from", "Begin with the batch of this moment.", "first")
 @moment_option("--to", "End with the batch of this moment.", "last", forms=AS_FROM)
 @click.option(
-    "--redact",
+    "--leave-out",
     multiple=True,
     metavar="KIND",
     help="Leave out the objects of a Kubernetes kind, named as for kubectl (Pod, pods, po, "
-    "podgroups.scheduling.volcano.sh ...); several times for several kinds.",
+    "podgroups.scheduling.volcano.sh ...); several times for several kinds. Such a bundle cannot be replayed.",
+)
+@click.option(
+    "--redact",
+    multiple=True,
+    metavar="KIND",
+    help="Replace the names of the objects of a kind by pseudonyms, and labels, annotations and images of all objects; "
+    "several times for several kinds, `all` for every kind.",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The key of the pseudonyms, created where there is none; by default beside the bundle, with the ending .key.",
+)
+@click.option(
+    "--names",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write which pseudonym stands for which name into a file that stays here.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @output_option
@@ -93,48 +117,130 @@ def export(
     path: Path,
     first: LogTime | None,
     last: LogTime | None,
+    leave_out: tuple[str, ...],
     redact: tuple[str, ...],
+    key: Path | None,
+    names: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Write a log, or a stretch of it, into a bundle.
 
-    The objects of a redacted kind lose their content; their names stay in the records, and their digests in the
-    chain. An existing file is replaced only with --force.
+    A stretch begins with the facts at its start, so that it can be replayed and asked like a whole log. An existing file is
+    replaced only with --force.
+
+    With --redact the bundle holds pseudonyms, and its decisions are those of the log but for the names. The same key gives the same
+    pseudonyms but for their ranks; whoever has it can find out whether a pseudonym stands for a name: it stays here.
 
     Examples:
 
     \b
         muster log export demo.db --file demo.muster
-        muster log export demo.db --file incident.muster --from 500 --to 900 --redact Pod
+        muster log export demo.db --file incident.muster --from 500 --to 900
         muster log export demo.db --file incident.muster --from -60s
     """
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
-    kinds = frozenset(kind for name in redact for kind in kinds_named(name))
+    if redact and leave_out:
+        raise click.UsageError("--redact and --leave-out exclude each other: give one of them")
+    if not redact and (key or names):
+        raise click.UsageError("--key and --names belong to --redact")
+    if redact:
+        named = {name: frozenset(_kinds(name, "--redact")) for name in redact}
+        check_free(path, replaces=force)
+        if names is not None:
+            check_free(names, replaces=force)
+        found_key = key or path.with_suffix(".key")
+        secret = redaction_key(found_key)
+
+        async def write_redacted(source: ReadableLog) -> Redacted:
+            begin, end = await stretch(source, first, last)
+            with progress("redact", total=end or source.head.position) as shown:
+                return await export_redacted(
+                    source,
+                    path,
+                    named,
+                    secret,
+                    first=begin,
+                    last=end,
+                    replaces=force,
+                    progress=shown,
+                )
+
+        redacted = ask_log(log, write_redacted)
+        if names is not None:
+            _write_names(names, redacted.names)
+        _print_redacted(path, found_key, redacted, as_json=as_json)
+        return
+    kinds = frozenset(kind for name in leave_out for kind in _kinds(name, "--leave-out"))
 
     async def write(source: ReadableLog) -> Exported:
         begin, end = await stretch(source, first, last)
-        return await export_bundle(
-            source, path, first=begin, last=end, redact=kinds, replaces=force
+        return await export_stretch(
+            source, path, first=begin, last=end, leave_out=kinds, replaces=force
         )
 
     exported = ask_log(log, write)
     header, left_out = exported.header, exported.left_out
     if as_json:
+        print_json({**_bundle(path, header), "left_out": left_out})
+        return
+    lines = [_written(path, header)]
+    lines += [f"left out: {counted(count, f'{kind} object')}" for kind, count in left_out.items()]
+    print_lines(lines)
+
+
+def _kinds(name: str, option: str) -> list[str]:
+    if option == "--redact" and name == ALL:
+        return [ALL]
+    return kinds_named(name, option)
+
+
+def _bundle(path: Path, header: Header) -> dict[str, object]:
+    return {
+        "bundle": str(path),
+        "from": header.base.position + 1,
+        "to": header.head.position,
+        "digest": header.head.digest,
+    }
+
+
+def _written(path: Path, header: Header) -> str:
+    return f"{path}: positions {header.base.position + 1} to {header.head.position}"
+
+
+def _write_names(path: Path, names: dict[str, str]) -> None:
+    lines = [f"{pseudonym}\t{printable(name)}\n" for pseudonym, name in sorted(names.items())]
+    try:
+        with open(path, "w", opener=private_opener, encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool) -> None:
+    header = redacted.header
+    if as_json:
         print_json(
             {
-                "bundle": str(path),
-                "from": header.base.position + 1,
-                "to": header.head.position,
-                "digest": header.head.digest,
-                "redacted": list(header.redacted),
-                "left_out": left_out,
+                **_bundle(path, header),
+                "redacted": redacted.objects,
+                "key": str(key),
+                "different_decisions": redacted.different,
+                "first_different": redacted.first_different or None,
             }
         )
         return
-    lines = [f"{path}: positions {header.base.position + 1} to {header.head.position}"]
-    lines += [f"left out: {counted(count, f'{kind} object')}" for kind, count in left_out.items()]
+    lines = [f"{_written(path, header)}, under pseudonyms"]
+    lines += [f"redacted: {counted(n, f'{kind} object')}" for kind, n in redacted.objects.items()]
+    lines.append(f"key: {key}; it stays here")
+    if redacted.different:
+        lines.append(
+            f"{counted(redacted.different, 'decision')}, the first at position {redacted.first_different}, "
+            "cannot be made again under pseudonyms: a replay diverges there"
+        )
+    else:
+        lines.append("every decision is made again under pseudonyms")
     print_lines(lines)
 
 

@@ -9,8 +9,10 @@ from msgspec import Struct, structs
 
 from daemon.cli.inputs import read_duration, read_policy
 from daemon.cli.output import (
+    AS_FROM,
     counted,
     log_argument,
+    moment_option,
     output_option,
     print_document,
     print_json,
@@ -22,6 +24,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.memory import MemoryLog
 from daemon.log.opening import ask_log
 from daemon.private_files import private_opener
+from daemon.queries.moments import stretch as positions
 from daemon.queries.reduce import (
     Search,
     StartingPoint,
@@ -38,6 +41,7 @@ from events.codec import event_of
 from events.decision import Decision
 from events.errors import MusterError, UsageError
 from projections.duration import format_duration
+from replay.log_time import LogTime
 from scheduling.decide import DECIDER
 from simulator.errors import ScenarioError
 from simulator.log_timeline import TimedChange, timeline_scenario
@@ -63,8 +67,8 @@ class NotShownError(MusterError):
     metavar="CONDITION",
     help="What the scenario must still show: divergence, decision, pending or error, with KEY=VALUE.",
 )
-@click.option("--from", "first", type=int, metavar="P", help="Look for it from this position on.")
-@click.option("--to", "last", type=int, metavar="P", help="Look for it up to this position.")
+@moment_option("--from", "Look for it from this moment on.", "first")
+@moment_option("--to", "Look for it up to this moment.", "last", forms=AS_FROM)
 @click.option(
     "--policy",
     type=click.Path(path_type=Path),
@@ -91,8 +95,8 @@ class NotShownError(MusterError):
 def reduce(
     log: str,
     keep: str,
-    first: int | None,
-    last: int | None,
+    first: LogTime | None,
+    last: LogTime | None,
     policy: Path | None,
     pins: tuple[str, ...],
     time_limit: str,
@@ -123,6 +127,7 @@ def reduce(
         muster reduce demo.db
         muster reduce demo.db --keep 'decision kind=evict pod=ml/a-3' --out evicted.yaml
         muster reduce demo.db --keep 'pending pod_group=ml/b code=NotEnoughResources' --to 5000
+        muster reduce demo.db --keep 'decision kind=evict pod=ml/a-3' --from 10:00 --to 10:30
     """
     condition = parse_condition(keep)
     limit_ns = read_duration("--time-limit", time_limit)
@@ -139,8 +144,9 @@ def reduce(
         return clock.elapsed_ns() - began > limit_ns
 
     async def ask(found: ReadableLog) -> tuple[StartingPoint, Stretch]:
-        check_stretch(found, first, last)
-        stretch = Stretch(first or 1, last or found.head.position, content)
+        begin, end = await positions(found, first, last)
+        check_stretch(found, begin, end)
+        stretch = Stretch(begin or 1, end or found.head.position, content)
         with progress("read", total=stretch.last) as shown:
             start = await starting_point(found, condition, stretch, SCHEDULER_NAMES, shown)
         if start is None:

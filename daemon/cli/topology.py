@@ -7,6 +7,7 @@ import click
 
 from daemon.cli.output import (
     Line,
+    at_option,
     counted,
     heading,
     log_argument,
@@ -20,6 +21,7 @@ from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
 from daemon.queries.topology import topology_document
 from projections.state import State
+from replay.log_time import LogTime
 
 SHOWN_MAX = 40
 """Nodes of a switch or SuperPoD, and names, that text shows; JSON has all."""
@@ -32,10 +34,10 @@ Part = dict[str, Any]
 
 @click.command()
 @log_argument
-@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@at_option
 @click.option("--brief", is_flag=True, help="Show no single nodes.")
 @output_option
-def topology(log: str, at: int | None, brief: bool, as_json: bool) -> None:
+def topology(log: str, at: LogTime | None, brief: bool, as_json: bool) -> None:
     """Draw the network: leaf switches, SuperPoDs and HyperNodes, with free cards and jobs of each.
 
     A node of a leaf switch has its position in front. The state of a switch is what it is for jobs that
@@ -46,6 +48,7 @@ def topology(log: str, at: int | None, brief: bool, as_json: bool) -> None:
     \b
         muster topology demo.db
         muster topology demo.db --at 500 --brief
+        muster topology demo.db --at -5m
     """
 
     async def ask(opened: ReadableLog) -> tuple[str, State]:

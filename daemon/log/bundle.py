@@ -1,8 +1,8 @@
 """The file format of an incident bundle: a log, or a part of one, in one file.
 
 JSON lines, compressed as one zstd stream (a bundle may also stand uncompressed, to be read and
-compared by people). First a header, then records in order, each object before the first record that
-refers to it, at last an end line. Writer and reader both forget all but the last `OBJECTS_HELD`
+compared by people). First a header, then, if the bundle begins later than the log, the facts at its start as a snapshot in
+pieces, then records in order, each object before the first record that refers to it, at last an end line. Writer and reader both forget all but the last `OBJECTS_HELD`
 objects, so that neither needs memory for the whole; one that recurs later is written again. The writer
 also forgets what is beyond `HELD_BYTES`, so that a reader needs no more than that.
 
@@ -12,25 +12,29 @@ A bundle may come from a stranger: it is unpacked as it is read, within the boun
 import io
 import os
 import stat
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar
+from typing import BinaryIO, Generic, TypeAlias, TypeVar
 
 import msgspec
 import zstandard
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from daemon.limits import Limits, exceeded, limits_of
 from daemon.log.database import check_format
-from daemon.log.entry import Entry
+from daemon.log.entry import Entry, Snapshot
 from daemon.private_files import private_opener
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError, UsageError
 from events.record import Head, Record
 
-BUNDLE = 1
+BUNDLE = 2
 """Version of this file format. Any later one that older readers cannot read has another."""
+WHOLE = 1
+"""The version of a bundle without facts at its start and without pseudonyms, which earlier releases can read."""
 OBJECTS_HELD = 4096
 HELD_BYTES = 256 << 20
 """Bytes of objects that a writer takes its reader to hold: half of what a reader allows."""
@@ -40,6 +44,17 @@ WINDOW_BYTES_MAX = 128 << 20
 """Memory that a zstd frame may ask of its reader: what zstd itself allows, and 16 times what ours need."""
 LEVEL = 9
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+PIECE_BYTES = 4 << 20
+"""Bytes of a snapshot in one line."""
+
+
+class FactsHeader(Struct, frozen=True, forbid_unknown_fields=True):
+    """The snapshot of the facts before the first record."""
+
+    version: int
+    """That of `projections/snapshot.py`."""
+    size_bytes: int
+    sha256: str
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, tag="header", tag_field="line"):
@@ -52,6 +67,10 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, tag="header", tag_
     redacted: tuple[str, ...] = ()
     """Kubernetes kinds whose objects were taken out."""
     notes: dict[str, str] = {}
+    facts: FactsHeader | UnsetType = UNSET
+    """Stands where the bundle begins later than the log."""
+    pseudonymized: tuple[str, ...] | UnsetType = UNSET
+    """Kubernetes kinds whose names and free values are replaced (`daemon/log/redaction.py`)."""
 
 
 class Version(Struct, frozen=True):
@@ -66,6 +85,12 @@ class ObjectLine(Struct, frozen=True, array_like=True, tag="object"):
 
     digest: str
     content: str | None
+
+
+class FactsLine(Struct, frozen=True, array_like=True, tag="facts"):
+    """A piece of the snapshot, in Base64."""
+
+    piece: str
 
 
 class RecordLine(Struct, frozen=True, array_like=True, tag="record"):
@@ -106,9 +131,8 @@ _UNREADABLE = (
     RecursionError,
 )
 _ENCODER = msgspec.json.Encoder()
-_LINES: msgspec.json.Decoder[ObjectLine | RecordLine | EndLine] = msgspec.json.Decoder(
-    ObjectLine | RecordLine | EndLine
-)
+Line: TypeAlias = ObjectLine | RecordLine | FactsLine | EndLine
+_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _VERSION = msgspec.json.Decoder(Version)
 _HEADER = msgspec.json.Decoder(Header)
 
@@ -119,11 +143,17 @@ class BundleWriter:
     A file that has that name already is replaced only where `replaces` says so.
     """
 
-    def __init__(self, path: Path, header: Header, *, replaces: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        header: Header,
+        *,
+        facts: Snapshot | None = None,
+        replaces: bool = False,
+    ) -> None:
         self._path = path
         self._replaces = replaces
-        if not replaces and os.path.lexists(path):
-            raise self._taken()
+        check_free(path, replaces=replaces)
         self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
         self._redacted = tuple(f"{kind}/" for kind in header.redacted)
         self._held = Held[None](HELD_BYTES)
@@ -135,7 +165,18 @@ class BundleWriter:
             raise UsageError(f"{path}: {error.strerror}") from error
         packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
         self._stream = packer.stream_writer(self._file, closefd=False)
+        if facts is not None:
+            digest = sha256(facts.payload).hexdigest()
+            header = msgspec.structs.replace(
+                header,
+                muster_bundle=BUNDLE,
+                facts=FactsHeader(facts.version, len(facts.payload), digest),
+            )
         self._write([_ENCODER.encode(header)])
+        for begin in range(0, 0 if facts is None else len(facts.payload), PIECE_BYTES):
+            assert facts is not None
+            piece = facts.payload[begin : begin + PIECE_BYTES]
+            self._write([_ENCODER.encode(FactsLine(b64encode(piece).decode()))])
 
     def add(self, entries: list[Entry]) -> None:
         """Write entries, and what of their objects is not held."""
@@ -171,7 +212,7 @@ class BundleWriter:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many objects of each redacted kind were left out so far."""
+        """How many objects of each kind were left out so far."""
         return {kind: len(digests) for kind, digests in self._left_out.items()}
 
     def _move(self) -> None:
@@ -180,11 +221,8 @@ class BundleWriter:
                 # Fails where there is a file by now, which a rename would replace.
                 self._path.touch(exist_ok=False)
             except FileExistsError:
-                raise self._taken() from None
+                raise _taken(self._path) from None
         self._part.replace(self._path)
-
-    def _taken(self) -> UsageError:
-        return UsageError(f"{self._path} is there already; --force replaces it")
 
     def abandon(self) -> None:
         """Leave nothing behind."""
@@ -228,6 +266,8 @@ class BundleReader:
         """Every entry; the bundle must end with its end line."""
         for line in self._lines():
             match line:
+                case FactsLine():
+                    pass  # `facts` reads them.
                 case ObjectLine():
                     self._hold(line)
                 case RecordLine():
@@ -239,6 +279,25 @@ class BundleReader:
                         raise self._torn(f"it should hold {line.records} records")
                     return
         raise self._torn("it has no end")
+
+    def facts(self) -> Snapshot | None:
+        """The facts before the first record; none in a bundle that begins with the log. To be called before `entries`."""
+        stated = self.header.facts
+        if stated is UNSET:
+            return None
+        if stated.size_bytes > self._limits.bundle_held_bytes:
+            raise self._exceeded("bundle_held_bytes", "the facts at its start take more bytes")
+        payload = bytearray()
+        for line in self._lines():
+            if not isinstance(line, FactsLine):
+                break
+            payload += _piece(line, self._torn)
+            if len(payload) >= stated.size_bytes:
+                break
+        if sha256(payload).hexdigest() != stated.sha256:
+            raise self._torn("the facts at its start are not those that were written")
+        base = self.header.base
+        return Snapshot(base.position, base.digest, stated.version, bytes(payload))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -296,7 +355,7 @@ class BundleReader:
         except (msgspec.DecodeError, RecursionError) as error:
             raise DamagedLogError(f"{self._path}: its header cannot be read: {error}") from error
 
-    def _lines(self) -> Iterator[ObjectLine | RecordLine | EndLine]:
+    def _lines(self) -> Iterator[Line]:
         try:
             while line := self._next_line():
                 yield _LINES.decode(line)
@@ -359,6 +418,23 @@ class Held(Generic[_Held]):
         ):
             _, (_, forgotten) = self._items.popitem(last=False)
             self.bytes -= forgotten
+
+
+def check_free(path: Path, *, replaces: bool) -> None:
+    """Raise UsageError if a file is there already, unless it is to be replaced."""
+    if not replaces and os.path.lexists(path):
+        raise _taken(path)
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"{path} is there already; --force replaces it")
+
+
+def _piece(line: FactsLine, torn: Callable[[str], DamagedLogError]) -> bytes:
+    try:
+        return b64decode(line.piece, validate=True)
+    except (Base64Error, ValueError) as error:
+        raise torn(f"a piece of its facts is not Base64: {error}") from error
 
 
 def _line(record: Record) -> RecordLine:

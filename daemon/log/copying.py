@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from daemon.log.bundle import BUNDLE, BundleWriter, Header, Held
+from daemon.log.bundle import WHOLE, BundleWriter, Header, Held
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
-from daemon.log.entry import Entry
+from daemon.log.entry import Entry, Snapshot
 from daemon.log.verify import Checker, Progress, Verified
 from events.codec import FORMAT
 from events.errors import UsageError
@@ -31,18 +31,21 @@ async def export(
     *,
     first: int | None = None,
     last: int | None = None,
+    facts: Snapshot | None = None,
     redact: frozenset[str] = frozenset(),
     notes: dict[str, str] | None = None,
     replaces: bool = False,
 ) -> Exported:
     """Write the batches that hold positions `first` to `last` into a bundle; by default all.
 
+    `facts` are those at the end of the batch before `first`; without them such a bundle can be read, but not folded.
     `redact` names Kubernetes kinds, as records call them, whose objects are replaced by tombstones. A file
     that is there already is replaced only where `replaces` says so.
     """
-    base, head = await _bounds(log, first, last)
+    base, head = await bounds(log, first, last)
+    assert facts is None or facts.position == base.position
     header = Header(
-        muster_bundle=BUNDLE,
+        muster_bundle=WHOLE,
         format=FORMAT,
         base=base,
         head=head,
@@ -50,7 +53,7 @@ async def export(
         notes=notes or {},
     )
     checker = Checker(base)
-    writer = await asyncio.to_thread(BundleWriter, path, header, replaces=replaces)
+    writer = await asyncio.to_thread(BundleWriter, path, header, facts=facts, replaces=replaces)
     try:
         async for entries in log.read(base.position, head.position):
             for entry in entries:
@@ -104,8 +107,8 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
         await target.append_stored([entry.record for entry in entries], packer.rows(entries))
 
 
-async def _bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:
-    """The heads before and after the batches asked for."""
+async def bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:
+    """The heads before and after the batches that hold positions `first` to `last`. Raises UsageError outside of the log."""
     base, head = log.base, log.head
     lowest, highest = base.position + 1, head.position
     first, last = first or lowest, highest if last is None else last

@@ -59,6 +59,11 @@ class History:
         self._kept.move_to_end(position)
         return self._kept[position][0].fork()
 
+    async def nearest(self, position: int) -> int:
+        """Return the position of the last snapshot at or before a position; that of the base where there is none."""
+        stored = await self._log.snapshot_positions(snapshots.VERSION)
+        return max((one for one in stored if one <= position), default=self._log.base.position)
+
     async def _fold(
         self, until: int, left_out: LeftOut, progress: Progress | None
     ) -> tuple[State, Head]:
@@ -113,7 +118,7 @@ async def _write_snapshots(
     end = log.head.position
     state, head = State(left_out), log.base
     for begin, until in pairwise([head.position, *stored, end]):
-        if until - begin <= every + every // 2:
+        if until - begin < 2 * every:  # A long batch is not divided.
             continue
         if begin > head.position:
             snapshot = await log.latest_snapshot(snapshots.VERSION, before=begin)

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from daemon.fold import restored
 from daemon.log.contract import ReadableLog
-from daemon.queries.log_state import check_complete
+from daemon.queries.log_state import check_whole
 from daemon.queries.moments import recorded_at_ns, resolved
 from events.chain import check_link
 from events.errors import UsageError
@@ -41,7 +41,7 @@ async def incidents(
     The log is read up to where the answer is complete: from its first record, or for a fault with a position from the
     newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions as they are read.
     """
-    check_complete(log)
+    check_whole(log)
     if selection.moment is not None:
         selection = structs.replace(selection, moment=await resolved(log, selection.moment))
     if selection.position:

@@ -3,14 +3,32 @@
 from collections.abc import Callable
 
 from daemon.fold import fold
+from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.queries.moments import At, position_at
 from events.errors import UsageError
 from events.record import GENESIS
+from projections import snapshot as snapshots
 from projections.state import State
 
 
 def check_complete(log: ReadableLog, purpose: str = "") -> None:
+    """Raise UsageError for a log that begins neither with the first record nor with the facts at its start."""
+    if log.base == GENESIS:
+        return
+    version = log.facts_version if isinstance(log, BundleLog) else None
+    if version == snapshots.VERSION:
+        return
+    reason = "what led there is missing"
+    if version is not None:
+        reason = (
+            f"the facts there are a snapshot of version {version}, and this release reads version "
+            f"{snapshots.VERSION}"
+        )
+    raise UsageError(f"{log.place} begins behind position {log.base.position}: {reason}{purpose}")
+
+
+def check_whole(log: ReadableLog, purpose: str = "") -> None:
     """Raise UsageError for a log that does not begin with the first record."""
     if log.base != GENESIS:
         raise UsageError(

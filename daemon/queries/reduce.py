@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from daemon.log.contract import ReadableLog
-from daemon.queries.log_state import check_complete
+from daemon.queries.log_state import check_whole
 from daemon.view_rebuild import batches
 from events.codec import event_of
 from events.cycle import CycleOpened
@@ -108,7 +108,7 @@ async def starting_point(
 
     Raises UsageError for a divergence that is not in a cycle. `scheduler_names` are those of a simulation.
     """
-    check_complete(log)
+    check_whole(log)
 
     async def attempt(left_out: LeftOut) -> StartingPoint | None:
         moment = await _find(log, condition, stretch, left_out, progress)

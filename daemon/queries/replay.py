@@ -8,10 +8,10 @@ from msgspec import Struct
 from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
-from daemon.queries.log_state import check_complete
+from daemon.queries.log_state import check_complete, check_whole
 from daemon.view_rebuild import batches
 from events.errors import UsageError
-from events.record import Head
+from events.record import GENESIS, Head
 from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from replay.log_replay import Counts, Divergence, Replay, Side
@@ -49,7 +49,9 @@ async def replay_log(
     A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used.
     """
     check_stretch(log, first, last)
-    stretch = (first or 1, last or log.head.position)
+    if policy is not None:
+        check_whole(log, ", and another policy is put in its place from the first record on")
+    stretch = (first or log.base.position + 1, last or log.head.position)
 
     async def attempt(left_out: LeftOut) -> Replayed:
         replay = await _begin(log, stretch[0], policy, left_out)
@@ -60,7 +62,7 @@ async def replay_log(
 
 async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: LeftOut) -> Replay:
     snapshot = None
-    if policy is None:
+    if policy is None or log.base != GENESIS:
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
     if snapshot is None:
         return Replay(log.base, policy=policy, left_out=left_out)
@@ -113,11 +115,11 @@ def replay_document(replayed: Replayed) -> dict[str, object]:
 
 def check_stretch(log: ReadableLog, first: int | None, last: int | None) -> None:
     """Raise UsageError unless a log begins with the first record and holds the positions of --from and --to."""
-    check_complete(log, ", and only a whole log can be decided again")
-    end = log.head.position
+    check_complete(log, ", and a log is decided again from its first record or from such facts")
+    begin, end = log.base.position + 1, log.head.position
     for name, position in (("--from", first), ("--to", last)):
-        if position is not None and not 1 <= position <= end:
-            raise UsageError(f"{name} {position}: {log.place} holds positions 1 to {end}")
+        if position is not None and not begin <= position <= end:
+            raise UsageError(f"{name} {position}: {log.place} holds positions {begin} to {end}")
     if first is not None and last is not None and first > last:
         raise UsageError(f"--from {first} comes after --to {last}")
 

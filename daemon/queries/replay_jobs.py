@@ -78,7 +78,9 @@ async def replay_in_processes(
 ) -> Replayed:
     """Replay a log, or a stretch of it, as `replay_log` does, in `jobs` processes. `url` is the name under which it is opened."""
     check_stretch(log, first, last)
-    stretches = await _stretches(log, jobs, first or 1, last or log.head.position)
+    stretches = await _stretches(
+        log, jobs, first or log.base.position + 1, last or log.head.position
+    )
     if jobs == 1 or len(stretches) == 1:
         return await replay_log(log, first, last, progress=progress)
     counts = Counts()
@@ -97,7 +99,9 @@ async def replay_in_processes(
             if result.divergence is not None or stretch is stretches[-1]:
                 end = ReplayEnd(result.head, counts)
                 causes = await causes_of(log, result.divergence)
-                return Replayed(log.place, first or 1, end, result.divergence, causes)
+                return Replayed(
+                    log.place, first or log.base.position + 1, end, result.divergence, causes
+                )
         _end(pool)
     return await replay_log(log, first, last, progress=progress)
 

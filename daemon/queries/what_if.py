@@ -13,7 +13,7 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.copying import copy_until
 from daemon.log.memory import Memory, MemoryLog
 from daemon.loop import Loop, Running
-from daemon.queries.log_state import check_complete
+from daemon.queries.log_state import check_whole
 from daemon.queries.moments import resolved
 from daemon.simulation import run_loop
 from daemon.version import VERSION
@@ -69,7 +69,7 @@ async def what_if(
     The run with the change is appended to `kept`, an empty log, behind a copy of the records that stand; else it is
     kept in memory. Jobs are taken to make a checkpoint in each `checkpoint_ns`. `progress` is called with positions as they are read or written.
     """
-    check_complete(log)
+    check_whole(log)
     read_change(None, None)
     moment = await resolved(log, moment)
     past = await _read_past(log, moment, frozenset(), progress)

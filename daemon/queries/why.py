@@ -1,11 +1,15 @@
 """Explain where a pod, pod group, node or queue is, at any moment of a log.
 
 A pod is answered in two passes: its own records and those of its pod group are found by index; then State is taken from the history of
-the log at the moment asked for, and where the pod was placed. Other subjects are followed through the whole log up to the moment.
+the log at the moment asked for, and where the pod was placed. A pod group is followed from its first record on, from State in the history; a
+node and a queue through the last records up to the moment, and its own earlier records are found by index. A log without an index,
+which is a bundle, is followed from its first record.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
+
+from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.history import History
@@ -15,9 +19,9 @@ from events.chain import check_link
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.decisions.eviction import EvictionDecided
-from events.record import Record
+from events.record import GENESIS, Record
 from events.union import DECISIONS
-from projections.left_out import folded
+from projections.left_out import ApplyError, LeftOut, folded
 from projections.state import State
 from replay.log_time import HEAD, LogTime
 from replay.why import Inquiry
@@ -27,6 +31,7 @@ from replay.why_pod import (
     FoundCauses,
     Life,
     concerned,
+    joins_another_group,
     last_placement,
     lives_of,
 )
@@ -35,6 +40,12 @@ from replay.why_trail import LoggedEvent, Trail
 
 FAVOURING: Final = tuple(one.kind for one in DECISIONS if issubclass(one, EvictionDecided))
 """Kinds of decisions that are made in favour of another pod group than their subject."""
+
+RECENT_RECORDS: Final = 10_000
+"""Records before the moment in which a node or queue is followed."""
+
+CAUSES_RECORDS: Final = 20_000
+"""Records before a pod group in which the two cycles are looked for that its causes may belong to."""
 
 CYCLES: Final = ("cycle_opened.v1", CycleOpened.kind)
 """The kinds of records that open a cycle, those of earlier releases included."""
@@ -54,24 +65,37 @@ async def why(
     """
     check_complete(log)
     until = await position_at(log, moment)
-    answer = await _of_pod(log, subject, until, with_every_node=with_every_node)
+    history = History(log)
+    asked = _Asked(subject, until, _since(log, until), with_every_node)
+    answer = await _of_pod(log, history, subject, until, with_every_node=with_every_node)
+    if answer is None:
+        answer = await _of_other(log, history, asked, progress)
     if answer is not None:
         return answer
-    return await folded(
-        lambda left_out: _ask(
-            log,
-            Inquiry(subject, left_out=left_out, with_every_node=with_every_node),
-            until,
-            progress,
-        )
-    )
+    return await folded(lambda left_out: _ask(log, history, asked, left_out, progress))
 
 
 async def _ask(
-    log: ReadableLog, inquiry: Inquiry, until: int, progress: Callable[[int], None] | None
+    log: ReadableLog,
+    history: History,
+    asked: "_Asked",
+    left_out: LeftOut,
+    progress: Callable[[int], None] | None,
 ) -> Answer:
+    """Return the answer of a fold of the whole log."""
+    inquiry = Inquiry(
+        asked.subject,
+        since=asked.since,
+        left_out=left_out,
+        with_every_node=asked.with_every_node,
+    )
     head = log.base
-    async for entries in log.read(until=until):
+    if head != GENESIS:
+        state = await history.facts_at_position(head.position)
+        state.left_out = left_out
+        start_ns = await recorded_at_ns(log, head.position + 1)
+        inquiry.go_to(state, start_ns, start_ns)
+    async for entries in log.read(after=head.position, until=asked.until):
         for entry in entries:
             head = check_link(head, entry.record)
             inquiry.take(entry.record, entry.content)
@@ -80,8 +104,117 @@ async def _ask(
     return inquiry.answer()
 
 
+class _Asked(Struct, frozen=True):
+    subject: str
+    until: int
+    """The position of the moment."""
+    since: int
+    """The position from which a node or queue is followed; 0 for the first one."""
+    with_every_node: bool
+
+
+def _since(log: ReadableLog, until: int) -> int:
+    since = until - RECENT_RECORDS + 1
+    return since if since > log.base.position + 1 else 0
+
+
+async def _of_other(
+    log: ReadableLog, history: History, asked: _Asked, progress: Callable[[int], None] | None
+) -> Answer | None:
+    """Return the answer for a pod group, node or queue; None if the log has to be followed from its first record.
+
+    Raises UsageError if there is no such subject.
+    """
+    start_ns = await recorded_at_ns(log, log.base.position + 1)
+    meant = candidates(asked.subject)
+    now = None
+    if len(meant) > 1 or meant[0][0] in ("Pod", "PodGroup"):
+        now = await history.facts_at_position(asked.until)
+    found = await _named(log, now, asked, start_ns)
+    if found is None or found[0] == "Pod" or (now is not None and now.left_out):
+        return None
+    kind, key, own = found
+    if kind == "PodGroup" and now is not None:
+        begin = await _begin_of_group(log, history, key, own, now)
+        begin = await _before_causes(log, begin)
+    else:
+        begin = await history.nearest(max(asked.since - 1, 0)) + 1
+    inquiry = Inquiry(f"{kind}/{key}", since=asked.since, with_every_node=asked.with_every_node)
+    inquiry.add_own(await _read(log, [one for one in own if one < begin], start_ns))
+    before = await history.facts_at_position(begin - 1)
+    if before.left_out:
+        return None
+    inquiry.go_to(before, start_ns, start_ns)
+    last_own = max(own, default=0)
+    async for entries in log.read(after=begin - 1, until=asked.until):
+        for entry in entries:
+            try:
+                inquiry.take(entry.record, entry.content)
+            except ApplyError:
+                return None  # It is left out by the fold.
+        position = entries[-1].record.position
+        if progress is not None:
+            progress(position)
+        if kind == "PodGroup" and now is not None and position > last_own:
+            is_gone = not inquiry.has(kind, key) and key not in now.cluster.groups
+            if is_gone:
+                break
+    if now is not None:
+        inquiry.go_to(now, await recorded_at_ns(log, asked.until), start_ns)
+    return inquiry.answer()
+
+
+async def _named(
+    log: ReadableLog, now: State | None, asked: _Asked, start_ns: int
+) -> tuple[str, str, list[int]] | None:
+    """Return the kind and key that a name means, and the positions of its own records; None where the log has no index.
+
+    What is there `now` goes before what was there; with one meaning only, `now` need not be given. Raises UsageError if the log
+    has neither.
+    """
+    inquiry = Inquiry(asked.subject)
+    if now is not None:
+        inquiry.go_to(now, await recorded_at_ns(log, asked.until), start_ns)
+    seen: list[tuple[str, str, list[int]]] = []
+    for kind, key in candidates(asked.subject):
+        named = f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
+        own = await log.positions_of(named, asked.until)
+        if own is None:
+            return None
+        if now is None or inquiry.has(kind, key):
+            return kind, key, own
+        if own:
+            seen.append((kind, key, own))
+    if not seen:
+        raise inquiry.unknown()
+    return seen[0]
+
+
+async def _begin_of_group(
+    log: ReadableLog, history: History, key: str, own: Sequence[int], now: State
+) -> int:
+    """Return the position of the first record of a pod group or of its first pods."""
+    first = now if not own else await history.facts_at_position(own[0])
+    begin = own[0] if own else first.position
+    group = first.cluster.groups.get(key)
+    for pod in () if group is None else group.pods.values():
+        for position in reversed(await log.positions_of(f"Pod/{pod.key}", begin) or ()):
+            event = event_of((await entry_at(log, position)).record)
+            if getattr(event, "uid", pod.facts.uid) != pod.facts.uid:
+                break
+            begin = position
+    return begin
+
+
+async def _before_causes(log: ReadableLog, begin: int) -> int:
+    """Return a position such that the causes that are shown of a record are behind it."""
+    after = max(begin - CAUSES_RECORDS, log.base.position)
+    cycles = [one for kind in CYCLES for one in await log.positions_of_kind(kind, after, begin - 1)]
+    return sorted(cycles)[-2] if len(cycles) > 1 else after + 1
+
+
 async def _of_pod(
-    log: ReadableLog, subject: str, until: int, *, with_every_node: bool
+    log: ReadableLog, history: History, subject: str, until: int, *, with_every_node: bool
 ) -> Answer | None:
     """Return the answer for a pod in two passes; None if the subject is no pod, or has to be followed through the log."""
     kind, key = candidates(subject)[0]
@@ -89,19 +222,19 @@ async def _of_pod(
         return None
     start_ns = await recorded_at_ns(log, log.base.position + 1)
     own_positions = await log.positions_of(f"Pod/{key}", until)
-    if not own_positions:
+    begun = await _begun(log, history, key)
+    if own_positions is None or not (own_positions or begun):
         return None
     own = await _read(log, own_positions, start_ns)
-    lives = lives_of(own)
-    if not lives or len(lives) > LIVES_MAX:
+    lives = lives_of(own, begun)
+    if not lives or len(lives) > LIVES_MAX or joins_another_group(own):
         return None
-    history = History(log)
     states = [await history.facts_at_position((one.end or until + 1) - 1) for one in lives]
     pods = [state.cluster.pods.get(one.uid) for one, state in zip(lives, states, strict=True)]
     last = pods[-1]
     if last is None or any(state.left_out for state in states):
         return None
-    state = states[-1] if lives[-1].end is None else await history.facts_at_position(until)
+    state = await _state_to_answer(history, subject, until, lives[-1], states[-1])
     if not _is_first_there(state, subject, last.facts.uid):
         return None
     groups = {
@@ -121,7 +254,25 @@ async def _of_pod(
         inquiry.go_to(before, placed.record.recorded_at_ns, start_ns)
         inquiry.explain_placement(trail, placed)
     inquiry.go_to(state, await recorded_at_ns(log, until), start_ns)
-    return inquiry.answer_for(trail)
+    return inquiry.answer_for(trail, until)
+
+
+async def _state_to_answer(
+    history: History, subject: str, until: int, life: Life, before_end: State
+) -> State:
+    """Return State at the moment; for a pod that is gone, State behind its deletion if its name means nothing else."""
+    if life.end is None:
+        return before_end
+    return await history.facts_at_position(life.end if len(candidates(subject)) == 1 else until)
+
+
+async def _begun(log: ReadableLog, history: History, key: str) -> list[Life]:
+    """Return the life of the pod that is there before the first record of a log that begins with facts."""
+    base = log.base.position
+    if log.base == GENESIS:
+        return []
+    pods = (await history.facts_at_position(base)).cluster.pods.values()
+    return [Life(one.facts.uid, base, None) for one in pods if one.key == key]
 
 
 def _is_first_there(state: State, subject: str, uid: str) -> bool:

@@ -6,6 +6,9 @@ batch that created the row, `to_position` the last position of the batch that en
 
 Times in UTC come behind these columns; they are computed from those of the records: `from_time` and `to_time` in every history, `time` in
 `decision` and `outcome`, `bound_time` and `released_time` in `placement`, `since_time` in `pod_group` and `fault`.
+
+`object_change` is an SQL view of the records of observed objects: `position`, `time`, `subject`, `manager` (the field manager of the newest change),
+`operation`, `changed_at`, `subresource` and `object` (the digest of the content). `manager` and the columns behind it are null where the object states none.
 """
 
 from msgspec import Struct, field

@@ -76,9 +76,9 @@ async def test_a_binding_that_is_forbidden_is_tried_again_and_not_in_haste(rig: 
     role = await forbid(rig, "pods/binding", "create")
     await asyncio.sleep(1.0)  # An API server takes roles over a moment later.
     await rig.pod("waits")
-    await daemon.until_told("bind_failed")
+    await daemon.until_told("bind failed")
     await asyncio.sleep(3.0)
-    tries = daemon.told.count("bind_failed")
+    tries = daemon.told.count("bind failed")
     assert tries <= 10, "a hot loop"
     await allow(rig, role)
     await rig.until(lambda found: all(map(is_running, found)), seconds=120)

@@ -13,6 +13,7 @@ from events.decisions.reschedule import RestartedPod
 from events.decisions.search_deferred import FreedNode, SearchCursor
 from events.decisions.work_deferred import DeferredAction
 from events.errors import NewerRecordError, UnreadableRecordError
+from events.field_manager import FieldChange
 from events.record import Fact
 from events.union import EVENTS, Event
 
@@ -62,6 +63,9 @@ FIELDS[tuple[RestartedPod, ...]] = st.lists(
     ),
     max_size=3,
 ).map(tuple)
+FIELDS[FieldChange | None] = st.none() | st.builds(
+    FieldChange, manager=TEXTS, operation=TEXTS, time=TEXTS, subresource=TEXTS
+)
 FIELDS[tuple[FreedNode, ...]] = st.lists(
     st.builds(FreedNode, node=TEXTS, pods=NUMBERS), max_size=3
 ).map(tuple)

@@ -72,6 +72,17 @@ def test_a_backfilled_job_says_so_as_long_as_it_runs(log: Path) -> None:
     assert list(dict.fromkeys(states)) == ["queued", "backfilled", "releasing"]
 
 
+def test_jobs_can_be_asked_for_at_a_time(log: Path) -> None:
+    for second, states in ((3, ["queued"]), (5, ["queued", "backfilled"])):
+        found = jobs(log, "--at", f"{second}.5s")
+        assert [one["state"] for one in found if one["display_name"] != "default/n"] == states
+    shown = muster("group", "show", "default/e4", "--log", log, "--at", "00:00:05")
+    assert ": backfilled\n" in shown.stdout
+    early = muster("group", "show", "default/e4", "--log", log, "--at", "3s")
+    assert early.exit_code == 2
+    assert "no job 'default/e4' has queued or running tasks" in error_of(early)
+
+
 def test_a_table_and_one_job_are_printed_for_people(log: Path) -> None:
     listed = muster("group", "list", "--log", log).stdout
     assert listed.startswith("pool default: priority (lower first), 1 nodes, 2 jobs\n")

@@ -109,10 +109,18 @@ def test_every_command_takes_the_same_moments(log: Path, tmp_path: Path) -> None
     assert muster("log", "export", log, "--file", bundle).exit_code == 0
     change = tmp_path / "change.yaml"
     change.write_text("policy: {actions: 'allocate', tiers: []}\n")
+    pod = tmp_path / "pod.yaml"
+    pod.write_text("{kind: Pod, metadata: {name: p3}, spec: {containers: [{name: c}]}}\n")
+    waits = "pending pod_group=default/p2"
     commands: tuple[tuple[str | Path, ...], ...] = (
         ("why", "Queue/q1", "--log", log, "--at"),
         ("queue", "list", "--log", bundle, "--at"),
         ("queue", "show", "q1", "--log", log, "--at"),
+        ("group", "list", "--log", log, "--at"),
+        ("fit", pod, "--log", log, "--at"),
+        ("topology", log, "--at"),
+        ("reduce", log, "--keep", waits, "--to"),
+        ("reduce", log, "--keep", waits, "--from"),
         ("state", log, "--at"),
         ("state", bundle, "--at"),
         ("tell", log, "--from"),
@@ -175,7 +183,7 @@ def test_a_bundle_holds_what_its_log_holds(log: Path, tmp_path: Path) -> None:
 
 def test_kinds_can_be_left_out_of_a_bundle(log: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "a.muster"
-    assert muster("log", "export", log, "--file", bundle, "--redact", "Node").exit_code == 0
+    assert muster("log", "export", log, "--file", bundle, "--leave-out", "Node").exit_code == 0
     (document,) = documents(muster("log", "verify", bundle, "-o", "json"))
     assert document["redacted"] == 2
 
@@ -243,9 +251,9 @@ PODS = ("Pod", "pods", "pod", "PODS", "po", " pods ", "pods.v1.", "pods.")
 def test_a_kind_is_named_as_for_kubectl(log: Path, tmp_path: Path, name: str) -> None:
     bundle = tmp_path / "a.muster"
     (document,) = documents(
-        muster("log", "export", log, "--file", bundle, "--redact", name, "-o", "json")
+        muster("log", "export", log, "--file", bundle, "--leave-out", name, "-o", "json")
     )
-    assert (document["redacted"], document["left_out"]) == (["Pod"], {"Pod": 4})
+    assert document["left_out"] == {"Pod": 4}
     assert b"Pending" not in unpacked(bundle)
 
 
@@ -284,7 +292,7 @@ def test_a_kind_that_no_log_holds_is_refused(log: Path, tmp_path: Path, name: st
 
 def test_an_export_says_how_many_objects_it_leaves_out(log: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "a.muster"
-    words = ("--redact", "pods", "--redact", "nodes", "--redact", "ConfigMap")
+    words = ("--leave-out", "pods", "--leave-out", "nodes", "--leave-out", "ConfigMap")
     assert muster("log", "export", log, "--file", bundle, *words).stdout.splitlines()[1:] == [
         *(f"left out: 0 {kind} objects" for kind in sorted(CONFIG_MAPS)),
         "left out: 2 Node objects",
@@ -309,3 +317,47 @@ def test_an_export_replaces_a_file_only_where_forced(log: Path, tmp_path: Path) 
 def unpacked(bundle: Path) -> bytes:
     with bundle.open("rb") as file:
         return zstandard.ZstdDecompressor().stream_reader(file).read()
+
+
+def test_a_redacted_bundle_says_what_was_redacted_and_replays(log: Path, tmp_path: Path) -> None:
+    bundle, key, names = (tmp_path / one for one in ("a.muster", "our.key", "names"))
+    words = ("log", "export", log, "--file", bundle, "--redact", "po", "--redact", "queues")
+    result = muster(*words, "--key", key, "--names", names)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        f"{bundle}: positions 1 to 25, under pseudonyms",
+        "redacted: 2 Pod objects",
+        "redacted: 1 Queue object",
+        f"key: {key}; it stays here",
+        "every decision is made again under pseudonyms",
+    ]
+    assert muster("replay", bundle).exit_code == 0
+    pseudonyms = dict(line.split("\t") for line in names.read_text("utf-8").splitlines())
+    (pod,) = [one for one, name in pseudonyms.items() if name == "p1"]
+    assert muster("why", f"default/{pod}", "--log", bundle).exit_code == 0
+    before = bundle.read_bytes()
+    again = muster(*words, "--key", key)
+    assert (again.exit_code, "is there already; --force replaces it" in error_of(again)) == (
+        2,
+        True,
+    )
+    assert bundle.read_bytes() == before
+    assert muster(*words, "--key", key, "--force").exit_code == 0
+    assert unpacked(bundle).count(pod.encode()) > 1
+
+
+def test_a_kind_of_which_there_is_nothing_cannot_be_redacted(log: Path, tmp_path: Path) -> None:
+    result = muster("log", "export", log, "--file", tmp_path / "a.muster", "--redact", "hypernodes")
+    assert result.exit_code == 2
+    assert "--redact hypernodes: the log holds no such objects up to 25" in error_of(result)
+
+
+def test_options_of_an_export_that_exclude_each_other(log: Path, tmp_path: Path) -> None:
+    words = ("log", "export", log, "--file", tmp_path / "a.muster")
+    for more, message in (
+        (("--redact", "all", "--leave-out", "Pod"), "exclude each other"),
+        (("--key", tmp_path / "k"), "belong to --redact"),
+    ):
+        result = muster(*words, *more)
+        assert (result.exit_code, message in error_of(result)) == (2, True)
+    assert not list(tmp_path.iterdir())

@@ -154,7 +154,7 @@ def test_a_bad_change_ends_in_one_line(lost: Path, tmp_path: Path, text: str, me
 
 def test_a_redacted_bundle_ends_in_one_line(lost: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "lost.muster"
-    assert muster("log", "export", lost, "--file", bundle, "--redact", "Pod").exit_code == 0
+    assert muster("log", "export", lost, "--file", bundle, "--leave-out", "Pod").exit_code == 0
     result = muster("what-if", bundle, "--at", "3s", "--change", EXAMPLES / "no_fault.yaml")
     assert result.exit_code == 2
     assert "the object of Pod/default/a-1 was redacted" in error_of(result)

@@ -6,6 +6,7 @@
 import asyncio
 from importlib import import_module
 
+import msgspec
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -19,6 +20,9 @@ from daemon.log.reading import CHUNK_BYTES
 from daemon.log.tables import REVISIONS, metadata
 from daemon.log.tables import log as log_table
 from daemon.log.verify import verify
+from events.chain import Draft, seal
+from events.cluster import ObjectObserved
+from events.codec import encode
 from events.errors import (
     DamagedLogError,
     FencedError,
@@ -26,6 +30,8 @@ from events.errors import (
     NewerRecordError,
     UsageError,
 )
+from events.field_manager import FieldChange
+from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 from replay.log_time import format_time
 from tests.daemon.log.builders import RECORDED_AT_NS, batch, batches, card_views, pod
@@ -385,6 +391,26 @@ class SqlLogContract(LogContract):
         assert await raw_database.run("SELECT version_num FROM alembic_version") == [
             (REVISIONS[-1],)
         ]
+
+    async def test_the_view_of_changes_names_the_field_manager(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        seen = pod(1)
+        change = FieldChange("kubectl-edit", "Update", "2026-01-31T09:30:00Z", "status")
+        event = ObjectObserved(uid="1", resource_version="2", changed_by=change)
+        head = log.head
+        draft = Draft(
+            *(head.position + 1, head.position + 1, head.epoch, RECORDED_AT_NS, None, None),
+            *(event.kind, seen.subject, encode(event), seen.stored.digest),
+        )
+        record = seal(head.digest, draft)
+        await log.append(Batch(before=head, records=[record], objects=[seen.stored], views={}))
+        await filled(log, count=1, size=1)
+        columns = "position, time, subject, manager, operation, changed_at, subresource"
+        rows = await raw_database.run(f"SELECT {columns} FROM object_change ORDER BY position")
+        time = "2023-11-14T22:13:20.000Z"
+        assert rows[0] == (1, time, seen.subject, *msgspec.structs.astuple(change))
+        assert rows[1][3:] == (None, None, None, None)
 
     async def _is_damaged(self, url: str, position: int) -> None:
         with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:

@@ -1,4 +1,4 @@
-"""`why` for a pod from its own records and from snapshots is the answer of a fold of the whole log."""
+"""`why` from the records of the subject and from snapshots is the answer of a fold of the whole log."""
 
 from collections.abc import Iterator
 
@@ -14,6 +14,7 @@ from events.errors import UsageError
 from replay.log_time import LogTime
 from replay.why import Inquiry
 from replay.why_answer import Answer
+from replay.why_text import lines_of
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 
@@ -23,6 +24,9 @@ SCENARIOS = (
     *(f"tests/scenarios/{name}.yaml" for name in ("*preempt*", "*reclaim*", "*gang*", "*restart*")),
 )
 EVERY = 9
+RECENT = 20
+"""Records in which a node or queue is followed here."""
+SUBJECTS_MAX = 2
 PODS_MAX = 4
 """Pods of a scenario that are asked about."""
 
@@ -43,15 +47,18 @@ async def recorded(text: str) -> MemoryLog:
     return log
 
 
-def folded(log: MemoryLog, subject: str, position: int) -> Answer:
+def folded(log: MemoryLog, subject: str, position: int, since: int = 0) -> Answer:
     """The answer of a fold from the first record."""
-    inquiry = Inquiry(subject, LogTime(position=position))
+    inquiry = Inquiry(subject, LogTime(position=position), since=since)
     for record in log.memory.records[:position]:
         inquiry.take(record, log.memory.contents.get(record.object or ""))
     return inquiry.answer()
 
 
-@pytest.mark.parametrize("text", [one[1] for one in texts()], ids=[one[0] for one in texts()])
+TEXTS = dict(texts())
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 async def test_the_answer_for_a_pod_is_that_of_the_whole_fold(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,15 +83,74 @@ class WithoutRecords(Inquiry):
         raise AssertionError("the whole log is folded")
 
 
-async def test_what_is_no_pod_is_followed_through_the_log() -> None:
+class NoWholeFold:
+    """In place of the fold of the whole log."""
+
+    def __call__(self, *given: object) -> Answer:
+        """Fail."""
+        raise AssertionError("the whole log is folded")
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+async def test_the_answer_for_pod_groups_nodes_and_queues_is_that_of_the_whole_fold(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await recorded(text)
+    monkeypatch.setattr(why_query, "_ask", NoWholeFold())
+    monkeypatch.setattr(why_query, "RECENT_RECORDS", RECENT)
+    begins: dict[tuple[str, str], int] = {}
+    for record in log.memory.records:
+        kind, _, name = record.subject.partition("/")
+        if kind in ("PodGroup", "Node", "Queue") and name != "/":
+            begins.setdefault((kind, record.subject.replace("//", "/")), record.position)
+    for kind in ("PodGroup", "Node", "Queue"):
+        subjects = [one for one in begins if one[0] == kind][:SUBJECTS_MAX]
+        for one in subjects:
+            begin, end = begins[one], log.head.position
+            for position in sorted({*range(begin, end, max((end - begin) // 4, 1)), end}):
+                since = position - RECENT + 1
+                expected = folded(log, one[1], position, since if since > 1 else 0)
+                answer = await why(log, one[1], LogTime(position=position))
+                assert answer == expected, (one[1], position)
+
+
+async def test_a_pod_that_joins_another_group_is_followed_through_the_log() -> None:
+    name = "a_pod_that_is_annotated_with_another_group_joins_it.yaml"
+    [path] = (ROOT / "tests/scenarios").rglob(name)
+    log = await recorded(path.read_text(encoding="utf-8"))
+    answer = await why(log, "default/p-1")
+    assert answer == folded(log, "default/p-1", log.head.position)
+    assert any("default/old" in one.text for one in answer.steps)
+    assert any("default/new" in one.text for one in answer.steps)
+
+
+async def test_a_name_without_a_kind_means_what_is_there() -> None:
     log = await recorded((ROOT / "docs/examples/node_fault.yaml").read_text(encoding="utf-8"))
-    for subject in ("Node/n2", "PodGroup/default/train", "train"):
+    for subject in ("n2", "train", "default/train", "train-0"):
         answer = await why(log, subject)
         assert answer == folded(log, subject, log.head.position)
     with pytest.raises(UsageError, match="is not in the log up to position"):
         await why(log, "default/none")
     with pytest.raises(UsageError, match="is not in the log up to position 3 "):
         await why(log, "default/train-0", LogTime(position=3))
+
+
+async def test_of_a_node_only_the_last_decisions_are_followed_and_the_answer_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = await recorded((ROOT / "docs/examples/node_fault.yaml").read_text(encoding="utf-8"))
+    whole = await why(log, "Node/n2")
+    monkeypatch.setattr(why_query, "RECENT_RECORDS", RECENT)
+    answer = await why(log, "Node/n2")
+    since = log.head.position - RECENT + 1
+    assert answer.steps_since == since
+    assert lines_of(answer)[-1] == (
+        f"  (before position {since}, only changes of the object itself are listed)"
+    )
+    left = [one for one in whole.steps if one not in answer.steps]
+    assert left
+    assert all(one.position < since for one in left)
+    assert {one.kind for one in left}.isdisjoint({"object_observed.v1"})
 
 
 def test_kinds_that_are_looked_for_have_an_index() -> None:

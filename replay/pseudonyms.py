@@ -1,0 +1,74 @@
+"""Pseudonyms for names and values: consistent under a key, and in the order of what they stand for.
+
+A pseudonym is `<letters><rank>-<code>x[-<number>]`, such as `s0042-9f1c03ab77d1x-0`. The code is the beginning of an HMAC-SHA256 of
+the text without its trailing number, so that equal texts have equal codes in all bundles that are made with the same key.
+The rank is that of the text among all texts of the bundle: decisions whose ties end in a name are the same under
+pseudonyms. The trailing number stays, for it is the index of a pod in its job.
+
+Names of `WELL_KNOWN` stay. The letters are such that pseudonyms sort among them as their texts do.
+"""
+
+import hmac
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+WELL_KNOWN: Final = (
+    *("default", "kube-node-lease", "kube-public", "kube-system", "mindx-dl"),
+    *("muster-system", "podgroup-", "root", "volcano-system"),
+)
+"""Names that every cluster has, in order; `podgroup-` is the beginning of those that muster and Volcano derive from a UID."""
+
+_LETTERS: Final = ("a", "e", "kube-o", "kube-r", "l", "mp", "o", "q", "s", "w")
+"""Letters of the texts before the first well-known name, between the first and the second, ..., and behind the last."""
+
+CODE_DIGITS: Final = 12
+"""Hexadecimal digits of a code: 48 bits, so that among a million texts two share a code with a chance of 0.2 %; their ranks differ."""
+
+_NUMBER: Final = re.compile(r"[-_.]?([0-9]{1,18})\Z")
+_NAMESPACE_END: Final = "/"
+
+
+class Pseudonyms:
+    """The pseudonyms of texts. All of them have to be known before the first is asked for."""
+
+    def __init__(self, key: bytes, texts: Iterable[str], namespaces: Iterable[str]) -> None:
+        self._key = key
+        self._texts = _ranks(sorted(texts))
+        # `a-b/x` comes before `a/x`: namespaces are ordered as they are in `namespace/name`.
+        self._namespaces = _ranks(sorted(namespaces, key=lambda one: one + _NAMESPACE_END))
+        self._found: dict[tuple[bool, str], str] = {}
+
+    def of(self, text: str, *, is_namespace: bool = False) -> str:
+        """Return the pseudonym of a text; the text itself if it is well known."""
+        found = self._found.get((is_namespace, text))
+        if found is None:
+            found = self._found[is_namespace, text] = self._make(text, is_namespace=is_namespace)
+        return found
+
+    def made(self) -> dict[str, str]:
+        """Return the texts whose pseudonyms were asked for, by pseudonym."""
+        return {made: text for (_, text), made in self._found.items() if made != text}
+
+    def knows(self, text: str) -> bool:
+        """Return True if a text, which is no namespace, has a pseudonym."""
+        return text in self._texts
+
+    def _make(self, text: str, *, is_namespace: bool) -> str:
+        if not text or text in WELL_KNOWN:
+            return text
+        ranks = self._namespaces if is_namespace else self._texts
+        end = _NAMESPACE_END if is_namespace else ""
+        letters = _LETTERS[bisect_right([one + end for one in WELL_KNOWN], text + end)]
+        number = _NUMBER.search(text)
+        stem = text if number is None else text[: number.start()]
+        code = hmac.digest(self._key, stem.encode(errors="replace"), sha256).hex()[:CODE_DIGITS]
+        width = len(str(len(ranks)))
+        made = f"{letters}{ranks[text]:0{width}}-{code}x"  # A digit at the end would be an index.
+        return made if number is None else f"{made}-{number.group(1)}"
+
+
+def _ranks(texts: list[str]) -> dict[str, int]:
+    return {text: rank for rank, text in enumerate(texts, 1)}

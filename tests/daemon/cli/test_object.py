@@ -1,0 +1,123 @@
+"""`muster object`: an object as it was, and who changed it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from daemon.log.opening import open_log
+from events.chain import Draft, seal
+from events.cluster import ObjectDeleted, ObjectObserved
+from events.codec import encode
+from events.json_value import Json
+from events.normalize import normalize
+from events.record import Record, StoredObject
+from projections.batch import Batch
+from tests.daemon.cli.builders import documents, error_of, muster
+
+TIME = "2026-01-31T09:30:00Z"
+START_NS = 1_769_850_000_000_000_000
+
+
+def queue(cpu: int, manager: str) -> Json:
+    """A queue as the API server shows it."""
+    managed: Json = [{"manager": manager, "operation": "Update", "time": TIME}]
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "ls", "uid": "u1", "managedFields": managed},
+        "spec": {"capability": {"cpu": cpu, "nvidia.com/gpu": 8}},
+    }
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> Path:
+    """A queue is created, shown twice alike, lowered by bob, and deleted."""
+    path = tmp_path / "log.db"
+    target = await open_log(str(path), "write")
+    head = await target.take_over("test")
+    records: list[Record] = []
+    objects: list[StoredObject] = []
+    digest = head.digest
+    for index, (cpu, manager) in enumerate(
+        ((8, "alice"), (8, "alice"), (4, "bob\x1b[31m"), (0, ""))
+    ):
+        seen = normalize(msgspec.json.encode(queue(cpu, manager)))
+        is_deleted = not manager
+        event = (
+            ObjectDeleted(uid="u1", resource_version="9")
+            if is_deleted
+            else ObjectObserved(uid="u1", resource_version=str(index), changed_by=seen.changed_by)
+        )
+        draft = Draft(
+            *(index + 1, 1, head.epoch, START_NS + index * 1_000_000_000, None, None),
+            *(event.kind, seen.subject, encode(event), None if is_deleted else seen.stored.digest),
+        )
+        records.append(seal(digest, draft))
+        digest = records[-1].digest
+        if not is_deleted:
+            objects.append(seen.stored)
+    await target.append(Batch(before=head, records=records, objects=objects, views={}))
+    await target.close()
+    return path
+
+
+def test_an_object_is_shown_as_it_was(log: Path) -> None:
+    for at, cpu, position in (("1", 8, 1), ("2", 8, 1), ("3", 4, 3)):
+        text = muster("object", "queue/ls", "--log", log, "--at", at).stdout
+        assert yaml.safe_load(text)["spec"]["capability"]["cpu"] == cpu
+        assert text.startswith(f"# Queue//ls, so since position {position} (2026-01-31T")
+    assert (
+        f"# changed by alice (Update) at {TIME}"
+        in muster("object", "q/ls", "--log", log, "--at", "2").stdout.splitlines()
+    )
+
+
+def test_the_changes_say_who_lowered_the_quota(log: Path) -> None:
+    (document,) = documents(muster("object", "Queue/ls", "--log", log, "--diff", "-o", "json"))
+    changes = document["changes"]
+    assert isinstance(changes, list)
+    assert [(one["position"], one["what"]) for one in changes] == [
+        (1, "seen"),
+        (3, "changed"),
+        (4, "deleted"),
+    ]
+    assert changes[1]["fields"] == [{"field": "spec.capability.cpu", "before": "8", "after": "4"}]
+    assert changes[1]["changed_by"][0].startswith("bob")
+    text = muster("object", "Queue/ls", "--log", log, "--diff", "--from", "2").stdout
+    assert "Queue//ls: 2 changes" in text
+    assert "\x1b" not in text
+
+
+def test_the_view_says_who_changed_what(log: Path) -> None:
+    with closing(sqlite3.connect(log)) as connection:
+        rows = connection.execute(
+            "SELECT position, time, manager, operation, changed_at, subresource FROM object_change"
+            " WHERE subject = 'Queue//ls' ORDER BY position"
+        ).fetchall()
+    assert rows[0] == (1, "2026-01-31T09:00:00.000Z", "alice", "Update", TIME, "")
+    assert [row[0] for row in rows] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["Queue/ls"], "Queue//ls was deleted at position 4; --at 3 shows it"),
+        (["Queue/other"], "shows no Queue//other up to position 4"),
+        (["jobs/x"], "shows no Job/default/x or Job.batch.volcano.sh/default/x"),
+        (["Queue/ns/ls"], "a Queue has no namespace: give Queue/ls"),
+        (["secrets/x"], "no log holds objects of such a kind"),
+        (["Queue"], "names no object: give KIND/NAME"),
+        (["Queue/"], "names no object"),
+        (["Queue/a/b/c"], "names no object"),
+        (["Queue/ls", "--diff", "--at", "3"], "--diff takes --from and --to"),
+        (["Queue/ls", "--from", "3"], "belong to --diff"),
+        (["Queue/ls", "--at", "99"], "holds positions 1 to 4"),
+    ],
+)
+def test_what_cannot_be_shown_ends_in_one_line(log: Path, words: list[str], message: str) -> None:
+    result = muster("object", *words, "--log", log)
+    assert (result.exit_code, message in error_of(result)) == (2, True)
