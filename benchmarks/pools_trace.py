@@ -92,7 +92,7 @@ _TIERS: Final[list[Json]] = [
 """As in the policy of the workload, without quotas. The action `preempt` may break gangs."""
 
 
-class Decider(Struct, frozen=True):
+class Contender(Struct, frozen=True):
     """A way to decide, which is one row of the table."""
 
     name: str
@@ -104,12 +104,12 @@ class Decider(Struct, frozen=True):
 
 
 DECIDERS: Final = (
-    Decider("session", "session"),
-    Decider("priority", "priority"),
-    Decider("priority, timeout 0s", "priority", timeout_seconds=0),
-    Decider("fair_share", "fair_share"),
-    Decider("fair_share by organization", "fair_share", is_by_organization=True),
-    Decider(
+    Contender("session", "session"),
+    Contender("priority", "priority"),
+    Contender("priority, timeout 0s", "priority", timeout_seconds=0),
+    Contender("fair_share", "fair_share"),
+    Contender("fair_share by organization", "fair_share", is_by_organization=True),
+    Contender(
         "fair_share by organization, weight 10 for HP",
         "fair_share",
         hp_weight=10,
@@ -297,7 +297,7 @@ def _renamed(node: LocatedManifest, name: str) -> LocatedManifest:
     return msgspec.structs.replace(node, manifest=manifest)
 
 
-def scenario_of(load: Load, decider: Decider) -> Scenario:
+def scenario_of(load: Load, decider: Contender) -> Scenario:
     """Return the scenario of a week under a decider."""
     scenario = parse_scenario(f"scenario: a week of spot-gpu, {decider.name}", _PLACE)
     classes = tuple(
@@ -313,7 +313,7 @@ def scenario_of(load: Load, decider: Decider) -> Scenario:
     )
 
 
-async def run(load: Load, decider: Decider) -> RunResult:
+async def run(load: Load, decider: Contender) -> RunResult:
     """Simulate the week under a decider, and count."""
     with folder() as place:
         log = await open_log(str(place / "week.db"), "write")
@@ -438,7 +438,7 @@ def _jobs(steps: Iterable[Step]) -> Iterator[TraceJob]:
         )
 
 
-def _steps(job: TraceJob, decider: Decider) -> Iterator[Step]:
+def _steps(job: TraceJob, decider: Contender) -> Iterator[Step]:
     """A PodGroup and a trial; the pods of the trial name the group."""
     together = f"{job.organization}-{job.type.lower()}-{job.model.lower()}"
     options: JsonObject = {
@@ -480,7 +480,7 @@ def _steps(job: TraceJob, decider: Decider) -> Iterator[Step]:
     yield Apply(job.at_ns, EXPERIMENT, trial)
 
 
-def _policy(decider: Decider, models: Iterable[str]) -> dict[str, Json]:
+def _policy(decider: Contender, models: Iterable[str]) -> dict[str, Json]:
     pools: list[Json] = []
     for model in models:
         pool: JsonObject = {
@@ -519,7 +519,7 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _figures(week: Week, decider: Decider, result: RunResult) -> Iterator[Figure]:
+def _figures(week: Week, decider: Contender, result: RunResult) -> Iterator[Figure]:
     named = f"{decider.name}, {week.days} days of {week.percent} %"
 
     def figure(what: str, value: float, unit: str) -> Figure:
