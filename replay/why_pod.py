@@ -12,9 +12,12 @@ from msgspec import Struct
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
+from events.outcome import PodBound
 from events.record import Record
 from projections.pod_group_resolution import group_key_of
 from projections.pod_reading import read_facts
+from projections.pods import Pod
+from projections.state import State
 from replay.why_trail import LoggedEvent, without_repeated
 
 LIVES_MAX: Final = 3
@@ -71,6 +74,32 @@ def joins_another_group(own: Sequence[LoggedEvent]) -> bool:
         if groups.setdefault(entry.event.uid, group) != group:
             return True
     return False
+
+
+def last_bound(own: Sequence[LoggedEvent]) -> int | None:
+    """Return the position of the decision by which a pod was bound last; None if it was not."""
+    causes = [one.record.cause for one in own if isinstance(one.event, PodBound)]
+    return causes[-1] if causes else None
+
+
+def as_last_seen(own: Sequence[LoggedEvent], before: State) -> Pod | None:
+    """Return a pod as the log last shows it on a node, without State at that moment; None if that is not enough.
+
+    `own` are the records of the one pod, and `before` is State before the decision that bound it.
+    """
+    seen = [one for one in own if isinstance(one.event, ObjectObserved)]
+    content = seen[-1].content if seen else None
+    if content is None or before.left_out:
+        return None
+    found = read_facts(content)
+    if isinstance(found, str) or not found[0].node:
+        return None
+    pod = before.cluster.pods.get(found[0].uid)
+    if pod is None:
+        return None
+    last = Pod(found[0], pod.pod_class, seen[-1].record.object or "")
+    last.group_key = pod.group_key
+    return last
 
 
 def concerned(

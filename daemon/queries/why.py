@@ -30,8 +30,10 @@ from replay.why_pod import (
     LIVES_MAX,
     FoundCauses,
     Life,
+    as_last_seen,
     concerned,
     joins_another_group,
+    last_bound,
     last_placement,
     lives_of,
 )
@@ -41,7 +43,7 @@ from replay.why_trail import LoggedEvent, Trail
 FAVOURING: Final = tuple(one.kind for one in DECISIONS if issubclass(one, EvictionDecided))
 """Kinds of decisions that are made in favour of another pod group than their subject."""
 
-RECENT_RECORDS: Final = 10_000
+RECENT_RECORDS: Final = 5_000
 """Records before the moment in which a node or queue is followed."""
 
 CAUSES_RECORDS: Final = 20_000
@@ -177,8 +179,7 @@ async def _named(
         inquiry.go_to(now, await recorded_at_ns(log, asked.until), start_ns)
     seen: list[tuple[str, str, list[int]]] = []
     for kind, key in candidates(asked.subject):
-        named = f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
-        own = await log.positions_of(named, asked.until)
+        own = await log.positions_of(_subject(kind, key), asked.until)
         if own is None:
             return None
         if now is None or inquiry.has(kind, key):
@@ -188,6 +189,10 @@ async def _named(
     if not seen:
         raise inquiry.unknown()
     return seen[0]
+
+
+def _subject(kind: str, key: str) -> str:
+    return f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
 
 
 async def _begin_of_group(
@@ -229,17 +234,28 @@ async def _of_pod(
     lives = lives_of(own, begun)
     if not lives or len(lives) > LIVES_MAX or joins_another_group(own):
         return None
-    states = [await history.facts_at_position((one.end or until + 1) - 1) for one in lives]
-    pods = [state.cluster.pods.get(one.uid) for one, state in zip(lives, states, strict=True)]
-    last = pods[-1]
-    if last is None or any(state.left_out for state in states):
-        return None
-    state = await _state_to_answer(history, subject, until, lives[-1], states[-1])
-    if not _is_first_there(state, subject, last.facts.uid):
-        return None
-    groups = {
-        life: "" if pod is None else pod.group_key for life, pod in zip(lives, pods, strict=True)
-    }
+    last = None
+    bound = last_bound(own) or 0
+    if bound > log.base.position:
+        # The placement is explained there, and State at the moment is folded on from there if no snapshot is nearer.
+        before = await history.facts_at_position(bound - 1)
+        if len(lives) == 1 and await _means_nothing_else(log, subject, until):
+            last = as_last_seen(own, before)
+    if last is not None and lives[-1].end is not None:
+        state, groups = State(), {lives[-1]: last.group_key}
+    else:
+        states = [await history.facts_at_position((one.end or until + 1) - 1) for one in lives]
+        pods = [state.cluster.pods.get(one.uid) for one, state in zip(lives, states, strict=True)]
+        last = pods[-1]
+        if last is None or any(state.left_out for state in states):
+            return None
+        state = states[-1] if lives[-1].end is None else await history.facts_at_position(until)
+        if not _is_first_there(state, subject, last.facts.uid):
+            return None
+        groups = {
+            life: "" if pod is None else pod.group_key
+            for life, pod in zip(lives, pods, strict=True)
+        }
     positions = {*own_positions, *await _of_groups(log, groups, until)}
     entries = concerned(await _read(log, sorted(positions), start_ns), key, groups)
     trail = Trail("Pod", key)
@@ -257,13 +273,12 @@ async def _of_pod(
     return inquiry.answer_for(trail, until)
 
 
-async def _state_to_answer(
-    history: History, subject: str, until: int, life: Life, before_end: State
-) -> State:
-    """Return State at the moment; for a pod that is gone, State behind its deletion if its name means nothing else."""
-    if life.end is None:
-        return before_end
-    return await history.facts_at_position(life.end if len(candidates(subject)) == 1 else until)
+async def _means_nothing_else(log: ReadableLog, subject: str, until: int) -> bool:
+    """Return True if a name of a pod is not that of anything else with records."""
+    for kind, key in candidates(subject)[1:]:
+        if await log.positions_of(_subject(kind, key), until):
+            return False
+    return True
 
 
 async def _begun(log: ReadableLog, history: History, key: str) -> list[Life]:
