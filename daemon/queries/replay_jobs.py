@@ -7,10 +7,11 @@ does not, or where anything else fails, the whole log is replayed in one process
 import asyncio
 import signal
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from itertools import pairwise
-from multiprocessing import get_context
-from multiprocessing.pool import Pool
+from multiprocessing import TimeoutError as MultiprocessingTimeoutError
+from multiprocessing import active_children, get_context
+from multiprocessing.pool import IMapIterator, Pool
 from typing import Final
 
 import structlog
@@ -40,6 +41,9 @@ STRETCHES_PER_JOB: Final = 4
 
 STRETCH_RECORDS: Final = 50_000
 """No more than one stretch a process, where they would be shorter: restoring a snapshot takes as long as some thousand records."""
+
+POLL_SECONDS: Final = 1.0
+"""How often the processes are checked while a result is awaited."""
 
 logger: Final = structlog.get_logger("muster")
 
@@ -85,9 +89,10 @@ async def replay_in_processes(
         return await replay_log(log, first, last, progress=progress)
     counts = Counts()
     with get_context("spawn").Pool(min(jobs, len(stretches)), _begin_process) as pool:
+        processes = {one.pid for one in active_children()}
         results = pool.imap(_replay, [(url, one) for one in stretches])
         for stretch in stretches:
-            result = await asyncio.to_thread(results.next)
+            result = await _next(results, processes)
             if result.failure:
                 logger.warning("replayed in one process", reason=result.failure)
                 break
@@ -128,6 +133,19 @@ def _begin_process() -> None:
     collect_rarely()
     return_large_blocks()
     load_plugins()
+
+
+async def _next(
+    results: "IMapIterator[StretchResult]", processes: Set[int | None]
+) -> StretchResult:
+    """Return the next result. The pool replaces a process that was killed, but not the work that it had taken."""
+    while True:
+        try:
+            return await asyncio.to_thread(results.next, POLL_SECONDS)
+        except MultiprocessingTimeoutError:
+            if not processes <= {one.pid for one in active_children()}:
+                failure = "a process was killed"
+                return StretchResult(Counts(), Head(0, "", 0), failure=failure)
 
 
 def _end(pool: Pool) -> None:

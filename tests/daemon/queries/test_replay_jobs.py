@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ from daemon.log.opening import open_log
 from daemon.log.snapshots import payload_of
 from daemon.queries.history import write_snapshots
 from daemon.queries.moments import entry_at
-from daemon.queries.replay_jobs import Stretch, StretchResult, replay_stretch
+from daemon.queries.replay_jobs import (
+    Stretch,
+    StretchResult,
+    replay_in_processes,
+    replay_stretch,
+)
 from events.chain import Draft, seal
 from events.codec import encode, event_of
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
@@ -143,6 +149,24 @@ async def test_a_log_without_snapshots_is_replayed_in_one_process(openb: Path) -
     assert documents(await _replayed(openb, "--jobs", "2", "-o", "json")) == documents(
         await _replayed(openb, "-o", "json")
     )
+
+
+async def test_a_process_that_is_killed_leaves_the_replay_to_one_process(
+    openb: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.db"
+    log = await open_log(str(path), "write")
+    await copied(openb, log)
+    assert len(await write_snapshots(log, EVERY)) > 4
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        replay = tasks.create_task(replay_in_processes(log, str(path), 2))
+        while not replay.done():
+            for process in active_children():
+                process.kill()
+            await asyncio.sleep(0.02)
+    found = replay.result()
+    assert (found.divergence, found.replay.head) == (None, log.head)
+    await log.close()
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "1000", "two"])
