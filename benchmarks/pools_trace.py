@@ -38,6 +38,7 @@ from simulator.manifest import EXPERIMENT, RUN_SECONDS, LocatedManifest, Manifes
 from simulator.manifest_fields import changed, list_at, name_of, section, text_at, whole_at
 from simulator.scenario import Apply, Scenario, Step, WorkloadSource, kind_named, parse_scenario
 from simulator.scenario_sources import generate_workload
+from simulator.spot_gpu_objects import NODE_PLUGINS, ORDERING_TIER
 from simulator.spot_gpu_table import TYPES
 
 CARD: Final = "nvidia.com/gpu"
@@ -64,30 +65,8 @@ _PRIORITY_CLASS: Final = kind_named("PriorityClass")
 _PLACE: Final = "benchmark"
 
 _TIERS: Final[list[Json]] = [
-    {
-        "plugins": [
-            {"name": "priority"},
-            {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
-            {"name": "conformance"},
-        ]
-    },
-    {
-        "plugins": [
-            {"name": "predicates"},
-            {
-                "name": "nodeorder",
-                "arguments": {"leastrequested.weight": 0, "balancedresource.weight": 0},
-            },
-            {
-                "name": "binpack",
-                "arguments": {
-                    "binpack.weight": 10,
-                    "binpack.resources": CARD,
-                    f"binpack.resources.{CARD}": 10,
-                },
-            },
-        ]
-    },
+    ORDERING_TIER,
+    {"plugins": [{"name": "predicates"}, *NODE_PLUGINS]},
 ]
 """As in the policy of the workload, without quotas. The action `preempt` may break gangs."""
 

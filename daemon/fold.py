@@ -58,10 +58,7 @@ async def _fold(
         state, head = State(left_out), log.base
         state.begin_at(head.position)
     else:
-        # In a thread: it takes seconds with many pods, and the Lease has to be renewed meanwhile.
-        state = await asyncio.to_thread(restored, snapshot)
-        state.left_out = left_out
-        head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+        state, head = await restore_in_thread(snapshot, left_out), snapshot.head
     to_keep = max(left_out, default=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:
@@ -81,6 +78,13 @@ def restored(snapshot: Snapshot) -> State:
     """Return the State of a snapshot."""
     with collector_paused():
         return state_of(snapshot.payload)
+
+
+async def restore_in_thread(snapshot: Snapshot, left_out: LeftOut) -> State:
+    """Return the State of a snapshot, in a thread: it takes seconds with many pods, and the Lease has to be renewed meanwhile."""
+    state = await asyncio.to_thread(restored, snapshot)
+    state.left_out = left_out
+    return state
 
 
 def refolder(

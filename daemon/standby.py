@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 
 from daemon.composition import build_engine
-from daemon.fold import restored
+from daemon.fold import restore_in_thread
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
@@ -218,11 +218,8 @@ class StandbyFollower:
             state, self._head = State(self._left_out), log.base
             state.begin_at(self._head.position)
             return state
-        self._head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
-        # In a thread: it takes seconds with many pods.
-        state = await asyncio.to_thread(restored, snapshot)
-        state.left_out = self._left_out
-        return state
+        self._head = snapshot.head
+        return await restore_in_thread(snapshot, self._left_out)
 
     async def _tail(self, log: SqlLog) -> None:
         state = self._state

@@ -1,12 +1,10 @@
-"""What the daemon says aloud: JSON lines on stderr, coloured text on a terminal.
+"""Log lines on stderr: JSON, or coloured text on a terminal.
 
-Each line begins with its time, level and event, which is a few words. Each durable record is a line (the output is the
-log, told aloud) with what a decision or outcome is about: pod and node, code and message. What the API server merely
-shows is left out: that is the bulk, and stands in the log; lists, watches, cycles that open and statuses that are written are
-lines at level `debug`, and one line says when the cluster was listed. Every other line has the `position` and `cycle` up to which
-records were durable when it was said. What libraries say through `logging` comes out in the same
-form, from warnings on, each sort of line at most ten times a minute: what a library says of its peers is
-as much as the peers like.
+Each line begins with its time, level and event, which is a few words. Each durable record is a line, with the pods and nodes of a
+decision or outcome, and its code and message. Watch events are left out, since they are most of the records; lists, watches, cycles
+that open and statuses that are written are lines at level `debug`, and one line is written when the cluster was listed. Every other
+line has the `position` and `cycle` up to which records were durable when it was written. Libraries that use `logging` write in the
+same form, from warnings on, each sort of line at most ten times a minute: peers can cause as many as they like.
 """
 
 import logging
@@ -51,7 +49,7 @@ SHOWN_PODS: Final = 5
 """Pods of a decision that are named in its line."""
 
 BODY_BYTES_MAX: Final = 1 << 16
-"""Bytes of a record beyond which its line does not say what it is about."""
+"""Bytes of a record beyond which its line has no fields of the body."""
 
 _FIRST_FIELDS: Final = ("timestamp", "level", "event")
 
@@ -73,7 +71,7 @@ class _OnNode(Struct):
 
 
 class _About(Struct):
-    """What decisions and outcomes have in common, as far as a line says it."""
+    """The fields of decisions and outcomes that a line has."""
 
     placements: list[_OnNode] = []
     evictions: list[_OnNode] = []
@@ -85,7 +83,7 @@ class _About(Struct):
     message: str = ""
 
     def fields(self) -> dict[str, object]:
-        """Return the fields of a line, without those that say nothing."""
+        """Return the fields of a line, without empty ones."""
         found: dict[str, object] = {}
         pods = self.placements or self.evictions
         if len(pods) == 1:
@@ -104,7 +102,7 @@ _ABOUT: Final = msgspec.json.Decoder(_About)
 
 
 def _about(record: Record) -> dict[str, object]:
-    """Return what a record is about, as far as it has these fields."""
+    """Return those of these fields that a record has."""
     if len(record.body) > BODY_BYTES_MAX:
         return {}
     try:
@@ -131,8 +129,8 @@ class Teller:
                 self._count(record)
             if "_observed." in record.kind or record.kind in _QUIET:
                 continue
-            say = _logger.debug if record.kind in _DETAIL else _logger.info
-            say(
+            log_line = _logger.debug if record.kind in _DETAIL else _logger.info
+            log_line(
                 record.kind.partition(".")[0].replace("_", " "),
                 subject=record.subject.rstrip("/"),
                 **_about(record),
@@ -142,7 +140,7 @@ class Teller:
             )
 
     def _count(self, record: Record) -> None:
-        """Count records until the first cycle opens, and then say what was listed."""
+        """Count records until the first cycle opens, and then log how much was listed."""
         assert self._listed is not None
         self._listed[record.kind] += 1
         if record.kind == CycleOpened.kind:

@@ -13,7 +13,7 @@ FIELDS_MAX: Final = 200
 """Fields of one change that are listed."""
 
 NAMED_BY: Final = ("name", "type", "key")
-"""Fields by which entries of a list are told apart."""
+"""Fields that identify an entry of a list; the first one that all entries have counts."""
 
 ABSENT: Final = "-"
 

@@ -55,7 +55,7 @@ _PLAIN_KEYS: Final = frozenset(
         *("ring-controller.atlas", "ring-controller.cce", "mx-consumer-cim", "mx-consumer-volcano"),
         *("super-pod-affinity", "host-ip", "infer-card-type", "duo"),
         *("gpu-fraction", "gpu-memory", "gpu-fraction-container-name", "gpu-fraction-num-devices"),
-        *("distributed", "baseDeviceInfos", "superPodID", "serverIndex", "sharedTorIp"),
+        *("distributed", "baseDeviceInfos", "superPodID", "serverIndex"),
     }
 )
 """Keys without a domain that muster, Volcano or a vendor reads."""
@@ -424,7 +424,7 @@ class Redaction:
         try:
             compiled = re2.compile(pattern)
         except re2.error:
-            return "["  # As little a pattern as what stood there.
+            return "["  # Not a valid pattern either.
         names = [one for one in self.node_names if compiled.search(one)]
         return f"^({'|'.join(re.escape(self._pseudonyms.of(one)) for one in names)})$"
 
@@ -526,7 +526,7 @@ class Redaction:
                 return policy
 
 
-_REPORT_PREFIXES: Final = (*("mindx-dl-deviceinfo-", "mindx-dl-nodeinfo-", "mindx-dl-switchinfo-"),)
+_REPORT_PREFIXES: Final = ("mindx-dl-deviceinfo-", "mindx-dl-nodeinfo-", "mindx-dl-switchinfo-")
 _OWNERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Deployment", "Job", "PodGroup", "Node")
 _EVENT_KEYS: Final = {
     "pod": "Pod",

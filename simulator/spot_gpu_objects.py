@@ -19,34 +19,36 @@ GRACE_SECONDS: Final = 30
 RETRIES: Final = 1000
 """How often a job is restarted before it fails."""
 
+ORDERING_TIER: Final[Json] = {
+    "plugins": [
+        {"name": "priority"},
+        {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
+        {"name": "conformance"},
+    ]
+}
+"""The plugins that order jobs, and protect those that are not evicted."""
+
+NODE_PLUGINS: Final[list[Json]] = [
+    {
+        "name": "nodeorder",
+        "arguments": {"leastrequested.weight": 0, "balancedresource.weight": 0},
+    },
+    {
+        "name": "binpack",
+        "arguments": {
+            "binpack.weight": 10,
+            "binpack.resources": CARD,
+            f"binpack.resources.{CARD}": 10,
+        },
+    },
+]
+"""The plugins that score nodes."""
+
 POLICY: Final[dict[str, Json]] = {
     "actions": "allocate, backfill, preempt, reclaim",
     "tiers": [
-        {
-            "plugins": [
-                {"name": "priority"},
-                {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
-                {"name": "conformance"},
-            ]
-        },
-        {
-            "plugins": [
-                {"name": "predicates"},
-                {"name": "capacity-card"},
-                {
-                    "name": "nodeorder",
-                    "arguments": {"leastrequested.weight": 0, "balancedresource.weight": 0},
-                },
-                {
-                    "name": "binpack",
-                    "arguments": {
-                        "binpack.weight": 10,
-                        "binpack.resources": CARD,
-                        f"binpack.resources.{CARD}": 10,
-                    },
-                },
-            ]
-        },
+        ORDERING_TIER,
+        {"plugins": [{"name": "predicates"}, {"name": "capacity-card"}, *NODE_PLUGINS]},
     ],
 }
 """The policy for a scenario that names none. Without `enqueue`, jobs have their pods from the start, and their whole

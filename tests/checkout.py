@@ -3,17 +3,9 @@
 import subprocess
 from pathlib import Path
 
+from daemon.package_check import PACKAGES as PACKAGES
+
 ROOT = Path(__file__).parent.parent
-PACKAGES = (
-    "daemon",
-    "engine",
-    "events",
-    "migrations",
-    "projections",
-    "replay",
-    "scheduling",
-    "simulator",
-)
 
 
 def tracked(*suffixes: str) -> list[Path]:

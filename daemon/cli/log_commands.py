@@ -108,7 +108,7 @@ def verify(log: str, as_json: bool) -> None:
     "--names",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write which pseudonym stands for which name into a file that stays here.",
+    help="Write a table of pseudonyms and the names that they replace. Keep this file secret.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @output_option
@@ -130,7 +130,7 @@ def export(
     replaced only with --force.
 
     With --redact the bundle holds pseudonyms, and its decisions are those of the log but for the names. The same key gives the same
-    pseudonyms but for their ranks; whoever has it can find out whether a pseudonym stands for a name: it stays here.
+    pseudonyms but for their ranks. With the key one can check whether a pseudonym replaces a given name: keep it secret.
 
     Examples:
 
@@ -233,7 +233,7 @@ def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool)
         return
     lines = [f"{_written(path, header)}, under pseudonyms"]
     lines += [f"redacted: {counted(n, f'{kind} object')}" for kind, n in redacted.objects.items()]
-    lines.append(f"key: {key}; it stays here")
+    lines.append(f"key: {key}; keep it secret")
     if redacted.different:
         lines.append(
             f"{counted(redacted.different, 'decision')}, the first at position {redacted.first_different}, "

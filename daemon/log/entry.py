@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from events.record import Record
+from events.record import Head, Record
 from projections.views.rows import Row
 
 
@@ -22,6 +22,11 @@ class Snapshot(Struct, frozen=True):
     version: int
     payload: bytes
     """A zstd frame of what `projections/snapshot.py` writes."""
+
+    @property
+    def head(self) -> Head:
+        """Return the head of the log at its position, without the epoch."""
+        return Head(position=self.position, digest=self.digest, epoch=0)
 
 
 class Projection(Struct, frozen=True):

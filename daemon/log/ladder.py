@@ -1,7 +1,7 @@
 """Which snapshots are kept: a ladder, dense near the end of the log and ever sparser further back.
 
-The rungs are limited in number and bytes. When there are too many, the one goes without which the hole is smallest in relation
-to its distance from the end. So holes grow in proportion to that distance: a few snapshots for each doubling of it.
+The snapshots are limited in number and bytes. While there are too many, the one is deleted that leaves the smallest gap in relation to
+the distance from the end. So gaps grow in proportion to that distance: a few snapshots for each doubling of it.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ BYTES_FREE: Final = 64 << 20
 _SCALE: Final = 1 << 32
 
 
-class Rung(Struct, frozen=True):
-    """A stored snapshot."""
+class StoredSnapshot(Struct, frozen=True):
+    """Position and size of a snapshot."""
 
     position: int
     size_bytes: int
@@ -37,26 +37,26 @@ def bytes_max(log_bytes: int) -> int:
 
 
 def surplus(
-    rungs: Sequence[Rung],
+    snapshots: Sequence[StoredSnapshot],
     end: int,
     size_bytes_max: int,
     *,
     count_max: int = COUNT_MAX,
 ) -> list[int]:
-    """Return the positions of the snapshots that are not kept. `rungs` are in order; `end` is the end of the log."""
-    kept = list(rungs)
+    """Return the positions of the snapshots that are not kept. `snapshots` are in order; `end` is the end of the log."""
+    kept = list(snapshots)
     size_bytes = sum(one.size_bytes for one in kept)
     dropped: list[int] = []
     while len(kept) > NEWEST_KEPT and (len(kept) > count_max or size_bytes > size_bytes_max):
-        index = min(range(len(kept) - NEWEST_KEPT), key=lambda at: _hole_without(kept, at, end))
+        index = min(range(len(kept) - NEWEST_KEPT), key=lambda at: _gap_without(kept, at, end))
         gone = kept.pop(index)
         size_bytes -= gone.size_bytes
         dropped.append(gone.position)
     return dropped
 
 
-def _hole_without(kept: Sequence[Rung], index: int, end: int) -> int:
-    """Return the length of the hole without a rung, in relation to the distance of its beginning from the end."""
+def _gap_without(kept: Sequence[StoredSnapshot], index: int, end: int) -> int:
+    """Return the length of the gap without a snapshot, in relation to the distance of its beginning from the end."""
     begin = kept[index - 1].position if index else 0
-    hole = kept[index + 1].position - begin
-    return hole * _SCALE // max(end - begin, 1)
+    gap = kept[index + 1].position - begin
+    return gap * _SCALE // max(end - begin, 1)

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Entry, Projection, Snapshot
-from daemon.log.ladder import Rung, bytes_max, surplus
+from daemon.log.ladder import StoredSnapshot, bytes_max, surplus
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
@@ -112,10 +112,12 @@ class MemoryLog:
         kept = [s for s in self.memory.snapshots if (s.position, s.version) != (position, version)]
         kept.append(Snapshot(position=position, digest=digest, version=version, payload=payload))
         kept.sort(key=lambda snapshot: snapshot.position)
-        rungs = [Rung(one.position, len(one.payload)) for one in kept if one.version == version]
+        stored = [
+            StoredSnapshot(one.position, len(one.payload)) for one in kept if one.version == version
+        ]
         size_bytes = sum(len(one.body) for one in self.memory.records)
         size_bytes += sum(len(one) for one in self.memory.contents.values() if one is not None)
-        dropped = surplus(rungs, self.head.position, bytes_max(size_bytes))
+        dropped = surplus(stored, self.head.position, bytes_max(size_bytes))
         self.memory.snapshots = [
             one for one in kept if one.version != version or one.position not in dropped
         ]

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
 from daemon.log.entry import Snapshot
-from daemon.log.ladder import NEWEST_KEPT, Rung, bytes_max, surplus
+from daemon.log.ladder import NEWEST_KEPT, StoredSnapshot, bytes_max, surplus
 from events.errors import DamagedLogError
 from projections.snapshot import load, write
 from projections.state import State
@@ -63,7 +63,7 @@ def _digest(position: int, version: int, digest: str, frame: bytes) -> bytes:
 
 
 async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -> None:
-    """Store a snapshot of the log as it is, and delete those that are no rung of the ladder any more."""
+    """Store a snapshot of the log as it is, and delete those that `daemon/log/ladder.py` does not keep."""
     table, log = tables.snapshot, tables.log
     at = select(log.c.digest).where(log.c.position == snapshot.position)
     if (await connection.execute(at)).scalar() != snapshot.digest:
@@ -86,10 +86,10 @@ async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -
 async def _thin(connection: AsyncConnection, version: int) -> None:
     """Delete what the ladder of a version does not keep. Of other versions the newest few are kept, for another release."""
     table = tables.snapshot
-    rungs, others = await _rungs(connection, version), table.c.version != version
+    stored, others = await _stored(connection, version), table.c.version != version
     head = await connection.execute(select(tables.log_head.c.position))
     most = bytes_max(await _log_bytes(connection))
-    dropped = surplus(rungs, head.scalar() or 0, most)
+    dropped = surplus(stored, head.scalar() or 0, most)
     if dropped:
         is_dropped = (table.c.version == version) & table.c.position.in_(dropped)
         await connection.execute(delete(table).where(is_dropped))
@@ -98,13 +98,15 @@ async def _thin(connection: AsyncConnection, version: int) -> None:
     await connection.execute(delete(table).where(others, table.c.position.not_in(newest)))
 
 
-async def _rungs(connection: AsyncConnection, version: int) -> list[Rung]:
+async def _stored(connection: AsyncConnection, version: int) -> list[StoredSnapshot]:
     """Return the snapshots of a version, in order, without reading them."""
     table = tables.snapshot
     length = func.octet_length if connection.dialect.name == "postgresql" else func.length
     query = select(table.c.position, length(table.c.payload)).where(table.c.version == version)
     rows = await connection.execute(query.order_by(table.c.position))
-    return [Rung(position=position, size_bytes=size_bytes) for position, size_bytes in rows]
+    return [
+        StoredSnapshot(position=position, size_bytes=size_bytes) for position, size_bytes in rows
+    ]
 
 
 async def _log_bytes(connection: AsyncConnection) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from daemon.fold import restored
+from daemon.fold import restore_in_thread
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.snapshots import payload_of
 from daemon.queries.log_state import check_complete
@@ -86,9 +86,7 @@ class History:
         if any(nearest < one <= until for one in stored):
             snapshot = await self._log.latest_snapshot(snapshots.VERSION, before=until)
             if snapshot is not None and snapshot.position > nearest:
-                state = await asyncio.to_thread(restored, snapshot)
-                state.left_out = left_out
-                return state, Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+                return await restore_in_thread(snapshot, left_out), snapshot.head
         if nearest:
             state, head = self._kept[nearest]
             state = state.fork()
@@ -123,9 +121,7 @@ async def _write_snapshots(
         if begin > head.position:
             snapshot = await log.latest_snapshot(snapshots.VERSION, before=begin)
             if snapshot is not None and snapshot.position > head.position:
-                state = await asyncio.to_thread(restored, snapshot)
-                state.left_out = left_out
-                head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+                state, head = await restore_in_thread(snapshot, left_out), snapshot.head
         last = begin
         async for entries in log.read(after=head.position, until=until):
             for entry in entries:

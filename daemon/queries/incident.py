@@ -69,9 +69,8 @@ async def _from_snapshot(
         start_ns=await recorded_at_ns(log, 1),
         begun_ns=await recorded_at_ns(log, snapshot.position),
     )
-    head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
     try:
-        found = await _find(log, incidents, head, progress)
+        found = await _find(log, incidents, snapshot.head, progress)
     except (ApplyError, UsageError):
         return None
     return found if incidents.is_independent else None

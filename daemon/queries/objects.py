@@ -51,7 +51,7 @@ async def object_at(log: ReadableLog, subjects: list[str], at: At = None) -> Pas
             position = last.record.position
             before = f"; --at {position - 1} shows it" if len(entries) > 1 else ""
             raise UsageError(f"{subject} was deleted at position {position}{before}")
-        return _past(await _first_alike(entries))
+        return _past(_first_alike(entries))
     names = " or ".join(subjects)
     raise UsageError(f"{log.place} shows no {names} up to position {until}")
 
@@ -83,7 +83,7 @@ async def _entries(log: ReadableLog, subject: str, until: int) -> list[Entry]:
     return [one for one in found if one.record.kind in kinds]
 
 
-async def _first_alike(entries: list[Entry]) -> Entry:
+def _first_alike(entries: list[Entry]) -> Entry:
     """Return the first observation of the content that the last one has, without another in between."""
     found = entries[-1]
     for one in reversed(entries):

@@ -9,6 +9,7 @@ from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.queries.log_state import check_complete, check_whole
+from daemon.queries.moments import entry_at
 from daemon.view_rebuild import batches
 from events.errors import UsageError
 from events.record import GENESIS, Head
@@ -68,7 +69,7 @@ async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: L
         return Replay(log.base, policy=policy, left_out=left_out)
     state = restored(snapshot)
     state.left_out = left_out
-    return Replay(Head(position=snapshot.position, digest=snapshot.digest, epoch=0), state=state)
+    return Replay(snapshot.head, state=state)
 
 
 async def _replayed(
@@ -134,11 +135,8 @@ def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
 
 async def causes_of(log: ReadableLog, found: Divergence | None) -> tuple[Entry, ...]:
     """Return the records that fed a divergence."""
-    causes: list[Entry] = []
-    for position in () if found is None else found.causes:
-        async for entries in log.read(after=position - 1, until=position):
-            causes += entries
-    return tuple(causes)
+    positions = () if found is None else found.causes
+    return tuple([await entry_at(log, one) for one in positions])
 
 
 def _as_json(found: Divergence) -> dict[str, object]:

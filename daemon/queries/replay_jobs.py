@@ -202,8 +202,7 @@ async def _begin(log: ReadableLog, stretch: Stretch) -> Replay:
         return Replay(log.base)
     snapshot = await _snapshot_at(log, stretch.begin)
     state = await asyncio.to_thread(restored, snapshot)
-    head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
-    replay = Replay(head, state=state)
+    replay = Replay(snapshot.head, state=state)
     if stretch.first == stretch.begin + 1:
         cycle = None
         if state.cycle:

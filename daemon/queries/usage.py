@@ -147,7 +147,7 @@ async def _check_views(log: SqlLog) -> None:
         one = standing.get(view.name)
         if one is None or one.version != view.version or one.position < log.head.position:
             raise UsageError(
-                f"{log.place}: the view {view.name} is not up to date: `muster rebuild` makes it anew"
+                f"{log.place}: the view {view.name} is not up to date: `muster rebuild` computes it again"
             )
 
 

@@ -87,6 +87,22 @@ class Job(Struct):
         return self.rank, self.position, self.submitted_ns, self.key
 
 
+class PodSlots:
+    """The slots of pods in one pool, computed once for each class."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._of_class: dict[int, int] = {}
+
+    def of(self, pod: Pod) -> int:
+        """Return the slots of a pod."""
+        pod_class = pod.pod_class
+        found = self._of_class.get(pod_class.index)
+        if found is None:
+            found = self._of_class[pod_class.index] = slots_of(self._pool, pod_class)
+        return found
+
+
 class PoolTasks:
     """The jobs of one pool at one moment, and the pod groups that are not considered, with the reason."""
 
@@ -94,8 +110,7 @@ class PoolTasks:
         self.pool = pool
         self.jobs: dict[str, Job] = {}
         self.refused: dict[str, Unschedulable] = {}
-        self._slots: dict[int, int] = {}
-        """Index of a class of pods to the slots of one of them."""
+        self._slots = PodSlots(pool)
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
         self._options = index.options
@@ -140,7 +155,7 @@ class PoolTasks:
             job=job,
             group=group,
             pods=pods,
-            slots=sum([self._slots_of(pod) for pod in pods]),
+            slots=sum([self._slots.of(pod) for pod in pods]),
             age=(
                 min(job.submitted_ns, submitted or job.submitted_ns),
                 1 - is_back,
@@ -150,13 +165,6 @@ class PoolTasks:
                 name,
             ),
         )
-
-    def _slots_of(self, pod: Pod) -> int:
-        pod_class = pod.pod_class
-        found = self._slots.get(pod_class.index)
-        if found is None:
-            found = self._slots[pod_class.index] = slots_of(self.pool, pod_class)
-        return found
 
     def _job(self, cluster: Cluster, group: PodGroup) -> Job:
         options = self._options.get(group.key) or options_of(group)

@@ -24,7 +24,7 @@ from scheduling.gang_placement import is_placed_node_by_node, place_gang, placem
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
-from scheduling.pools.tasks import Task, likeness
+from scheduling.pools.tasks import PodSlots, Task, likeness
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, room_when_empty
 
@@ -66,8 +66,7 @@ class WorkingNodes:
         """Namespace to the likenesses of its tasks that have no placement."""
         self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
-        self._pod_slots: dict[int, int] = {}
-        """Index of a class of pods to the slots of one of them."""
+        self.slots_of = PodSlots(pool).of
         self._node_by_node: dict[str, bool] = {}
         """Key of a pod group to whether no strategy of the policy places it."""
         self._total: Column | None = None
@@ -106,14 +105,6 @@ class WorkingNodes:
             self._open.pop().__exit__(None)
 
     # Slots
-
-    def slots_of(self, pod: Pod) -> int:
-        """Return the slots of a pod."""
-        index = pod.pod_class.index
-        found = self._pod_slots.get(index)
-        if found is None:
-            found = self._pod_slots[index] = slots_of(self.pool, pod.pod_class)
-        return found
 
     @property
     def capacity(self) -> int:

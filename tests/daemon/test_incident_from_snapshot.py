@@ -1,12 +1,8 @@
 """The incident of a fault is found from the newest snapshot before it, with the same answer as from the first record."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from daemon.fold import fold
-from daemon.log.entry import Entry
-from daemon.log.memory import MemoryLog
 from daemon.log.snapshots import payload_of
 from daemon.queries.incident import FoundIncidents, incidents
 from daemon.simulation import simulate
@@ -14,28 +10,15 @@ from projections.snapshot import VERSION
 from replay.incident_selection import parse_fault
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
+from tests.daemon.counting_log import CountingLog
 
 NODE_FAULT = (ROOT / "docs" / "examples" / "node_fault.yaml").read_text(encoding="utf-8")
 FAULT = parse_fault("n2@49")
 
 
-class WatchedLog(MemoryLog):
-    """A log that counts the records that were read of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
-        """Read, and count."""
-        async for entries in super().read(after, until):
-            self.count += len(entries)
-            yield entries
-
-
-async def log_with_snapshot(position: int) -> WatchedLog:
+async def log_with_snapshot(position: int) -> CountingLog:
     """Return a log of two faults with a snapshot at a position."""
-    log = WatchedLog()
+    log = CountingLog()
     await simulate(parse_scenario(NODE_FAULT, "node_fault.yaml"), log, with_views=False)
     if position:
         digest = ""
@@ -46,7 +29,7 @@ async def log_with_snapshot(position: int) -> WatchedLog:
     return log
 
 
-async def asked(log: WatchedLog) -> FoundIncidents:
+async def asked(log: CountingLog) -> FoundIncidents:
     """Ask for the fault, and count from 0 what is read for it."""
     log.count = 0
     return await incidents(log, FAULT)
@@ -68,7 +51,7 @@ async def test_the_answer_from_a_snapshot_is_that_from_the_first_record(
 
 
 async def test_a_snapshot_in_the_middle_of_the_cause_is_not_used() -> None:
-    log = WatchedLog()
+    log = CountingLog()
     text = NODE_FAULT.replace("at: 15s", "at: 11s").replace("at: 100s", "at: 12s")
     await simulate(parse_scenario(text, "node_fault.yaml"), log, with_views=False)
     found = await incidents(log, parse_fault("n2"))

@@ -66,7 +66,7 @@ class WatchState(Struct):
             is_first, self.logged = not any(self.logged), (state, cause)
             log = logger.info if state in {"watching", "absent"} else logger.warning
             if is_first and state == "watching":
-                log = logger.debug  # One line says that all kinds are listed.
+                log = logger.debug  # `cluster listed` is one line for all kinds.
             log("watch", resource=self.resource, state=state, reason=reason)
 
     def at(self, moment: float, requests: int) -> WatchHealth:

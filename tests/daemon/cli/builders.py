@@ -14,6 +14,9 @@ from tests.checkout import ROOT
 QUOTA = ROOT / "docs" / "examples" / "quota.yaml"
 """A scenario in which one pod is bound and another is refused."""
 
+SMALL_OPENB = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
+"""A scenario of some hundred pods."""
+
 Json = dict[str, object]
 
 
@@ -53,6 +56,14 @@ def scenario(folder: Path, text: str, name: str = "scenario.yaml") -> Path:
     """A scenario in a file."""
     path = folder / name
     path.write_text(f"scenario: {name}\n{text}", encoding="utf-8")
+    return path
+
+
+def logged_openb(folder: Path) -> Path:
+    """A log of some hundred pods of the workload openb."""
+    path = folder / "openb.db"
+    result = muster("simulate", scenario(folder, SMALL_OPENB), "--log", path)
+    assert result.exit_code == 0, result.output
     return path
 
 

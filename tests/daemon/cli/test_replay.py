@@ -18,19 +18,22 @@ from daemon.view_rebuild import batches
 from projections import snapshot
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
-from tests.daemon.cli.builders import QUOTA, documents, error_of, logged, muster, scenario
+from tests.daemon.cli.builders import (
+    QUOTA,
+    documents,
+    error_of,
+    logged,
+    logged_openb,
+    muster,
+)
 
-SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 SPREAD = ROOT / "docs" / "examples" / "spread.yaml"
 
 
 @pytest.fixture(scope="module")
 def openb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of some hundred pods."""
-    folder = tmp_path_factory.mktemp("openb")
-    result = muster("simulate", scenario(folder, SMALL), "--log", folder / "openb.db")
-    assert result.exit_code == 0, result.output
-    return folder / "openb.db"
+    return logged_openb(tmp_path_factory.mktemp("openb"))
 
 
 def head_of(log: Path) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from simulator.scenario_sources import LoadedScenario
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import (
     QUOTA,
+    SMALL_OPENB,
     documents,
     error_of,
     logged,
@@ -31,7 +32,6 @@ KEYS = (
     *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
     *("workloads", "account", "expected"),
 )
-SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n"
 PODS = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time,scheduled_time
@@ -161,7 +161,7 @@ def test_saturation_says_how_full_and_what_it_is_not(tmp_path: Path) -> None:
 
 
 def test_one_scenario_has_one_digest_in_memory_and_in_sqlite(tmp_path: Path) -> None:
-    path = scenario(tmp_path, SMALL)
+    path = scenario(tmp_path, SMALL_OPENB)
     (memory,) = documents(muster("simulate", path, "-o", "json"))
     (sqlite,) = documents(muster("simulate", path, "-o", "json", "--log", tmp_path / "a.db"))
     assert memory == sqlite
@@ -169,7 +169,7 @@ def test_one_scenario_has_one_digest_in_memory_and_in_sqlite(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_the_order_of_hashes_changes_nothing(tmp_path: Path, seed: str) -> None:
-    path = scenario(tmp_path, SMALL)
+    path = scenario(tmp_path, SMALL_OPENB)
     (here,) = documents(muster("simulate", path, "-o", "json"))
     apart = muster_apart("simulate", path, "-o", "json", env={"PYTHONHASHSEED": seed})
     assert json.loads(apart.stdout) == here

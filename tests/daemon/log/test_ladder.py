@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.log.ladder import BYTES_FREE, NEWEST_KEPT, SHARE, Rung, bytes_max, surplus
+from daemon.log.ladder import BYTES_FREE, NEWEST_KEPT, SHARE, StoredSnapshot, bytes_max, surplus
 
 EVERY = 10_000
 
@@ -12,15 +12,15 @@ def written(
     count: int, *, size_bytes: int = 1, count_max: int = 40, bytes_max: int = 1 << 60
 ) -> list[int]:
     """The positions that are left when so many snapshots are written one after the other."""
-    kept: list[Rung] = []
+    kept: list[StoredSnapshot] = []
     for number in range(1, count + 1):
-        kept.append(Rung(number * EVERY, size_bytes))
+        kept.append(StoredSnapshot(number * EVERY, size_bytes))
         gone = surplus(kept, number * EVERY, bytes_max, count_max=count_max)
         kept = [one for one in kept if one.position not in gone]
     return [one.position for one in kept]
 
 
-def test_holes_grow_with_the_distance_from_the_end() -> None:
+def test_gaps_grow_with_the_distance_from_the_end() -> None:
     count = 2_000
     kept, end = written(count), count * EVERY
     assert len(kept) == 40
@@ -30,8 +30,8 @@ def test_holes_grow_with_the_distance_from_the_end() -> None:
     # Each doubling of the distance has some.
     distance = 4 * EVERY
     while distance < end // 2:
-        rungs = [one for one in kept if distance < end - one <= 2 * distance]
-        assert 2 <= len(rungs) <= 12
+        near = [one for one in kept if distance < end - one <= 2 * distance]
+        assert 2 <= len(near) <= 12
         distance *= 2
 
 
@@ -55,12 +55,12 @@ def test_bytes_are_limited_but_the_newest_snapshots_are_kept() -> None:
 def test_what_is_kept_is_within_the_limits(
     stored: list[tuple[int, int]], more: int, size_bytes_max: int, count_max: int
 ) -> None:
-    rungs = [Rung(position, size_bytes) for position, size_bytes in sorted(stored)]
-    end = (rungs[-1].position if rungs else 0) + more
-    gone = surplus(rungs, end, size_bytes_max, count_max=count_max)
-    kept = [one for one in rungs if one.position not in gone]
-    assert len(kept) + len(gone) == len(rungs)
+    snapshots = [StoredSnapshot(position, size_bytes) for position, size_bytes in sorted(stored)]
+    end = (snapshots[-1].position if snapshots else 0) + more
+    gone = surplus(snapshots, end, size_bytes_max, count_max=count_max)
+    kept = [one for one in snapshots if one.position not in gone]
+    assert len(kept) + len(gone) == len(snapshots)
     if len(kept) > NEWEST_KEPT:
         assert len(kept) <= count_max
         assert sum(one.size_bytes for one in kept) <= size_bytes_max
-    assert kept[-NEWEST_KEPT:] == rungs[-NEWEST_KEPT:]
+    assert kept[-NEWEST_KEPT:] == snapshots[-NEWEST_KEPT:]

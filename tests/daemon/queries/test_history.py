@@ -1,7 +1,6 @@
 """State at any moment, from snapshots, is that of a fold from the first record."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.log.entry import Entry
-from daemon.log.memory import MemoryLog
 from daemon.queries.history import History, write_snapshots
 from daemon.queries.log_state import state_at
 from daemon.simulation import simulate
@@ -22,28 +19,15 @@ from replay.log_time import LogTime, parse_log_time
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import documents, error_of, logged, muster
+from tests.daemon.counting_log import CountingLog
 
 EXAMPLES = ROOT / "docs" / "examples"
 EVERY = 7
 
 
-class ReadLog(MemoryLog):
-    """A log in memory that counts the records that are read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
-        """Read, and count."""
-        async for entries in super().read(after, until):
-            self.count += len(entries)
-            yield entries
-
-
-async def recorded_log(name: str) -> ReadLog:
+async def recorded_log(name: str) -> CountingLog:
     """The log of an example, without snapshots."""
-    log = ReadLog()
+    log = CountingLog()
     path = EXAMPLES / name
     await simulate(parse_scenario(path.read_text(encoding="utf-8"), name), log, with_views=False)
     return log
@@ -63,10 +47,10 @@ def facts(name: str) -> tuple[bytes, ...]:
 
 
 @cache
-def laddered(name: str) -> ReadLog:
+def laddered(name: str) -> CountingLog:
     """The log of an example with its ladder."""
 
-    async def write() -> ReadLog:
+    async def write() -> CountingLog:
         log = await recorded_log(name)
         positions = await write_snapshots(log, EVERY)
         assert len(positions) > 2

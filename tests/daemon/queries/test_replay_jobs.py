@@ -30,19 +30,15 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import GENESIS, Record, StoredObject
 from projections import snapshot
 from replay.log_replay import Divergence
-from tests.daemon.cli.builders import documents, muster, scenario
+from tests.daemon.cli.builders import documents, logged_openb, muster
 
-SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 EVERY = 120
 
 
 @pytest.fixture(scope="module")
 def openb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of some hundred pods."""
-    folder = tmp_path_factory.mktemp("openb")
-    result = muster("simulate", scenario(folder, SMALL), "--log", folder / "openb.db")
-    assert result.exit_code == 0, result.output
-    return folder / "openb.db"
+    return logged_openb(tmp_path_factory.mktemp("openb"))
 
 
 async def copied(source: Path, target: Log, changed: int = -1) -> int:
