@@ -29,7 +29,7 @@ RUN_SECONDS = 30.0
 
 def test_make_knows_the_target_and_says_what_it_is_for() -> None:
     told = subprocess.run(
-        ["make", "--dry-run", "cluster"],  # noqa: S607
+        ["make", "--no-print-directory", "--dry-run", "cluster"],  # noqa: S607
         cwd=ROOT,
         check=True,
         capture_output=True,

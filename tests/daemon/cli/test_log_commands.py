@@ -328,7 +328,7 @@ def test_a_redacted_bundle_says_what_was_redacted_and_replays(log: Path, tmp_pat
         f"{bundle}: positions 1 to 25, under pseudonyms",
         "redacted: 2 Pod objects",
         "redacted: 1 Queue object",
-        f"key: {key}; it stays here",
+        f"key: {key}; keep it secret",
         "every decision is made again under pseudonyms",
     ]
     assert muster("replay", bundle).exit_code == 0
