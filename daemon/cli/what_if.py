@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from daemon.cli.decision_table import model_lines
 from daemon.cli.figures import figure_table, figures, group_name, more, queue_table, totals_table
 from daemon.cli.inputs import load_change, read_duration
 from daemon.cli.output import (
@@ -28,7 +29,6 @@ from replay.log_time import LogTime, format_time
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
 from replay.what_if_document import what_if_document
 from replay.what_if_figures import RunFigures, TimedDecision, Totals
-from scheduling.decide import DECIDER
 
 SHOWN_MAX = 10
 """The most queues, pod groups, and pods placed otherwise, in the text report."""
@@ -136,7 +136,7 @@ def _report(branch: Branch, baseline: str) -> list[Line]:
             f": the rest of {branch.place} behind position {branch.head.position}, from {begins} to "
             f"{ends}, compared with {what}",
         ),
-        *_model_line(branch),
+        *model_lines(branch),
         *totals_table(
             ("happened", "no change", "with the change"),
             (branch.recorded, branch.model, branch.changed),
@@ -145,26 +145,6 @@ def _report(branch: Branch, baseline: str) -> list[Line]:
         *_group_table(base, changed, baseline),
         *_difference(branch, difference, base, baseline),
         *_placements(base, changed, baseline),
-    ]
-
-
-def _model_line(branch: Branch) -> list[Line]:
-    pair = first_difference(branch.recorded, branch.model)
-    if pair is None:
-        return ["without the change the simulated cluster decides as recorded"]
-    at = pair.one or pair.other
-    assert at is not None
-    when = format_time(at.at_ns, branch.start_ns)
-    lines: list[Line] = []
-    if branch.decider != DECIDER:
-        lines.append(
-            f"the log was decided by version {branch.decider} of the deciding code, and the runs by "
-            f"version {DECIDER}"
-        )
-    return [
-        *lines,
-        f"without the change the simulated cluster decides otherwise than recorded from {when} on: "
-        f"{_short(pair.one)} was recorded, {_short(pair.other)} is simulated",
     ]
 
 
@@ -226,10 +206,3 @@ def _placements(base: RunFigures, changed: RunFigures, baseline: str) -> list[Li
     rows = [(one.pod, one.one or None, one.other or None) for one in moved[:SHOWN_MAX]]
     headers = ("pod placed otherwise", _TITLES[baseline], "with the change")
     return table(headers, rows) + more(len(moved), SHOWN_MAX, "pods placed otherwise")
-
-
-def _short(timed: TimedDecision | None) -> str:
-    if timed is None:
-        return "nothing"
-    one = timed.decision
-    return f"{one.kind} {one.pod or one.pod_group}" + (f" on {one.node}" if one.node else "")
