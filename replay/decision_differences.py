@@ -1,7 +1,8 @@
 """All decisions that differ between two runs: made in one only, with another result, or at another time.
 
 The n-th decision of a kind about a pod (or about a pod group as a whole) in one run is compared with the n-th one in the
-other. Times count from the beginning of each run. Messages are not compared.
+other; refusals of a pod group are told apart by their code. Times count from the beginning of each run. Messages are not compared,
+nor the pod at which a refusal was found.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ EARLIER: Final = "earlier"
 LATER: Final = "later"
 WHATS: Final = (ONLY_IN_ONE, ONLY_IN_OTHER, ELSEWHERE, OTHERWISE, EARLIER, LATER)
 
-_Key: TypeAlias = tuple[str, str, str]
+_Key: TypeAlias = tuple[str, str, str, str]
 
 
 class DecisionDifference(Struct, frozen=True):
@@ -99,7 +100,9 @@ def _by_key(
         if group not in one.named and group not in other.named:
             # The name of such a group is generated from a UID.
             group = run.first_pod.get(group, group)
-        key = (decision.kind, group, decision.pod)
+        is_of_pod = bool(decision.node) or not group
+        pod, code = (decision.pod, "") if is_of_pod else ("", decision.code)
+        key = (decision.kind, group, pod, code)
         found[key, counts[key]] = timed
         counts[key] += 1
     return found

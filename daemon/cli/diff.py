@@ -1,6 +1,7 @@
 """`muster diff`: compare two logs."""
 
 import asyncio
+from itertools import takewhile
 
 import click
 from msgspec import to_builtins
@@ -37,6 +38,11 @@ WIDTH = 80
 
 VALUE_CHARS_MIN = 12
 """Characters of a value of a field that the text shows in any case."""
+
+SAME_CHARS = 4
+"""Characters of what two long values have in common that stand before the difference."""
+
+ELLIPSIS = "..."
 
 TITLES = ("one", "other")
 
@@ -106,11 +112,18 @@ def _report(found: LogDiff) -> list[Line]:
         *_parting_lines(found),
         *_object_lines(found.objects),
         *decision_lines(found.decisions, runs, TITLES, starts, SHOWN_MAX),
-        heading("the account"),
+        heading(f"the account{_until(one, other)}"),
         *totals_table(TITLES, runs),
         heading("by queue, one -> other"),
         *queue_table(*runs, "queue"),
     ]
+
+
+def _until(one: ComparedLog, other: ComparedLog) -> str:
+    """Say up to when the figures of both are."""
+    if one.end_ns - one.start_ns != other.end_ns - other.start_ns:
+        return ", each up to its last record"
+    return f", up to {format_time(one.end_ns, one.start_ns)}"
 
 
 def _parting_lines(found: LogDiff) -> list[Line]:
@@ -126,8 +139,7 @@ def _parting_lines(found: LogDiff) -> list[Line]:
     lines: list[Line] = [(verdict(False, "", "different"), where)]
     for title, log in zip(TITLES, sides, strict=True):
         records = counted(log.head.position - found.begins, "record")
-        end = format_time(log.end_ns, log.start_ns)
-        lines.append(f"  {title:5}  {log.place}: {records}, up to {end}")
+        lines.append(f"  {title:5}  {log.place}: {records}")
     if parting is None:
         return lines
     rows = []
@@ -161,11 +173,18 @@ def _object_lines(objects: list[ObjectDifference]) -> list[Line]:
 def _field_line(field: FieldDiff) -> str:
     head = f"    {field.field}: "
     chars = max(VALUE_CHARS_MIN, (WIDTH - len(head) - len(" -> ")) // 2)
-    before, after = (
-        one if len(one) <= chars else f"{one[: chars - 3]}..."
-        for one in (field.before, field.after)
-    )
-    return f"{head}{before} -> {after}"
+    before, after = field.before, field.after
+    if max(len(before), len(after)) > chars:
+        # What both begin with says nothing.
+        equal = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+        same = len(list(equal)) - SAME_CHARS
+        if same > len(ELLIPSIS):
+            before, after = (f"{ELLIPSIS}{one[same:]}" for one in (before, after))
+    return f"{head}{_cut(before, chars)} -> {_cut(after, chars)}"
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[: chars - len(ELLIPSIS)]}{ELLIPSIS}"
 
 
 def _document(found: LogDiff) -> JsonObject:

@@ -143,7 +143,7 @@ def _replay_all(
         print_json(rest_document(found))
     else:
         print_lines(rest_lines(found, source))
-    return 1 if found.replayed is not None or found.differences else 0
+    return 0 if found.is_equal else 1
 
 
 def _result_lines(replayed: Replayed) -> list[Line]:

@@ -19,23 +19,21 @@ TITLES = ("recorded", "now")
 def rest_lines(rest: ReplayedRest, policy: str) -> list[Line]:
     """Return the text. `policy` is the file of the other policy; empty under the recorded one."""
     branch = rest.branch
-    starts = (branch.start_ns, branch.start_ns)
-    runs = (branch.recorded, branch.changed)
     at, end = (format_time(one, branch.start_ns) for one in (branch.at_ns, branch.end_ns))
     how = f"under {policy}" if policy else f"by version {DECIDER} of the deciding code"
     return [
         (
-            verdict(not rest.differences, "equal", "different"),
+            verdict(rest.is_equal, "equal", "different"),
             f": {branch.place} behind position {branch.head.position}, {at} to {end}",
         ),
         f"decided again {how}",
         *_divergence_lines(rest),
         *_simulation_lines(branch, is_changed=bool(policy)),
-        *decision_lines(rest.differences, runs, TITLES, starts, SHOWN_MAX),
+        *_decision_lines(rest),
         heading("the account"),
         *_totals(branch, is_changed=bool(policy)),
         heading("by queue, recorded -> now"),
-        *queue_table(*runs, "queue"),
+        *queue_table(branch.recorded, branch.changed, "queue"),
     ]
 
 
@@ -47,7 +45,7 @@ def rest_document(rest: ReplayedRest) -> dict[str, object]:
     if rest.replayed is not None:
         head = replay_document(rest.replayed)
     else:
-        head = {"log": branch.place, "equal": not rest.differences, "decider": DECIDER}
+        head = {"log": branch.place, "equal": rest.is_equal, "decider": DECIDER}
     return {
         **head,
         "rest": {
@@ -60,6 +58,15 @@ def rest_document(rest: ReplayedRest) -> dict[str, object]:
             "now": run_document(branch.changed),
         },
     }
+
+
+def _decision_lines(rest: ReplayedRest) -> list[Line]:
+    branch = rest.branch
+    if not rest.differences and not rest.is_equal:
+        return ["no decision differs but in its text"]
+    starts = (branch.start_ns, branch.start_ns)
+    runs = (branch.recorded, branch.changed)
+    return decision_lines(rest.differences, runs, TITLES, starts, SHOWN_MAX)
 
 
 def _divergence_lines(rest: ReplayedRest) -> list[Line]:

@@ -34,13 +34,14 @@ POLICY: Final = "Policy//"
 Progress = Callable[[int], None]
 
 
-class ComparedLog(Struct, frozen=True):
+class ComparedLog(Struct):
     """One of two logs, from the position behind which they are compared."""
 
     place: str
     head: Head
     start_ns: int
     end_ns: int
+    """Up to when its figures are; that of its last record unless both logs are of virtual time."""
     figures: RunFigures
     objects: dict[str, tuple[int, str]]
     """Subject of each object that is there at the end to the position and digest of its last observation; the policy is among
@@ -108,6 +109,13 @@ async def diff_logs(
     ]
     left, right = compared
     is_virtual = left.start_ns < VIRTUAL_UNTIL_NS and right.start_ns < VIRTUAL_UNTIL_NS
+    if is_virtual and (parting is None or (parting.one is not None and parting.other is not None)):
+        # In a simulation nothing happens behind the last record; neither log is a part of the other.
+        length_ns = max(side.end_ns - side.start_ns for side in compared)
+        for side in compared:
+            side.end_ns = side.start_ns + length_ns
+    for side in compared:
+        side.figures.finish(side.end_ns)
     decisions = decision_differences(
         left.figures,
         right.figures,
@@ -181,7 +189,6 @@ async def _read(log: ReadableLog, begins: int, progress: Progress | None) -> Com
                     objects[POLICY] = (record.position, bytes(event.policy).decode())
             if progress is not None:
                 progress(head.position)
-        figures.finish(end_ns)
         return ComparedLog(log.place, head, start_ns, end_ns, figures, objects)
 
     return await folded(attempt)

@@ -28,6 +28,11 @@ class ReplayedRest(Struct, frozen=True):
     branch: Branch
     differences: list[DecisionDifference]
 
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs, not even the text of a decision."""
+        return self.replayed is None and not self.differences
+
 
 async def replay_rest(
     log: ReadableLog,
