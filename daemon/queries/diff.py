@@ -91,7 +91,8 @@ async def diff_logs(
 ) -> LogDiff | Equal:
     """Compare two logs. One may begin behind the other: then both are compared from there on.
 
-    Raises UsageError for a log without records, or one that begins without the facts at its start.
+    The chains of both are checked. Raises UsageError for a log without records, or one that begins without the facts at its
+    start.
     """
     for log in (one, other):
         check_complete(log)
@@ -102,6 +103,8 @@ async def diff_logs(
     if begins is not None:
         parting = await _parting(one, other, begins)
         if parting is None:
+            for log in (one, other):
+                await _check_chain(log, begins, progress)
             return Equal(begins, one.head)
     compared = [
         await _read(log, log.base.position if begins is None else begins, progress)
@@ -164,6 +167,16 @@ async def _parting(one: ReadableLog, other: ReadableLog, begins: int) -> Parting
     return Parting(differs, records[0], records[1])
 
 
+async def _check_chain(log: ReadableLog, begins: int, progress: Progress | None) -> None:
+    """Raise DamagedLogError if a record behind a position does not fit the digests of the chain."""
+    head = Head(begins, await _digest(log, begins) or "", 0)
+    async for entries in log.read(after=begins, until=log.head.position):
+        for entry in entries:
+            head = check_link(head, entry.record)
+        if progress is not None:
+            progress(head.position)
+
+
 async def _read(log: ReadableLog, begins: int, progress: Progress | None) -> ComparedLog:
     """Fold a log and gather its figures behind a position."""
     start_ns = await recorded_at_ns(log, begins + 1)
@@ -175,7 +188,7 @@ async def _read(log: ReadableLog, begins: int, progress: Progress | None) -> Com
         objects: dict[str, tuple[int, str]] = {}
         head = Head(begins, await _digest(log, begins) or "", 0)
         end_ns = start_ns
-        async for entries in log.read(after=begins):
+        async for entries in log.read(after=begins, until=log.head.position):
             for entry in entries:
                 record, event = entry.record, event_of(entry.record)
                 head = check_link(head, record)

@@ -1,6 +1,8 @@
 """`muster diff`: two logs that part, and two that do not."""
 
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 
@@ -121,6 +123,22 @@ def test_the_text_fits_80_columns(logs: Path) -> None:
     assert [line for line in lines if len(line) > 80 and str(logs) not in line] == []
     assert "6 decisions differ: 2 only in one, 4 earlier" in lines
     assert any(line.split() == ["wait,", "longest", "30.0", "s", "0.0", "s"] for line in lines)
+
+
+def test_a_record_that_was_changed_is_damage_and_no_difference(logs: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.db"
+    with closing(connect(logs / "lost.db")) as source, closing(connect(changed)) as copy:
+        source.backup(copy)
+        triggers = copy.execute("select name from sqlite_master where type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            copy.execute(f"drop trigger {name}")
+        copy.execute("update log set body = replace(body, 'n1', 'n2') where position = 29")
+        copy.commit()
+    # Its last digest is still that of the other log.
+    for one, other in ((changed, logs / "lost.db"), (logs / "more.db", changed)):
+        result = muster("diff", one, other)
+        assert result.exit_code == 4
+        assert error_of(result) == "position 29: the digest does not fit the record"
 
 
 def test_what_is_no_log_is_an_error(logs: Path, tmp_path: Path) -> None:

@@ -83,6 +83,22 @@ def test_the_rest_is_that_of_what_if_with_the_same_policy(lost: Path, tmp_path: 
     assert (found["recorded"], found["now"]) == (branch["record"], branch["change"])
 
 
+def test_the_decisions_that_differ_are_those_of_the_scenario_under_the_other_policy(
+    lost: Path, tmp_path: Path
+) -> None:
+    scenario = tmp_path / "spread.yaml"
+    text = (EXAMPLES / "lost_node.yaml").read_text()
+    scenario.write_text(f"{text}policy_file: {SPREAD}\n")
+    spread = tmp_path / "spread.db"
+    assert muster("simulate", scenario, "--log", spread).exit_code == 0
+    (document,) = documents(muster("diff", lost, spread, "-o", "json"))
+    listed = document["decisions"]
+    assert isinstance(listed, list)
+    of_diff = [(one["what"], one["one"]["pod"], one["other"]["node"]) for one in listed]
+    _, found = rest(lost, "--policy", SPREAD)
+    assert of_diff == [(one[0], one[3], one[5]) for one in decisions(found)]
+
+
 def test_a_policy_that_decides_the_same_is_equal(lost: Path, tmp_path: Path) -> None:
     result = muster("replay", lost, "--all")
     assert result.exit_code == 0
