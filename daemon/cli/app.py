@@ -19,6 +19,7 @@ from events.errors import SettingsError
 COMMANDS: Final = {
     "completion": "daemon.cli.completion",
     "demo": "daemon.cli.demo",
+    "diff": "daemon.cli.diff",
     "fit": "daemon.cli.fit",
     "group": "daemon.cli.groups",
     "incident": "daemon.cli.incident",
