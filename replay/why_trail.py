@@ -21,6 +21,7 @@ from events.outcome import (
     PodAnnotationUnknown,
     PodBound,
     PodEvicted,
+    ShadowDecisionEnded,
 )
 from events.record import Record
 from events.union import Event
@@ -49,6 +50,7 @@ _WITH_UID: Final = (
     PodEvicted,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    ShadowDecisionEnded,
 )
 
 
