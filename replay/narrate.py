@@ -99,7 +99,7 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
     match event:
         case DaemonStarted():
             what = "shadow" if event.is_shadow else "daemon"
-            acts = ", which it places nowhere" if event.is_shadow else ""
+            acts = ", decides about them and acts on nothing" if event.is_shadow else ""
             return (
                 f"{what} {event.holder} {event.version} takes over the log, epoch {record.epoch}:"
                 f" one cycle every {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}{acts}"

@@ -131,6 +131,8 @@ class ClassSum(Struct):
     most_seconds: float | None = None
     card_hours: float = 0
     """Cards times the gain, or times the delay."""
+    is_at_least: bool = False
+    """Whether the seconds and card-hours are lower bounds: those of `later`."""
 
 
 class ShadowReport(Struct):
@@ -472,6 +474,7 @@ def _placed(group: PodGroup) -> list[Pod]:
 def _summed(name: str, accounts: Iterable[PodAccount]) -> ClassSum:
     own = [one for one in accounts if one.in_class == name]
     row = ClassSum(name, CLASSES[name], len(own), sum(one.card_count for one in own))
+    row.is_at_least = name == LATER
     if name in (EARLIER, ONLY_MUSTER, LATER) and own:
         seconds = [one.gain_seconds or one.delay_seconds for one in own]
         row.median_seconds, row.most_seconds = median(seconds), max(seconds)

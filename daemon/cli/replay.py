@@ -24,6 +24,7 @@ from daemon.cli.output import (
 )
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
+from daemon.log.shadow_mode import is_shadow
 from daemon.queries.moments import stretch
 from daemon.queries.replay import Replayed, replay_document, replay_log
 from daemon.queries.replay_jobs import replay_in_processes
@@ -83,27 +84,32 @@ def replay(
     """
     content = read_policy(policy) if policy is not None else None
 
-    async def ask(found: ReadableLog) -> Replayed:
+    async def ask(found: ReadableLog) -> tuple[Replayed, bool]:
+        shadow = await is_shadow(found)
+        return await replayed_of(found), shadow
+
+    async def replayed_of(found: ReadableLog) -> Replayed:
         begin, end = await stretch(found, first, last)
         with progress("replay", total=end or found.head.position) as shown:
             if jobs > 1 and content is None:
                 return await replay_in_processes(found, log, jobs, begin, end, shown)
             return await replay_log(found, begin, end, policy=content, progress=shown)
 
-    replayed = ask_log(log, ask)
+    replayed, shadow = ask_log(log, ask)
     if as_json:
         print_json(replay_document(replayed))
     else:
-        print_lines(_result_lines(replayed))
+        print_lines(_result_lines(replayed, of_shadow=shadow))
     return 0 if replayed.divergence is None else 1
 
 
-def _result_lines(replayed: Replayed) -> list[Line]:
+def _result_lines(replayed: Replayed, *, of_shadow: bool) -> list[Line]:
     replay, found = replayed.replay, replayed.divergence
     counts = replay.counts
     done = (
         f"{counted(counts.records, 'record')}, {counted(counts.cycles, 'cycle')}, "
         f"{counted(counts.decisions, 'decision')}"
+        f"{' of a shadow, not carried out' if of_shadow else ''}"
     )
     if found is None:
         return [

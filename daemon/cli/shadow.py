@@ -22,7 +22,7 @@ from events.amount_text import amount_text, amounts_text
 from replay.log_time import LogTime, format_time
 
 if TYPE_CHECKING:
-    from replay.shadow_report import PodAccount, ShadowReport
+    from replay.shadow_report import ClassSum, PodAccount, ShadowReport
 
 ROWS_MAX: Final = 20
 """Rows of a table as text; JSON has all."""
@@ -96,23 +96,20 @@ def _lines(found: "ShadowReport") -> list[Line]:
 
 
 def _classes(found: "ShadowReport") -> list[Line]:
-    rows = [
-        (
-            one.name,
-            str(one.pods),
-            str(one.cards),
-            _seconds(one.median_seconds),
-            _seconds(one.most_seconds),
-            _hours(one.card_hours) if one.card_hours else "",
-        )
-        for one in found.classes
-    ]
+    rows = [(one.name, str(one.pods), str(one.cards), *_figures(one)) for one in found.classes]
     rows.append(("all", str(found.pods), str(sum(one.cards for one in found.classes)), "", "", ""))
-    head = ("in muster", "pods", "cards", "median s", "most s", "card-hours")
-    return [
-        *table(head, rows),
-        *(f"  {one.name}: {one.means}" for one in found.classes if one.pods),
-    ]
+    head = ("in muster", "pods", "cards", "median s", "longest s", "card-hours")
+    means = [f"  {one.name}: {one.means}" for one in found.classes if one.pods]
+    return [*table(head, rows), *means]
+
+
+def _figures(one: "ClassSum") -> list[str]:
+    """Return median and longest gain or delay, and card-hours. A delay is a lower bound."""
+    if one.median_seconds is None or one.most_seconds is None:
+        return ["", "", ""]
+    least = ">= " if one.is_at_least else ""
+    texts = (_seconds(one.median_seconds), _seconds(one.most_seconds), _hours(one.card_hours))
+    return [f"{least}{text}" for text in texts]
 
 
 def _overruns(found: "ShadowReport") -> list[Line]:
