@@ -152,7 +152,7 @@ def test_leases_and_bindings_are_lifted_out_of_the_common_share() -> None:
     assert resources >= {"leases", "pods/binding"}
 
 
-def test_a_shadow_may_read_and_nothing_else() -> None:
+def test_a_shadow_may_read_and_nothing_else(tmp_path: Path) -> None:
     manifests = shipped("overlays/shadow")
     roles = [manifest for manifest in manifests if manifest["kind"] in ("ClusterRole", "Role")]
     assert [role["rules"] for role in roles] == [
@@ -161,3 +161,6 @@ def test_a_shadow_may_read_and_nothing_else() -> None:
     verbs = {verb for rule in roles[0]["rules"] for verb in rule["verbs"]}
     assert verbs == {"list", "watch"}
     assert one(manifests, "Deployment")["spec"]["replicas"] == 1
+    path = tmp_path / "muster.yaml"
+    path.write_text(one(manifests, "ConfigMap")["data"]["muster.yaml"], encoding="utf-8")
+    assert read_settings(path).shadow_of == ("volcano", "default-scheduler")
