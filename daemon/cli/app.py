@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "reduce": "daemon.cli.reduce",
     "replay": "daemon.cli.replay",
     "run": "daemon.cli.run",
+    "shadow": "daemon.cli.shadow",
     "simulate": "daemon.cli.simulate",
     "state": "daemon.cli.state",
     "tell": "daemon.cli.tell",

@@ -16,6 +16,7 @@ from daemon.cli.output import (
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import ask_log
+from daemon.log.shadow_mode import is_shadow
 from daemon.queries.moments import recorded_at_ns, stretch
 from events.codec import event_of
 from replay.log_time import LogTime
@@ -45,12 +46,16 @@ async def _print_records(
     begin, end = await stretch(log, first, last)
     base = log.base.position
     start_ns = await recorded_at_ns(log, base + 1) if log.head.position > base else 0
+    shadow = await is_shadow(log)
     async for entry in _entries(log, base if begin is None else begin - 1, end):
         event = event_of(entry.record)
         if as_json:
-            print_json(_document(entry, sentences(entry.record, event, entry.content)))
+            print_json(
+                _document(entry, sentences(entry.record, event, entry.content, is_shadow=shadow))
+            )
         else:
-            print_lines(narrate(entry.record, event, entry.content, start_ns=start_ns))
+            content = entry.content
+            print_lines(narrate(entry.record, event, content, start_ns=start_ns, is_shadow=shadow))
 
 
 async def _entries(log: ReadableLog, after: int, last: int | None) -> AsyncIterator[Entry]:
