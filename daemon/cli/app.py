@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "demo": "daemon.cli.demo",
     "fit": "daemon.cli.fit",
     "group": "daemon.cli.groups",
+    "history": "daemon.cli.history",
     "incident": "daemon.cli.incident",
     "log": "daemon.cli.log_commands",
     "migrate": "daemon.cli.migrate",
