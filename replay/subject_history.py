@@ -26,7 +26,7 @@ from projections.queues import QueueFacts
 from projections.state import State
 from replay.fact_changes import node_changes, queue_changes, queue_limits
 from replay.narrate import sentences
-from replay.object_diff import object_diff
+from replay.object_diff import FieldDiff, object_diff
 from replay.record_scope import GroupChange, PodChange, PodVersion, Scope, nodes_named
 
 CARD: Final = "Card"
@@ -42,6 +42,9 @@ WORDS: Final = {
     "status.reason": "reason",
 }
 """Fields of objects, and what they are called in a line."""
+
+CONDITIONS: Final = "status.conditions["
+"""How paths of fields of conditions begin."""
 
 FIELDS_MAX: Final = 4
 """Changed fields in one line; `muster object --diff` shows all."""
@@ -342,20 +345,52 @@ def _pod_in_queue(change: PodChange, queue: str) -> str:
 
 
 def _object_changes(before: bytes, after: bytes) -> str:
-    """Return the changed fields of an object in one line; empty if nothing that is shown has changed."""
+    """Return the changed fields of an object in one line; empty if nothing has changed."""
     if before == after:
         return ""
     old: Json = msgspec.json.decode(before)
     new: Json = msgspec.json.decode(after)
     changes = object_diff(old, new)
     known = [one for one in changes if one.field in WORDS]
-    shown = [*known, *(one for one in changes if one not in known)]
-    texts = [
-        f"{WORDS.get(one.field, one.field)} {_cut(one.before)} -> {_cut(one.after)}"
-        for one in shown[:FIELDS_MAX]
-    ]
-    more = len(shown) - FIELDS_MAX
-    return ", ".join(texts) + (f" and {more} more fields" if more > 0 else "")
+    others = [one for one in changes if one not in known and not one.field.startswith(CONDITIONS)]
+    texts = [_field(one) for one in known]
+    texts += _condition_changes(old, new)
+    texts += [_field(one) for one in others]
+    more = len(texts) - FIELDS_MAX
+    return ", ".join(texts[:FIELDS_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _field(change: FieldDiff) -> str:
+    name = WORDS.get(change.field, change.field)
+    return f"{name} {_cut(change.before)} -> {_cut(change.after)}"
+
+
+def _condition_changes(old: Json, new: Json) -> list[str]:
+    """Return the conditions with another status, reason or message; times alone are no change."""
+    was, now = _conditions(old), _conditions(new)
+    found: list[str] = []
+    for name, condition in now.items():
+        status, reason, message = condition
+        before = was.get(name, ("", "", ""))
+        if before == condition:
+            continue
+        why = reason or message
+        found.append(f"condition {name} {status}" + (f" ({_cut(why)})" if why else ""))
+    return [*found, *(f"condition {name} removed" for name in was if name not in now)]
+
+
+def _conditions(content: Json) -> dict[str, tuple[str, str, str]]:
+    """Return the conditions of an object: type to status, reason and message."""
+    status = content.get("status") if isinstance(content, dict) else None
+    listed = status.get("conditions") if isinstance(status, dict) else None
+    found: dict[str, tuple[str, str, str]] = {}
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict):
+            state, reason, message = (
+                str(one.get(key, "")) for key in ("status", "reason", "message")
+            )
+            found[str(one.get("type", ""))] = (state, reason, message)
+    return found
 
 
 def _cut(text: str) -> str:

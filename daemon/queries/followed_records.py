@@ -17,12 +17,16 @@ from replay.record_scope import Scope, ScopeFollower, nodes_named
 class FollowedRecord(Struct, frozen=True):
     """A record that was applied to State."""
 
-    record: Record
+    entry: Entry
     event: Event
-    content: bytes | None
     scope: Scope
     state: State
     """State behind the record; the next record changes it."""
+
+    @property
+    def record(self) -> Record:
+        """Return the record without its object."""
+        return self.entry.record
 
 
 async def followed(
@@ -39,4 +43,4 @@ async def followed(
             except ApplyError:
                 follower = ScopeFollower(await history.facts_at_position(record.position))
                 scope = Scope(nodes=tuple(nodes_named(event)))
-            yield FollowedRecord(record, event, entry.content, scope, follower.state)
+            yield FollowedRecord(entry, event, scope, follower.state)

@@ -173,7 +173,7 @@ async def _from_facts(
     before = await history.facts_at_position(begin - 1)
     told = FactsHistory(kind, key, before)
     async for one in followed(log.read(begin - 1, until), history, before):
-        event = told.take(one.record, one.event, one.content, one.scope, one.state)
+        event = told.take(one.record, one.event, one.entry.content, one.scope, one.state)
         if event is not None:
             found.append(event)
         if progress is not None:
