@@ -41,12 +41,13 @@ def _node_changes(old: NodeFacts, new: NodeFacts) -> Iterator[FactChange]:
     yield from (FactChange(f"taint {one} added") for one in taints_now if one not in taints)
     yield from (FactChange(f"taint {one} removed") for one in taints if one not in taints_now)
     cards = {**old.charged_cards, **new.charged_cards}
-    for what, was, now in (
-        ("allocatable", old.allocatable, new.allocatable),
-        ("capacity", old.capacity, new.capacity),
-    ):
-        for name, text in _amount_changes(was, now):
-            yield FactChange(f"{what} {text}", tuple(filter(None, (name, cards.get(name, "")))))
+    allocatable = list(_amount_changes(old.allocatable, new.allocatable))
+    amounts = [("allocatable", *one) for one in allocatable]
+    for name, text in _amount_changes(old.capacity, new.capacity):
+        if (name, text) not in allocatable:
+            amounts.append(("capacity", name, text))
+    for what, name, text in amounts:
+        yield FactChange(f"{what} {text}", tuple(filter(None, (name, cards.get(name, "")))))
     for name, card in new.cards.items():
         if (had := old.cards.get(name, "")) != card:
             yield FactChange(f"card of {name} {had or 'none'} -> {card}", (name, had, card))

@@ -12,6 +12,7 @@ from events.cluster import ObjectDeleted, ObjectObserved
 from events.decision import Decision
 from events.record import Record
 from events.union import Event
+from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.state import State
 
@@ -28,6 +29,9 @@ class PodVersion(Struct, frozen=True):
     is_placed: bool
     """Whether it uses resources of its node."""
     charge: Charge
+    """What its queue is charged for it."""
+    request: Charge
+    """What it requests of its node."""
     devices: tuple[str, ...]
 
 
@@ -60,20 +64,18 @@ class ScopeFollower:
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self._groups = {key: _group_version(one) for key, one in state.cluster.groups.items()}
+        """The pod groups as the last records that concerned them left them."""
 
     def apply(self, record: Record, event: Event, content: bytes | None) -> Scope:
         """Apply the next record. Raises ApplyError as `State.apply` does; then this follower must not be used any more."""
         uids = _uids(record, event)
         before = {uid: self._pod(uid) for uid in uids}
-        keys = _group_keys(record, event, before.values())
-        groups = {key: self._group(key) for key in keys}
         self.state.apply(record, event, content)
         after = {uid: self._pod(uid) for uid in uids}
-        for key in _group_keys(record, event, after.values()):
-            # A group that is named only afterwards is there because of this record.
-            groups.setdefault(key, None)
         pods = tuple((before[uid], after[uid]) for uid in uids)
-        changes = tuple((old, self._group(key)) for key, old in groups.items())
+        keys = _group_keys(record, event, (*before.values(), *after.values()))
+        changes = tuple(self._group_change(key) for key in keys)
         return Scope(
             pods=pods,
             groups=changes,
@@ -95,14 +97,17 @@ class ScopeFollower:
             queue="" if group is None else group.queue,
             is_placed=pod.occupies,
             charge=pod.charge or (),
+            request=pod.pod_class.request,
             devices=pod.devices,
         )
 
-    def _group(self, key: str) -> GroupVersion | None:
+    def _group_change(self, key: str) -> GroupChange:
         group = self.state.cluster.groups.get(key)
-        if group is None:
-            return None
-        return GroupVersion(key, group.queue, group.phase, group.min_available)
+        old = self._groups.pop(key, None)
+        new = None if group is None else _group_version(group)
+        if new is not None:
+            self._groups[key] = new
+        return old, new
 
     def _queues(
         self,
@@ -119,6 +124,10 @@ class ScopeFollower:
         found += [one.queue for change in pods for one in change if one is not None]
         found += [one.queue for change in groups for one in change if one is not None]
         return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _group_version(group: PodGroup) -> GroupVersion:
+    return GroupVersion(group.key, group.queue, group.phase, group.min_available)
 
 
 def nodes_named(event: Event) -> list[str]:

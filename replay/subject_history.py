@@ -22,6 +22,7 @@ from events.union import Event, Outcome
 from projections.devices import device_of
 from projections.nodes import NodeFacts
 from projections.pods import BINDING
+from projections.pool_index import counts_devices
 from projections.queues import QueueFacts
 from projections.state import State
 from replay.fact_changes import node_changes, queue_changes, queue_limits
@@ -118,12 +119,13 @@ class RecordsHistory:
 
 
 class FactsHistory:
-    """The history of a node, a queue or a card. State is that before the first record."""
+    """The history of a node, a queue or a card. State is that before the first record; `node` is the node of a card, or "" for all."""
 
-    def __init__(self, kind: str, key: str, state: State) -> None:
+    def __init__(self, kind: str, key: str, state: State, node: str = "") -> None:
         self._kind = kind
         self._key = key
-        self._node, _, self._card = key.rpartition("/") if kind == CARD else (key, "", "")
+        self._node = node if kind == CARD else key
+        self._card = key.removeprefix(f"{node}/") if kind == CARD else ""
         self._nodes = self._node_facts(state) if kind != "Queue" else {}
         self._queue = self._queue_facts(state) if kind == "Queue" else None
 
@@ -173,7 +175,7 @@ class FactsHistory:
         self, record: Record, state: State, card: str = ""
     ) -> dict[str, tuple[list[str], bool]]:
         """Return what changed of each node, and whether it was there before and is there now."""
-        if record.subject.partition("/")[0] not in ("Node", "ConfigMap"):
+        if not record.subject.startswith(("Node/", "ConfigMap")):
             return {}
         before, self._nodes = self._nodes, self._node_facts(state)
         found: dict[str, tuple[list[str], bool]] = {}
@@ -219,13 +221,10 @@ class FactsHistory:
             return []
         texts = [text for one in scope.groups if (text := _group_in_queue(one, name))]
         ended = {one[0].key for one in scope.groups if one[0] is not None and one[1] is None}
-        if not texts:
-            texts = [
-                text
-                for one in scope.pods
-                if (text := _pod_in_queue(one, name))
-                and (one[0] is None or one[0].group not in ended)
-            ]
+        for one in scope.pods:
+            text = _pod_in_queue(one, name)
+            if text and (one[0] is None or one[0].group not in ended):
+                texts.append(text)
         return texts
 
     def _queue_facts(self, state: State) -> QueueFacts | None:
@@ -239,7 +238,7 @@ class FactsHistory:
         for name, (changes, is_both) in self._changes_of_nodes(record, state, self._card).items():
             if is_both:
                 texts += [f"node {name}: {one}" for one in changes]
-            elif name in self._nodes and has_card(self._nodes[name], self._card):
+            elif name in self._nodes and self._card in cards_of(self._nodes[name]):
                 texts.append(f"node {name} is seen: {_card_state(self._nodes[name], self._card)}")
             elif name not in self._nodes and isinstance(event, ObjectDeleted):
                 texts.append(f"node {name} is gone")
@@ -265,26 +264,28 @@ class FactsHistory:
         devices = [one for one in pod.devices if self._card in (one, device_of(one))]
         if devices:
             return ", ".join(devices)
-        amount = dict(pod.charge).get(self._card, 0)
+        amount = dict(pod.charge).get(self._card) or dict(pod.request).get(self._card, 0)
         names = f" ({', '.join(pod.devices)})" if pod.devices and amount else ""
         return f"{amount_text(self._card, amount)} {self._card}{names}" if amount else ""
 
 
-def has_card(facts: NodeFacts, name: str) -> bool:
-    """Return True if a node has a device or a model of cards of this name."""
-    return name in cards_of(facts)
-
-
 def cards_of(facts: NodeFacts) -> list[str]:
-    """Return the names of the models of cards of a node, then those of its devices."""
+    """Return the models of cards of a node, resources of accelerators without a model, and devices."""
+    plain = [
+        one
+        for one in facts.allocatable
+        if "/" in one and one not in facts.charged_cards and counts_devices(one)
+    ]
     devices = [one for found in facts.devices.values() for one in found.names]
-    return list(dict.fromkeys([*facts.charged_cards.values(), *devices]))
+    return list(dict.fromkeys([*facts.charged_cards.values(), *plain, *devices]))
 
 
 def _card_state(facts: NodeFacts, name: str) -> str:
     for resource, card in facts.charged_cards.items():
-        if card == name:
+        if name == card:
             return f"allocatable {resource} {amount_text(resource, facts.allocatable.get(resource, 0))}"
+    if name in facts.allocatable:
+        return f"allocatable {name} {amount_text(name, facts.allocatable[name])}"
     return f"it has {name}"
 
 
@@ -355,6 +356,8 @@ def _object_changes(before: bytes, after: bytes) -> str:
     others = [one for one in changes if one not in known and not one.field.startswith(CONDITIONS)]
     texts = [_field(one) for one in known]
     texts += _condition_changes(old, new)
+    if texts:  # Other fields of the status follow from these.
+        others = [one for one in others if not one.field.startswith("status.")]
     texts += [_field(one) for one in others]
     more = len(texts) - FIELDS_MAX
     return ", ".join(texts[:FIELDS_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -63,7 +63,9 @@ def history(
 
     async def ask(found: "ReadableLog") -> "SubjectHistory":
         with progress("history", total=found.head.position) as shown:
-            return await subject_history(found, subject, begin, last, shown)
+            return await subject_history(
+                found, subject, begin, last, shown, option="--from" if since is None else "--since"
+            )
 
     answer = ask_log(log, ask)
     if as_json:

@@ -23,7 +23,13 @@ from events.decision import Decision, PodGroupDecision
 from events.errors import UsageError
 from events.union import Outcome
 from projections.state import State
-from replay.subject_history import CARD, FactsHistory, HistoryEvent, RecordsHistory, cards_of
+from replay.subject_history import (
+    CARD,
+    FactsHistory,
+    HistoryEvent,
+    RecordsHistory,
+    cards_of,
+)
 from replay.why_subject import candidates
 
 HOUR_NS: Final = 3_600_000_000_000
@@ -59,20 +65,22 @@ async def subject_history(
     first: At = None,
     last: At = None,
     progress: Progress | None = None,
+    *,
+    option: str = "--from",
 ) -> SubjectHistory:
     """Return what happened to a subject between two moments.
 
     By default a pod and a pod group are followed through the whole log, and others through its last hour. Raises UsageError for a
-    moment outside of the log, a stretch without records, and a subject that the log does not know.
+    moment outside of the log (`option` names the first one there), a stretch without records, and a subject that the log does not know.
     """
     check_complete(log)
     until = await position_at(log, last, "--to")
     base = log.base.position
     if until <= base:
         raise UsageError(f"{log.place} holds no records")
-    since = None if first is None else await position_from(log, first)
+    since = None if first is None else await position_from(log, first, option)
     if since is not None and since > until:
-        raise UsageError(f"--from {since} comes after --to {until}")
+        raise UsageError(f"{option} {since} comes after --to {until}")
     start_ns = await recorded_at_ns(log, base + 1)
     meant = _card(subject) or candidates(subject)
     history = History(log)
@@ -100,10 +108,10 @@ async def subject_history(
 def _card(subject: str) -> list[tuple[str, str]]:
     """Return the card that a subject names: `Card/MODEL`, `Card/NODE/MODEL`, `Card/NODE/DEVICE`; empty if it is another subject."""
     parts = subject.strip().split("/")
-    is_card = parts[0] == CARD or (parts[0] == CARD.lower() and len(parts) == 3)
+    is_card = parts[0] == CARD or (parts[0] == CARD.lower() and len(parts) > 2)
     if not is_card:
         return []
-    if not 2 <= len(parts) <= 3 or not all(parts):
+    if not 2 <= len(parts) <= 4 or not all(parts):
         raise UsageError(
             f"{subject!r} names no card: give Card/MODEL, Card/NODE/MODEL or Card/NODE/DEVICE"
         )
@@ -115,15 +123,12 @@ async def _known(
 ) -> tuple[str, str]:
     """Return the first meaning of a subject that the log knows up to a position. Raises UsageError."""
     for kind, key in meant:
-        if kind != CARD and await log.positions_of(_record_subject(kind, key), until):
+        if kind == CARD or await log.positions_of(_record_subject(kind, key), until):
             return kind, key
     state = await history.facts_at_position(until)
     cluster = state.cluster
     pods = {one.key for one in cluster.pods.values()} if meant[0][0] == "Pod" else ()
     for kind, key in meant:
-        if kind == CARD:
-            _check_card(state, key, until)
-            return kind, key
         found = {
             "Pod": pods,
             "PodGroup": cluster.groups,
@@ -140,17 +145,24 @@ def _record_subject(kind: str, key: str) -> str:
     return f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
 
 
-def _check_card(state: State, key: str, until: int) -> None:
-    """Raise UsageError for a card that no node has at the end of the stretch."""
-    name, _, card = key.rpartition("/")
+async def _node_of_card(log: ReadableLog, history: History, key: str, until: int) -> str:
+    """Return the node of `NODE/CARD`; "" for a model of cards, on whatever nodes, although there may be a `/` in its name."""
+    node, _, card = key.partition("/")
+    if not card:
+        return ""
+    if await log.positions_of(f"Node//{node}", until):
+        return node
+    begin = await history.facts_at_position(log.base.position)
+    return node if node in begin.cluster.nodes.nodes else ""
+
+
+def _check_card(state: State, key: str, name: str, until: int) -> None:
+    """Raise UsageError for a card that no node has at the end of the stretch; `name` is its node."""
     nodes = state.cluster.nodes.nodes
-    if name and (name not in nodes or nodes[name].facts is None):
-        raise UsageError(f"Card/{key}: there is no node {name} at position {until}")
+    card = key.removeprefix(f"{name}/")
+    chosen = nodes.values() if not name else [nodes[name]] if name in nodes else []
     known = dict.fromkeys(
-        one
-        for node in ([nodes[name]] if name else nodes.values())
-        if node.facts is not None
-        for one in (cards_of(node.facts) if name else node.facts.charged_cards.values())
+        one for node in chosen if node.facts is not None for one in cards_of(node.facts)
     )
     if card not in known:
         some = list(known)
@@ -170,14 +182,18 @@ async def _from_facts(
 ) -> list[HistoryEvent]:
     """Follow the records of a stretch with State."""
     found: list[HistoryEvent] = []
-    before = await history.facts_at_position(begin - 1)
-    told = FactsHistory(kind, key, before)
+    node = await _node_of_card(log, history, key, until) if kind == CARD else ""
+    before = state = await history.facts_at_position(begin - 1)
+    told = FactsHistory(kind, key, before, node)
     async for one in followed(log.read(begin - 1, until), history, before):
-        event = told.take(one.record, one.event, one.entry.content, one.scope, one.state)
+        state = one.state
+        event = told.take(one.record, one.event, one.entry.content, one.scope, state)
         if event is not None:
             found.append(event)
         if progress is not None:
             progress(one.record.position)
+    if kind == CARD and not found:
+        _check_card(state, key, node, until)
     return found
 
 
