@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "diff": "daemon.cli.diff",
     "fit": "daemon.cli.fit",
     "group": "daemon.cli.groups",
+    "history": "daemon.cli.history",
     "incident": "daemon.cli.incident",
     "log": "daemon.cli.log_commands",
     "migrate": "daemon.cli.migrate",
