@@ -29,6 +29,7 @@ from daemon.leadership import Elector, Timing, holder_identity
 from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import is_postgresql, open_log
+from daemon.log.shadow_mode import check_mode
 from daemon.log.store import SqlLog
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
@@ -102,7 +103,13 @@ class DaemonApp:
     async def run(self) -> None:
         """Run until stopped, or until an error that another try would not mend."""
         observe = self._operation.metrics.counted.observe_request
-        client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
+        client = await Client.connect(
+            self._plan.access,
+            self._jitter,
+            f"muster/{VERSION}",
+            observe,
+            is_read_only=self._plan.running.is_shadow,
+        )
         try:
             self._elector = self._new_elector(client)
             self._leader_loop = leader_loop = self._new_leader_loop(client, self._elector)
@@ -115,11 +122,18 @@ class DaemonApp:
                     asked.callback(self._thread.close)
                     asked.enter_context(self._operation.health.asking(self._thread))
                 async with asyncio.TaskGroup() as tasks:
-                    access = tasks.create_task(self._look_at_access(client), name="access")
+                    # A shadow does not even ask what it may do: that is a call that creates.
+                    is_shadow = self._plan.running.is_shadow
+                    access = (
+                        None
+                        if is_shadow
+                        else tasks.create_task(self._look_at_access(client), name="access")
+                    )
                     try:
                         await leader_loop.run()
                     finally:
-                        access.cancel()
+                        if access is not None:
+                            access.cancel()
         finally:
             await client.close()
 
@@ -181,6 +195,7 @@ class DaemonApp:
         plan, clock = self._plan, self._clock
         log = await open_log(plan.log, "write")
         try:
+            await check_mode(log, shadow=plan.running.is_shadow)
             cluster = KubernetesCluster(
                 client,
                 _cluster_options(plan.settings),
@@ -198,7 +213,7 @@ class DaemonApp:
             loop.cycle_held = self._operation.metrics.counted.cycle_held
             self._dropped = 0
             self._loop, self._cluster = loop, cluster
-            health.role = "leader"
+            health.role = "shadow" if plan.running.is_shadow else "leader"
             yield _Term(loop, cluster, health, lambda: keep_audited(log, clock.elapsed_ns))
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:

@@ -31,6 +31,7 @@ from daemon.log.snapshots import payload_of
 from daemon.memory_tuning import return_freed_memory
 from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
+from engine.shadow import HOLD_NS
 from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
 from events.messages import Answer, ResumePoint, WatchMessage
@@ -119,6 +120,10 @@ class Running(Struct, frozen=True):
     """Keep State each time so many records have been added, and when leaving; 0 for never."""
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
+    is_shadow: bool = False
+    """Whether nothing is carried out: other schedulers, of these names, place the pods."""
+    shadow_hold_ns: int = HOLD_NS
+    """How long a shadow assumes a decision that the cluster does not show."""
     updates_status: bool = False
     """Whether conditions and allocated amounts are written to objects."""
     first_cycle_ns: int | None = None
@@ -266,6 +271,7 @@ class Loop:
             version=self._running.version,
             period_ns=self._running.period_ns,
             scheduler_names=self._running.scheduler_names,
+            is_shadow=self._running.is_shadow,
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         engine = self.engine = await self._refold(head)
@@ -273,6 +279,7 @@ class Loop:
             self._audits = audits_of(engine, self._clock.elapsed_ns)
         self._clock.not_before(engine.state.now_ns)
         engine.updates_status = self._running.updates_status
+        engine.shadow_hold_ns = self._running.shadow_hold_ns
         engine.failed_objects = self._failed_objects
         self._kept = head.position
         batch = engine.start(started, self._new_policy(engine), head.epoch, self._clock.now_ns())
@@ -482,6 +489,8 @@ class Loop:
                 rest = rest if engine.is_taking_in else None
         if given.policy is not None and self._may_change_policy(engine, given.policy):
             batches.append(engine.change_policy(given.policy, now))
+        if given.is_time and rest is None and self._running.is_shadow:
+            batches += _some(engine.end_shadow_decisions(now))
         began_ns = self._clock.elapsed_ns()
         decided = _some(engine.cycle(now)) if given.is_time and rest is None else []
         return _Output(batches, rest, decided, began_ns, self._clock.elapsed_ns() - began_ns)

@@ -9,7 +9,7 @@ from string import Template
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from daemon.address import parse_address
 from daemon.environment import ENVIRONMENT
@@ -35,6 +35,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Shortest time between two cycles in seconds; by default that of the scenario."""
     scheduler_names: tuple[str, ...] = ("muster",)
     """muster schedules pods with one of these as `schedulerName`."""
+    shadow_of: tuple[str, ...] = ()
+    """Run as a shadow of the schedulers of these names: record the cluster, decide about their pods, and act on nothing;
+    `--shadow --of` takes precedence. `scheduler_names` and leader election have no effect then."""
+    shadow_hold_seconds: float = 300.0
+    """Seconds for which a shadow assumes a placement that it decided and the cluster does not show."""
     requests_at_once: int = 32
     """Most concurrent requests to the API server."""
     grace_seconds: float = 20.0
@@ -84,6 +89,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Lowest level of the lines on stderr. Records are logged at `info`."""
 
 
+def as_shadow(settings: Settings, of: tuple[str, ...]) -> Settings:
+    """The settings of a shadow of these schedulers: it writes neither Events nor a Lease."""
+    return structs.replace(
+        settings,
+        shadow_of=of,
+        scheduler_names=of,
+        leader_elect=False,
+        writes_events=False,
+    )
+
+
 def read_settings(path: Path) -> Settings:
     """The settings of a YAML or JSON file. An unknown key or a wrong type names the key."""
     try:
@@ -95,6 +111,7 @@ def read_settings(path: Path) -> Settings:
         "period_seconds",
         "requests_at_once",
         "grace_seconds",
+        "shadow_hold_seconds",
         "lease_seconds",
         "renew_seconds",
     )
@@ -112,6 +129,8 @@ def read_settings(path: Path) -> Settings:
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
+    if not all(settings.shadow_of):
+        raise SettingsError(f"{path}: shadow_of has an empty name")
     return settings
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import dashboard
 import yaml
 
+from daemon.cluster.client.calls import SHADOW_CALLS
 from daemon.cluster.client.rbac import NAME, Rule, cluster_rules, namespace_rules, own_rules, table
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,9 @@ every authenticated account. The name of another namespace is that of a device s
 `deploy/kustomize/ascend` holds. Where it is missing, the devices that the stack reports are not known, and the daemon is
 ready all the same.
 
+A [shadow](shadow.md) lists and watches, and does nothing else: of the table it has the verbs `list` and `watch`, no Role in its
+own namespace and no Lease. `deploy/kustomize/overlays/shadow` and the Helm chart with `settings.shadow_of` make that role.
+
 What a cluster does not serve (the groups of Volcano, say) may stand in a role all the same and does no harm."""
 
 
@@ -53,6 +57,9 @@ def main() -> str | None:
     made = {
         DEPLOY / "kustomize/base/rbac.yaml": documents(*roles()),
         DEPLOY / "kustomize/ascend/rbac.yaml": documents(*roles_elsewhere()),
+        DEPLOY / "kustomize/overlays/shadow/cluster_role.yaml": documents(
+            role("ClusterRole", cluster_rules(SHADOW_CALLS))
+        ),
         DEPLOY / "kustomize/components/monitoring/rule.yaml": documents(operator_rule(rules)),
         DEPLOY / "kustomize/components/monitoring/dashboard.json": as_json(dashboard.document()),
         CHART / "roles.yaml": documents(roles_of_the_chart()),
@@ -96,6 +103,13 @@ def roles_of_the_chart() -> dict[str, object]:
         "namespaces": {
             namespace: [rule.document() for rule in rules]
             for namespace, rules in namespace_rules().items()
+        },
+        "shadow": {
+            "cluster": [rule.document() for rule in cluster_rules(SHADOW_CALLS)],
+            "namespaces": {
+                namespace: [rule.document() for rule in rules]
+                for namespace, rules in namespace_rules(SHADOW_CALLS).items()
+            },
         },
     }
 

@@ -34,7 +34,7 @@ Over HTTP, at the address that `listen` in the [settings](settings.md) names, ar
 | path | |
 | --- | --- |
 | `/livez`, `/healthz` | 200 while everything that has to move does, else 503. JSON: `live`, and in `still` what stands still, with seconds |
-| `/readyz` | 200 where there is no reason against it, else 503. JSON: `ready`, `role` (`starting`, `leader`, `standby`), and `reasons` |
+| `/readyz` | 200 where there is no reason against it, else 503. JSON: `ready`, `role` (`starting`, `leader`, `standby`, `shadow`), and `reasons` |
 | `/metrics` | the metrics below, as text for Prometheus |
 
 These ask for no token, as kubelets and Prometheus bring none. Everything else is answered on a loopback address only,

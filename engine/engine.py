@@ -18,6 +18,7 @@ from engine.pending_requests import (
     phase_updates,
 )
 from engine.report_ages import STALE_NS, StaleReports
+from engine.shadow import HOLD_NS, ShadowDecisions
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
@@ -77,6 +78,9 @@ class Engine:
         """Recounts what batches touched, when called (`daemon/auditing.py`)."""
         self.updates_status = False
         """Whether conditions, counts and allocated amounts are updated, not only phases."""
+        self.shadow_hold_ns = HOLD_NS
+        """How long a shadow assumes a decision that the cluster does not show."""
+        self._shadow_decisions = ShadowDecisions(state)
         self._status_updates = StatusUpdates(state)
         self._known: dict[str, None] = {}
         self._known_before: dict[str, None] = {}
@@ -195,20 +199,35 @@ class Engine:
             self._emit(outcome, subject, cause=answer.request.decision)
         return self._close() if self._records else None
 
+    def end_shadow_decisions(self, now_ns: int) -> Batch | None:
+        """Record which decisions of a shadow are not assumed any longer."""
+        if not self.state.cluster.is_shadow:
+            return None
+        self._open(now_ns)
+        for ended, decision in self._shadow_decisions.ended(now_ns, self.shadow_hold_ns):
+            self._emit(ended, f"Pod/{ended.pod}", cause=decision)
+        return self._close() if self._records else None
+
     def requests(self) -> Iterator[Request]:
-        """Yield requests for all decisions without an outcome, then status updates."""
+        """Yield requests for all decisions without an outcome, then status updates. A shadow has none."""
+        if self.state.cluster.is_shadow:
+            return
         yield from bindings_and_evictions(self.state, self._on_error)
         if self.updates_status:
             yield from self._status_updates.requests(self._on_error)
 
     def urgent_requests(self) -> Iterator[Request]:
         """Yield requests that do not wait for the next cycle: phases of pod groups, for which controllers wait."""
+        if self.state.cluster.is_shadow:
+            return iter(())
         return phase_updates(self.state, self._on_error)
 
     def follow_up_requests(self, answers: Iterable[Answer]) -> Iterator[Request]:
         """Yield the requests that were waiting for these answers, or for the confirmation of a device plugin: bindings
         of pods on which their devices are written, the pods that are next on their nodes, and phases of pod groups
         whose counts were being updated."""
+        if self.state.cluster.is_shadow:
+            return
         requests = [one.request for one in answers]
         uids = [one.uid for one in requests if isinstance(one, AnnotateRequest)]
         yield from follow_ups(self.state, uids, self._on_error)
@@ -222,7 +241,8 @@ class Engine:
     @property
     def has_status_updates(self) -> bool:
         """Whether status updates are left to do, though no cycle may be due."""
-        return self._status_updates.are_left(updates_status=self.updates_status)
+        is_shadow = self.state.cluster.is_shadow
+        return not is_shadow and self._status_updates.are_left(updates_status=self.updates_status)
 
     def _cause(self, event: Event) -> int | None:
         """Return the position of the record that led to a decision: the last change of the group,

@@ -402,6 +402,8 @@ class Ingest:
 
     def _cause_of(self, seen: Normalized) -> int | None:
         """Return the position of the decision that caused a change of an object; None for a change from outside."""
+        if self._state.cluster.is_shadow:
+            return None  # Nothing was carried out.
         if seen.kind == "PodGroup":
             try:
                 return _cause_of_status(self._state.cluster, seen)
@@ -431,7 +433,8 @@ class Ingest:
         facts = pod.facts
         if not facts.node:
             return
-        if before is not None and _is_bound_after_all(before, pod):
+        is_shadow = self._state.cluster.is_shadow
+        if before is not None and not is_shadow and _is_bound_after_all(before, pod):
             bound = PodBound(pod=pod.key, uid=facts.uid, node=facts.node, attempts=0)
             self._emit(bound, record.subject, cause=pod.decision)
         had = before.facts if before is not None else None
@@ -446,6 +449,8 @@ class Ingest:
                     resources=resources,
                 )
                 self._emit(rejected, record.subject, cause=record.position)
+        elif is_shadow and facts.scheduler in self._state.cluster.scheduler_names:
+            return
         elif not pod.decision and pod.occupies and (had is None or not had.node):
             node = self._state.cluster.nodes.nodes.get(facts.node)
             kind = facts.owner.kind if facts.owner else ""

@@ -16,6 +16,8 @@ class DaemonStarted(Fact, frozen=True, kw_only=True):
     """The least time between two cycles."""
     scheduler_names: tuple[str, ...]
     """Pods with one of these as `schedulerName` are ours to schedule."""
+    is_shadow: bool = False
+    """Whether the daemon carries nothing out: other schedulers of these names place the pods."""
 
 
 class PolicyChanged(Fact, frozen=True, kw_only=True):

@@ -101,6 +101,17 @@ class EvictionOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
     latency_ns: int = 0
 
 
+class ShadowDecisionEnded(PodEffect, frozen=True, kw_only=True):
+    """A shadow, which carries nothing out, stopped assuming the placement or eviction that it decided."""
+
+    kind = "shadow_decision_ended.v1"
+
+    what: str
+    """`bind` or `evict`"""
+    reason: str
+    """`placed`: the pod has a node, by the scheduler that it names; `expired`: the cluster showed nothing of it in time."""
+
+
 class PodGroupUpdated(Fact, frozen=True, kw_only=True):
     """The API server accepted an update of the phase of a PodGroup."""
 

@@ -32,6 +32,7 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    ShadowDecisionEnded,
     StatusUpdated,
     StatusUpdateFailed,
 )
@@ -96,6 +97,7 @@ Outcome: TypeAlias = (
     | PodEvicted
     | EvictionFailed
     | EvictionOutcomeUnknown
+    | ShadowDecisionEnded
     | StatusUpdated
     | StatusUpdateFailed
 )

@@ -16,6 +16,7 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    ShadowDecisionEnded,
     StatusUpdated,
     StatusUpdateFailed,
 )
@@ -41,6 +42,11 @@ RETRIED_CODES: Final = ("Unknown", "Unavailable", "TooManyRequests")
 
 COUNTS: Final = "counts"
 """Value of `what` for an update of the counts in PodGroup.status, rather than of conditions."""
+
+
+BIND: Final = "bind"
+EVICT: Final = "evict"
+"""Values of `what` for the decisions of a shadow."""
 
 
 class Commitment(Struct, frozen=True):
@@ -78,6 +84,8 @@ def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
             _phase_outcome(state, record, event)
         case StatusUpdated() | StatusUpdateFailed():
             _status_outcome(state, record, event)
+        case ShadowDecisionEnded():
+            _shadow_decision_ended(state, record, event)
 
 
 def _bind_outcome(
@@ -127,16 +135,40 @@ def _eviction_outcome(
         case PodEvicted():
             state.evictions.pop(event.uid, None)
         case EvictionFailed():
-            state.evictions.pop(event.uid, None)
-            old = state.cluster.pods.get(event.uid)
-            if old is not None and old.evicted:
-                pod = old.copy()
-                pod.evicted = 0
-                state.cluster.eviction_backoff[event.uid] = state.now_ns + EVICTION_BACKOFF_NS
-                state.cluster.replace_pod(old, pod)
-                state.cluster.mark_node_freed(pod.node)
+            _eviction_failed(state, event.uid)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
+
+
+def _eviction_failed(state: "State", uid: str) -> None:
+    state.evictions.pop(uid, None)
+    old = state.cluster.pods.get(uid)
+    if old is not None and old.evicted:
+        pod = old.copy()
+        pod.evicted = 0
+        state.cluster.eviction_backoff[uid] = state.now_ns + EVICTION_BACKOFF_NS
+        state.cluster.replace_pod(old, pod)
+        state.cluster.mark_node_freed(pod.node)
+
+
+def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecisionEnded) -> None:
+    """Stop assuming what a shadow decided. A pod that its scheduler placed is where it was observed; another one waits
+    again, after the back-off of a failed binding or eviction."""
+    open_decisions = state.evictions if event.what == EVICT else state.commitments
+    one = open_decisions.get(event.uid)
+    if one is None or one.decision != record.cause:
+        return
+    if event.what == EVICT:
+        _eviction_failed(state, event.uid)
+        return
+    del state.commitments[event.uid]
+    state.assignments.remove(event.node, event.uid)
+    old = state.cluster.pods.get(event.uid)
+    if old is not None and not old.facts.node:
+        _back_off(state, old.group_key)
+        state.cluster.replace_pod(old, without_node(old))
+    elif old is not None:
+        state.cluster.bind_failures.pop(old.group_key, None)
 
 
 def _phase_outcome(
@@ -195,11 +227,16 @@ def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> Non
     pod = without_node(old)
     failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.network)
     pod.failed_bindings = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
-    key = old.group_key
+    _back_off(state, old.group_key)
+    cluster.replace_pod(old, pod)
+
+
+def _back_off(state: "State", key: str) -> None:
+    """Let a pod group wait before it is placed again; longer each time."""
+    cluster = state.cluster
     times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
     wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(times - 1, 10))
     cluster.bind_backoff[key] = state.now_ns + wait
-    cluster.replace_pod(old, pod)
 
 
 def without_node(old: Pod) -> Pod:

@@ -85,6 +85,8 @@ class Cluster:
         self.policy: Policy
         self.plugins: PluginSet
         self.scheduler_names: tuple[str, ...] = ("muster",)
+        self.is_shadow = False
+        """Whether decisions are not carried out: other schedulers of these names place the pods."""
         self.nodes = NodeTable()
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}

@@ -154,6 +154,7 @@ class Image(Struct, frozen=True):
     pool_facts: PoolFacts
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
+    is_shadow: bool = False
 
 
 _REPEATED: Final = ("namespace", "node", "phase", "scheduler", "priority_class", "queue", "role")
@@ -249,6 +250,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
             for q in cluster.queues.values()
         ],
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
+        is_shadow=cluster.is_shadow,
     )
     _write(sink, image)
     groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
@@ -287,7 +289,7 @@ def load(read: Callable[[int], bytes]) -> State:
     state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
     state.policy_position, state.policy_document = image.policy_position, image.policy
     cluster.set_policy(parse_policy(image.policy)[0])
-    cluster.scheduler_names = image.scheduler_names
+    cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest

@@ -350,6 +350,7 @@ class State:
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
+        cluster.is_shadow = event.is_shadow
         apply_outcome.mark_outcomes_unknown(self)
         if event.scheduler_names == cluster.scheduler_names:
             return

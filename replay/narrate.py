@@ -31,6 +31,7 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    ShadowDecisionEnded,
     StatusUpdated,
     StatusUpdateFailed,
 )
@@ -57,10 +58,15 @@ _POSITION: Final = 6
 
 
 def narrate(
-    record: Record, event: Event, content: bytes | None = None, *, start_ns: int = 0
+    record: Record,
+    event: Event,
+    content: bytes | None = None,
+    *,
+    start_ns: int = 0,
+    is_shadow: bool = False,
 ) -> list[str]:
-    """Return the lines of one record, of a log that began at `start_ns`."""
-    first, *more = sentences(record, event, content)
+    """Return the lines of one record, of a log that began at `start_ns`; `is_shadow` if a shadow wrote it."""
+    first, *more = sentences(record, event, content, is_shadow=is_shadow)
     when = f"{format_time(record.recorded_at_ns, start_ns):<{_WHEN}}"
     is_inside = record.cycle is not None and record.cycle != record.position
     margin = " " * (_POSITION + 2)
@@ -69,7 +75,9 @@ def narrate(
     return [head, *(inner + line for line in more)]
 
 
-def sentences(record: Record, event: Event, content: bytes | None = None) -> list[str]:
+def sentences(
+    record: Record, event: Event, content: bytes | None = None, *, is_shadow: bool = False
+) -> list[str]:
     """Return the sentences of one record, without position and time; the first one is the short form."""
     if isinstance(event, CycleOpened):
         return ["cycle"]
@@ -81,6 +89,8 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
         return [_outcome(event)]
     if isinstance(event, Decision):
         first, *more = event.lines()
+        if is_shadow and event.pods:
+            first = f"would {first}"
         return [first + _because(record), *more]
     return [_observation(record, event, content)]
 
@@ -88,9 +98,11 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
 def _observation(record: Record, event: Observation, content: bytes | None) -> str:
     match event:
         case DaemonStarted():
+            what = "shadow" if event.is_shadow else "daemon"
+            acts = ", decides about them and acts on nothing" if event.is_shadow else ""
             return (
-                f"daemon {event.holder} {event.version} takes over the log, epoch {record.epoch}:"
-                f" one cycle every {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
+                f"{what} {event.holder} {event.version} takes over the log, epoch {record.epoch}:"
+                f" one cycle every {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}{acts}"
             )
         case PolicyChanged():
             return f"policy {event.source} in force: {_policy(event)}"
@@ -119,6 +131,8 @@ def _because(record: Record) -> str:
 
 
 def _outcome(event: Outcome) -> str:
+    if isinstance(event, ShadowDecisionEnded):
+        return _ended(event)
     tries = f" at attempt {event.attempts}" if event.attempts > 1 else ""
     match event:
         case PodBound():
@@ -154,6 +168,16 @@ def _outcome(event: Outcome) -> str:
             return f"pod {event.pod}, evicted from {event.node}: no answer{tries}: {event.message}"
         case StatusUpdated() | StatusUpdateFailed():
             return _status_update(event)
+
+
+def _ended(event: ShadowDecisionEnded) -> str:
+    if event.what == "evict":
+        return f"pod {event.pod} was not evicted from {event.node} in time: the shadow expects that no longer"
+    if event.reason == "placed":
+        return f"pod {event.pod} has a node: the shadow no longer assumes it on {event.node}"
+    return (
+        f"pod {event.pod} was not placed in time: the shadow no longer assumes it on {event.node}"
+    )
 
 
 def _status_update(event: StatusUpdated | StatusUpdateFailed) -> str:

@@ -75,7 +75,13 @@ class Inquiry:
         if not self._moment.includes(record.position, record.recorded_at_ns, self._start_ns):
             return False
         self._at_ns = record.recorded_at_ns
-        entry = LoggedEvent(record, event_of(record), content, self._start_ns)
+        entry = LoggedEvent(
+            record,
+            event_of(record),
+            content,
+            self._start_ns,
+            is_shadow=self.state.cluster.is_shadow,
+        )
         cluster = self.state.cluster
         is_known = is_repeated(entry, cluster)
         trails = [one for one in self._trails if self._is_followed(one, record)]

@@ -74,6 +74,11 @@ def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:
             return _waits(waiting)
         case status if status == GATED:
             return "waits for its scheduling gates to be removed"
+        case status if status == BINDING and state.cluster.is_shadow:
+            return (
+                f"waits for its scheduler, {pod.facts.scheduler or 'default-scheduler'}; muster would place it on "
+                f"{pod.node} by decision {pod.decision}"
+            )
         case status if status == BINDING:
             return f"bound to {pod.node} by decision {pod.decision}, not confirmed by the API server yet{missed}"
         case status if status == RELEASING:
@@ -81,6 +86,13 @@ def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:
         case status if status in (SUCCEEDED, FAILED, UNKNOWN):
             return f"{status}{where}" + (f": {pod.facts.reason}" if pod.facts.reason else "")
         case status:
+            if state.cluster.is_shadow:
+                same = (
+                    f", where decision {pod.decision} would place it, too" if pod.decision else ""
+                )
+                return (
+                    f"{status}{where}, placed by {pod.facts.scheduler or 'default-scheduler'}{same}"
+                )
             by = f", by decision {pod.decision}" if pod.decision else ", bound by another scheduler"
             return f"{status}{where}{by}"
 

@@ -21,6 +21,7 @@ from events.outcome import (
     PodAnnotationUnknown,
     PodBound,
     PodEvicted,
+    ShadowDecisionEnded,
 )
 from events.record import Record
 from events.union import Event
@@ -49,24 +50,36 @@ _WITH_UID: Final = (
     PodEvicted,
     EvictionFailed,
     EvictionOutcomeUnknown,
+    ShadowDecisionEnded,
 )
 
 
 class LoggedEvent:
     """A record with its event and content, and the time at which the log began."""
 
-    __slots__ = ("content", "event", "record", "start_ns")
+    __slots__ = ("content", "event", "is_shadow", "record", "start_ns")
 
-    def __init__(self, record: Record, event: Event, content: bytes | None, start_ns: int) -> None:
+    def __init__(
+        self,
+        record: Record,
+        event: Event,
+        content: bytes | None,
+        start_ns: int,
+        *,
+        is_shadow: bool = False,
+    ) -> None:
         self.record = record
         self.event = event
         self.content = content
         self.start_ns = start_ns
+        self.is_shadow = is_shadow
 
     def step(self, event: Event | None = None) -> Step:
         """Return the record as a step; `event` is the part that concerns the subject."""
         record = self.record
-        first, *details = sentences(record, event or self.event, self.content)
+        first, *details = sentences(
+            record, event or self.event, self.content, is_shadow=self.is_shadow
+        )
         if len(details) > DETAILS_MAX:
             details[DETAILS_MAX:] = [f"and {len(details) - DETAILS_MAX} more"]
         return Step(

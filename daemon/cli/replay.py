@@ -25,6 +25,7 @@ from daemon.cli.output import (
 )
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
+from daemon.log.shadow_mode import is_shadow
 from daemon.queries.log_state import check_whole
 from daemon.queries.moments import stretch
 from daemon.queries.replay import Replayed, replay_document, replay_log
@@ -103,18 +104,22 @@ def replay(
     if is_all:
         return _replay_all(log, first, content, str(policy or ""), as_json)
 
-    async def ask(found: ReadableLog) -> Replayed:
+    async def ask(found: ReadableLog) -> tuple[Replayed, bool]:
+        shadow = await is_shadow(found)
+        return await replayed_of(found), shadow
+
+    async def replayed_of(found: ReadableLog) -> Replayed:
         begin, end = await stretch(found, first, last)
         with progress("replay", total=end or found.head.position) as shown:
             if jobs > 1 and content is None:
                 return await replay_in_processes(found, log, jobs, begin, end, shown)
             return await replay_log(found, begin, end, policy=content, progress=shown)
 
-    replayed = ask_log(log, ask)
+    replayed, shadow = ask_log(log, ask)
     if as_json:
         print_json(replay_document(replayed))
     else:
-        print_lines(_result_lines(replayed))
+        print_lines(_result_lines(replayed, of_shadow=shadow))
     return 0 if replayed.divergence is None else 1
 
 
@@ -126,18 +131,19 @@ def _replay_all(
     from daemon.cli.replay_rest import rest_document, rest_lines
     from daemon.queries.replay_rest import replay_rest
 
-    async def ask(found: ReadableLog) -> "ReplayedRest | Replayed":
+    async def ask(found: ReadableLog) -> "tuple[ReplayedRest | Replayed, bool]":
         check_whole(found, ", and the rest of a log is simulated from its first record on")
         begin, _ = await stretch(found, first, None)
         with progress("replay") as shown:
-            return await replay_rest(found, begin, policy=policy, source=source, progress=shown)
+            rest = await replay_rest(found, begin, policy=policy, source=source, progress=shown)
+        return rest, await is_shadow(found)
 
-    found = ask_log(log, ask)
+    found, of_shadow = ask_log(log, ask)
     if isinstance(found, Replayed):
         if as_json:
             print_json({**replay_document(found), "rest": None})
         else:
-            print_lines(_result_lines(found))
+            print_lines(_result_lines(found, of_shadow=of_shadow))
         return 0
     if as_json:
         print_json(rest_document(found))
@@ -146,12 +152,13 @@ def _replay_all(
     return 0 if found.is_equal else 1
 
 
-def _result_lines(replayed: Replayed) -> list[Line]:
+def _result_lines(replayed: Replayed, *, of_shadow: bool) -> list[Line]:
     replay, found = replayed.replay, replayed.divergence
     counts = replay.counts
     done = (
         f"{counted(counts.records, 'record')}, {counted(counts.cycles, 'cycle')}, "
         f"{counted(counts.decisions, 'decision')}"
+        f"{' of a shadow, not carried out' if of_shadow else ''}"
     )
     if found is None:
         return [

@@ -25,10 +25,11 @@ from daemon.connections import raise_descriptor_limit
 from daemon.fold import refolder
 from daemon.log.auditing import keep_audited
 from daemon.log.opening import open_log
+from daemon.log.shadow_mode import check_mode
 from daemon.loop import Loop, Running
 from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
-from daemon.settings import Settings, read_settings, supervision
+from daemon.settings import Settings, as_shadow, read_settings, supervision
 from daemon.simulation import policy_of
 from daemon.stderr import Teller, say_on_stderr
 from daemon.stop_signal import Stop, on_signals
@@ -60,6 +61,8 @@ class Options(Struct, frozen=True):
     listen: str | None = None
     http: str | None = None
     scheduler_names: tuple[str, ...] = ()
+    shadow: bool = False
+    of: str | None = None
     volcano: Mapping[str, str] = {}
     """Flags of Volcano's scheduler, by name."""
 
@@ -92,6 +95,17 @@ class _Run(click.Command):
     help="Pods with this schedulerName are ours; may be given more than once. Default: muster.",
 )
 @click.option(
+    "--shadow",
+    is_flag=True,
+    help="Record, and decide beside other schedulers, without acting: nothing is written to the API server.",
+)
+@click.option(
+    "--of",
+    metavar="NAME,...",
+    help="With --shadow: decide about pods with one of these as schedulerName, such as "
+    "volcano,default-scheduler.",
+)
+@click.option(
     "--listen", metavar="HOST:PORT", help="The address of probes and metrics; '' for none."
 )
 @click.option(
@@ -114,7 +128,7 @@ class _Run(click.Command):
     "server, and reach it as one. Its kubeconfig is LOG.kubeconfig.",
 )
 @volcano_flags.understands_volcano
-def run(**given: Path | str | tuple[str, ...] | None) -> None:
+def run(**given: Path | str | tuple[str, ...] | bool | None) -> None:
     """Run the daemon: observe, decide, record, act, until SIGTERM or SIGINT.
 
     It schedules on a Kubernetes API server, found by --kubeconfig, the settings, a pod's service account,
@@ -126,6 +140,7 @@ def run(**given: Path | str | tuple[str, ...] | None) -> None:
 
     \b
         muster run --kubeconfig ~/.kube/config --log muster.db
+        muster run --shadow --of volcano,default-scheduler --log shadow.db
         muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
         muster run --simulate docs/examples/quota.yaml --http 127.0.0.1:0 --log quota.db
     """
@@ -167,12 +182,36 @@ def _settings(options: Options) -> Settings:
         settings = structs.replace(settings, log=options.log)
     if options.scheduler_names:
         settings = structs.replace(settings, scheduler_names=options.scheduler_names)
+    if of := _shadow_of(options, settings):
+        settings = as_shadow(settings, of)
     if options.listen is not None:
         settings = structs.replace(settings, listen=options.listen)
     elif options.scenario is not None and options.config is None:
         # A trial run opens no port unless asked to.
         settings = structs.replace(settings, listen="")
     return settings
+
+
+def _shadow_of(options: Options, settings: Settings) -> tuple[str, ...]:
+    """The schedulers that a shadow decides beside; none if the daemon acts."""
+    if options.of is not None and not options.shadow:
+        raise UsageError("--of belongs to --shadow")
+    if not options.shadow and not settings.shadow_of:
+        return ()
+    if options.scheduler_names:
+        raise UsageError("--scheduler-name cannot be combined with a shadow: --of names the pods")
+    if options.scenario is not None and options.http is None:
+        raise UsageError("a shadow needs an API server: --simulate without --http has none")
+    if options.of is None:
+        if not settings.shadow_of:
+            raise UsageError(
+                "--shadow needs --of NAME,...: the schedulers whose pods it decides about"
+            )
+        return settings.shadow_of
+    names = tuple(dict.fromkeys(one.strip() for one in options.of.split(",")))
+    if not all(names):
+        raise UsageError(f"--of: {options.of!r} holds an empty name")
+    return names
 
 
 def _folder(options: Options) -> Path:
@@ -253,6 +292,7 @@ async def _simulate(  # the command line, and what was made of it
         )
         log = await open_log(url, "write")
         stack.push_async_callback(log.close)
+        await check_mode(log, shadow=False)
         file = WorldFile(options.world, scenario, clock.now_ns())
         cluster = RealTimeCluster(scenario, file, clock.now_ns)
         stack.push_async_callback(cluster.close)
@@ -291,6 +331,8 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),
         snapshot_every=settings.snapshot_every,
+        is_shadow=bool(settings.shadow_of),
+        shadow_hold_ns=round(settings.shadow_hold_seconds * SECOND),
         updates_status=scenario is None,
     )
 

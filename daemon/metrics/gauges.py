@@ -70,7 +70,7 @@ class Gauges:
 
     def _process(self) -> Iterator[Family]:
         sources, health = self._sources, self._health
-        yield _one("muster_leader", health.role == "leader")
+        yield _one("muster_leader", health.role in ("leader", "shadow"))
         yield _one("muster_epoch", sources.epoch())
         yield _one("muster_ready", health.is_ready)
         stands = Tally(key.partition("/")[0] for key in health.blocking)

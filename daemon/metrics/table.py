@@ -395,7 +395,7 @@ _PROCESS: Final = (
             "`requests` (what to ask of it), `views` (rows), `listeners` (Events, stderr, metrics)"
         },
     ),
-    Metric("muster_leader", "gauge", "1 on the daemon that decides, 0 on a standby."),
+    Metric("muster_leader", "gauge", "1 on the daemon that decides, a shadow too; 0 on a standby."),
     Metric("muster_epoch", "gauge", "The epoch with which this process writes; 0 for none."),
     Metric("muster_ready", "gauge", "1 where `/readyz` answers 200."),
     Metric(

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
+from daemon.log.shadow_mode import is_shadow
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import entry_at, position_at, recorded_at_ns
@@ -335,8 +336,13 @@ async def _is_recent(log: ReadableLog, cause: int, record: Record) -> bool:
 
 
 async def _read(log: ReadableLog, positions: Sequence[int], start_ns: int) -> list[LoggedEvent]:
+    shadow = await is_shadow(log)
     found: list[LoggedEvent] = []
     for position in positions:
         entry = await entry_at(log, position)
-        found.append(LoggedEvent(entry.record, event_of(entry.record), entry.content, start_ns))
+        found.append(
+            LoggedEvent(
+                entry.record, event_of(entry.record), entry.content, start_ns, is_shadow=shadow
+            )
+        )
     return found

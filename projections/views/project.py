@@ -27,6 +27,7 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    ShadowDecisionEnded,
     StatusUpdated,
     StatusUpdateFailed,
 )
@@ -316,7 +317,7 @@ class Views:
         change: RowChanges | None = None
         if old is not None and (not is_placed or old[1] != since or old[5] != _node(pod)):
             change = self._change("placement")
-            closed = (*old[:9], position, at_ns, _why_released(pod))
+            closed = (*old[:9], position, at_ns, _why_released(self.state.cluster, pod))
             current.put(change, closed, position)
             assert key is not None
             current.forget(key)  # A closed placement never changes again.
@@ -343,10 +344,12 @@ def _node(pod: Pod | None) -> str:
     return "" if pod is None else pod.node
 
 
-def _why_released(pod: Pod | None) -> str:
+def _why_released(cluster: Cluster, pod: Pod | None) -> str:
     if pod is None:
         return "deleted"
-    return pod.status if pod.facts.phase in ("Succeeded", "Failed") else "bind failed"
+    if pod.facts.phase in ("Succeeded", "Failed"):
+        return pod.status
+    return "not carried out" if cluster.is_shadow else "bind failed"
 
 
 def decision_rows(record: Record, event: Decision) -> list[Row]:
@@ -384,6 +387,17 @@ def outcome_row(record: Record, event: Outcome) -> Row:
             tail = (event.node, "failed", f"{event.code}: {event.message}")
         case BindOutcomeUnknown() | EvictionOutcomeUnknown() | PodAnnotationUnknown():
             tail = (event.node, "unknown", event.message)
+        case ShadowDecisionEnded():
+            return (
+                record.position,
+                record.cause or 0,
+                record.subject,
+                event.node,
+                event.reason,
+                event.what,
+                0,
+                0,
+            )
         case PodGroupUpdated():
             tail = ("", "updated", "")
         case StatusUpdated():

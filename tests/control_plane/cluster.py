@@ -50,7 +50,9 @@ def prepared(*, has_controllers: bool = True) -> Iterator[Cluster]:
 
 
 @contextmanager
-def own_plane(*, has_controllers: bool = True, folder: Path | None = None) -> Iterator[Cluster]:
+def own_plane(
+    *, has_controllers: bool = True, folder: Path | None = None, is_audited: bool = False
+) -> Iterator[Cluster]:
     """A control plane of our own, which may be killed; in a new folder, which goes with it."""
     binary = _binary()
     if folder is None:
@@ -58,7 +60,7 @@ def own_plane(*, has_controllers: bool = True, folder: Path | None = None) -> It
     else:
         folder = folder.resolve()
         folder.mkdir(parents=True)
-    plane = ControlPlane(binary, folder)
+    plane = ControlPlane(binary, folder, is_audited=is_audited)
     try:
         plane.start()
         if has_controllers:

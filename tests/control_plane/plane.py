@@ -31,10 +31,12 @@ SWITCHED_OFF: Final = ("ServiceAccount", "TaintNodesByCondition")
 class ControlPlane:
     """A cluster without machines. Its folder holds all it writes."""
 
-    def __init__(self, binary: Path, folder: Path) -> None:
+    def __init__(self, binary: Path, folder: Path, *, is_audited: bool = False) -> None:
         self._binary = binary
         self._folder = folder
         self._token = secrets.token_hex(16)
+        self.audit_log = folder / "audit.log" if is_audited else None
+        """Every request that the API server answered, one JSON object a line; None if they are not logged."""
         self._programs: dict[str, Program] = {}
         self._etcd_port = self._peer_port = 0
         self.port = 0
@@ -216,7 +218,21 @@ class ControlPlane:
             f"--disable-admission-plugins={','.join(SWITCHED_OFF)}",
             # Without its cache, what the compacted store no longer has is gone at once.
             "--watch-cache-sizes=podtemplates#0",
+            *self._audit_flags(),
         )
+
+    def _audit_flags(self) -> tuple[str, ...]:
+        if self.audit_log is None:
+            return ()
+        policy = self._folder / "audit.yaml"
+        document = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata"}],
+        }
+        policy.write_text(json.dumps(document))
+        return (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}")
 
     def _is_etcd_ready(self) -> bool:
         connection = HTTPConnection("127.0.0.1", self._etcd_port, timeout=ASK_SECONDS)

@@ -15,7 +15,7 @@ from tests.checkout import ROOT
 Manifest: TypeAlias = dict[str, Any]
 
 FOLDER: Final = ROOT / "deploy/kustomize"
-WHOLE: Final = ("base", "overlays/postgres", "crds", "flow-control", "ascend")
+WHOLE: Final = ("base", "overlays/postgres", "overlays/shadow", "crds", "flow-control", "ascend")
 """What can be applied as it stands; a component needs one of the others."""
 COMPONENTS: Final = ("monitoring",)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from daemon.cluster.client.calls import SHADOW_CALLS
 from daemon.cluster.client.rbac import cluster_rules, namespace_rules, own_rules
 from daemon.settings import read_settings
 from tests.checkout import ROOT
@@ -104,6 +105,22 @@ def test_the_rules_of_a_release_are_those_of_the_table_of_calls() -> None:
             m for m in manifests if m["kind"] == "Role" and m["metadata"]["namespace"] == namespace
         )
         assert role["rules"] == [rule.document() for rule in rules]
+
+
+@pytest.mark.parametrize("values", [{}, ON_POSTGRESQL], ids=str)
+def test_a_release_of_a_shadow_may_read_and_nothing_else(values: dict[str, Any]) -> None:
+    shadow = {"settings": {"shadow_of": ["volcano"]}, "ascend.create": True}
+    manifests = rendered({**values, **shadow})
+    roles = [manifest for manifest in manifests if manifest["kind"] in ("ClusterRole", "Role")]
+    assert {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]} == {
+        "list",
+        "watch",
+    }
+    assert one(manifests, "ClusterRole")["rules"] == [
+        rule.document() for rule in cluster_rules(SHADOW_CALLS)
+    ]
+    assert one(manifests, "Deployment")["spec"]["replicas"] == 1
+    assert not [m for m in manifests if m["kind"] == "PodDisruptionBudget"]
 
 
 def test_another_release_in_another_namespace_shares_no_name_with_the_first() -> None:

@@ -8,6 +8,7 @@ import yaml
 
 from daemon.address import parse_address
 from daemon.cli.run import run
+from daemon.cluster.client.calls import SHADOW_CALLS
 from daemon.cluster.client.rbac import cluster_rules, own_rules
 from daemon.settings import read_settings
 from tests.checkout import ROOT
@@ -149,3 +150,17 @@ def test_leases_and_bindings_are_lifted_out_of_the_common_share() -> None:
         for resource in resources["resources"]
     }
     assert resources >= {"leases", "pods/binding"}
+
+
+def test_a_shadow_may_read_and_nothing_else(tmp_path: Path) -> None:
+    manifests = shipped("overlays/shadow")
+    roles = [manifest for manifest in manifests if manifest["kind"] in ("ClusterRole", "Role")]
+    assert [role["rules"] for role in roles] == [
+        [rule.document() for rule in cluster_rules(SHADOW_CALLS)]
+    ]
+    verbs = {verb for rule in roles[0]["rules"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"}
+    assert one(manifests, "Deployment")["spec"]["replicas"] == 1
+    path = tmp_path / "muster.yaml"
+    path.write_text(one(manifests, "ConfigMap")["data"]["muster.yaml"], encoding="utf-8")
+    assert read_settings(path).shadow_of == ("volcano", "default-scheduler")

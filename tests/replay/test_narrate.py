@@ -11,7 +11,7 @@ import pytest
 from daemon.version import VERSION
 from events.cluster import ObjectUnreadable
 from events.codec import encode, event_of
-from events.daemon import PolicyWarned
+from events.daemon import DaemonStarted, PolicyWarned
 from events.decision import Decision, Eviction, Placement
 from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
@@ -20,6 +20,7 @@ from events.decisions.faults_marked import FaultsMarked
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.decisions.reschedule import RestartedPod
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import DeferredAction, WorkDeferred
@@ -35,6 +36,7 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    ShadowDecisionEnded,
     StatusUpdated,
     StatusUpdateFailed,
 )
@@ -121,6 +123,22 @@ async def test_every_record_has_a_line_of_its_own_even_without_its_object() -> N
         assert first.split()[0] == str(one.record.position)
 
 
+def test_decisions_of_a_shadow_are_what_it_would_do() -> None:
+    placed = Placement(pod="d/a", uid="u", node="n1")
+    event = GangBindDecided(pod_group="d/g", queue="q1", placements=(placed,))
+    [line] = narrate(record(event), event, is_shadow=True)
+    assert line.endswith("would bind d/g in q1: d/a -> n1")
+    refused = PodGroupUnschedulable(
+        pod_group="d/g", queue="q1", action="allocate", code="C", message="m"
+    )
+    assert "would" not in narrate(record(refused), refused, is_shadow=True)[0]
+    started = DaemonStarted(
+        holder="h", version="1", period_ns=10**9, scheduler_names=("volcano",), is_shadow=True
+    )
+    [line] = narrate(record(started), started)
+    assert line.endswith("pods of volcano, decides about them and acts on nothing")
+
+
 def test_narration_of_a_production_log_has_wall_clock_times() -> None:
     event = PodBound(pod="default/a", uid="u", node="n1")
     at_ns = 1_767_225_600_123_000_000
@@ -129,6 +147,18 @@ def test_narration_of_a_production_log_has_wall_clock_times() -> None:
 
 
 SAID: list[tuple[Event, list[str]]] = [
+    (
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", reason="placed"),
+        ["pod d/a has a node: the shadow no longer assumes it on n1"],
+    ),
+    (
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", reason="expired"),
+        ["pod d/a was not placed in time: the shadow no longer assumes it on n1"],
+    ),
+    (
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="evict", reason="expired"),
+        ["pod d/a was not evicted from n1 in time: the shadow expects that no longer"],
+    ),
     (PolicyWarned(path="tiers[0]", message="unknown"), ["policy warning: tiers[0]: unknown"]),
     (
         GangBindDecided(

@@ -18,7 +18,7 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
-from events.outcome import BindFailed, PodBound
+from events.outcome import BindFailed, PodBound, ShadowDecisionEnded
 from projections.state import State
 from replay.log_replay import Replay
 from simulator.cluster import SimulatedCluster
@@ -161,7 +161,8 @@ def check_outcomes(entries: list[Entry], decided: dict[Nomination, str]) -> None
     gone: set[str] = set()
     for entry in entries:
         event = event_of(entry.record)
-        if isinstance(event, PodBound | BindFailed) and entry.record.cause is not None:
+        outcomes = PodBound | BindFailed | ShadowDecisionEnded
+        if isinstance(event, outcomes) and entry.record.cause is not None:
             left.pop((entry.record.cause, event.uid), None)
         elif isinstance(event, ObjectDeleted):
             gone.add(event.uid)

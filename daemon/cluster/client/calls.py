@@ -33,6 +33,9 @@ REQUIRED: Final = tuple(
 """Kinds that every API server serves; the other required ones come from CRDs."""
 
 
+READING: Final = ("get", "list", "watch")
+"""Verbs that change nothing, not even an object that only the answer shows."""
+
 CLUSTER: Final = "cluster"
 WRITTEN: Final = (
     ("volcano-system", "tor-share-cm"),
@@ -115,3 +118,6 @@ CALLS: Final = (
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
 )
 """All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""
+
+SHADOW_CALLS: Final = (*LIST.values(), *WATCH.values())
+"""The calls of a shadow."""

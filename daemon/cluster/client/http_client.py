@@ -17,7 +17,7 @@ from msgspec import Struct
 from daemon.cluster.client.answers import api_error, is_json
 from daemon.cluster.client.availability import NO_ANSWER, Availability
 from daemon.cluster.client.backoff import Backoff
-from daemon.cluster.client.calls import Call
+from daemon.cluster.client.calls import READING, Call
 from daemon.cluster.client.credentials import Access, Credentials, Identity
 from daemon.cluster.client.errors import (
     ApiError,
@@ -31,6 +31,7 @@ from daemon.cluster.client.errors import (
 from daemon.cluster.client.finding import source_for
 from daemon.cluster.client.transport import new_session, timeouts, translated, whole_body
 from daemon.environment import ENVIRONMENT
+from events.errors import ClusterError
 
 BODY_BYTES_MAX: Final = 512 * 2**20
 """A longer answer is not read to its end."""
@@ -88,7 +89,11 @@ class Client:
         session: aiohttp.ClientSession,
         jitter: Callable[[], float],
         observe: Observe | None = None,
+        *,
+        is_read_only: bool = False,
     ) -> None:
+        self._is_read_only = is_read_only
+        """Whether every call that could write is refused before it is sent."""
         self.namespace = credentials.identity.namespace
         """Our own in a cluster, else the context's, else `default`."""
         self._credentials = credentials
@@ -106,10 +111,13 @@ class Client:
         jitter: Callable[[], float],
         user_agent: str,
         observe: Observe | None = None,
+        *,
+        is_read_only: bool = False,
     ) -> "Client":
         """Read the credentials; nothing is asked of the server yet, so it need not be there."""
         credentials = await Credentials.load(source_for(access, ENVIRONMENT))
-        return cls(credentials, new_session(user_agent), jitter, observe)
+        session = new_session(user_agent)
+        return cls(credentials, session, jitter, observe, is_read_only=is_read_only)
 
     @property
     def server(self) -> str:
@@ -133,6 +141,8 @@ class Client:
         The deadline is for all tries together. With more than one, the call must be one that may be
         made again (rule K12.2): it is after 429, 500, 502, 503, 504, a lost connection and silence.
         """
+        if self._is_read_only and call.verb not in READING:
+            raise ClusterError(f"{call.what}: not sent, a shadow only reads")
         path = call_path(call, name, namespace)
         is_counted = call.verb == "list"
         method = _METHODS[call.verb]

@@ -1,0 +1,35 @@
+"""Whether a log is a shadow's: every record of it was made without acting on the cluster."""
+
+from daemon.log.contract import ReadableLog
+from daemon.log.snapshots import state_of
+from events.codec import event_of
+from events.daemon import DaemonStarted
+from events.errors import UsageError
+from projections import snapshot
+
+
+async def is_shadow(log: ReadableLog) -> bool:
+    """Return whether a shadow wrote the log: its first record, or the facts before it, say so."""
+    base = log.base.position
+    if log.head.position <= base:
+        return False
+    async for entries in log.read(base, base + 1):
+        event = event_of(entries[0].record)
+        if isinstance(event, DaemonStarted):
+            return event.is_shadow
+    facts = await log.latest_snapshot(snapshot.VERSION, base)
+    return facts is not None and state_of(facts.payload).cluster.is_shadow
+
+
+async def check_mode(log: ReadableLog, *, shadow: bool) -> None:
+    """Raise UsageError if the log was written in the other mode: a shadow's decisions were never meant to be carried
+    out, and a shadow must not take a log over from a daemon that acts."""
+    if log.head.position <= log.base.position or await is_shadow(log) == shadow:
+        return
+    if shadow:
+        raise UsageError(
+            f"{log.place} is the log of a daemon that acts: a shadow needs a log of its own"
+        )
+    raise UsageError(
+        f"{log.place} is the log of a shadow, whose decisions must not be carried out: give another --log, or --shadow"
+    )
