@@ -24,7 +24,7 @@ EARLIER: Final = "earlier"
 LATER: Final = "later"
 WHATS: Final = (ONLY_IN_ONE, ONLY_IN_OTHER, ELSEWHERE, OTHERWISE, EARLIER, LATER)
 
-_Key: TypeAlias = tuple[str, str, str, str]
+_Key: TypeAlias = tuple[str, str, str]
 
 
 class DecisionDifference(Struct, frozen=True):
@@ -97,12 +97,12 @@ def _by_key(
     for timed in run.decisions:
         decision = timed.decision
         group = decision.pod_group
-        if group not in one.named and group not in other.named:
-            # The name of such a group is generated from a UID.
+        if group not in one.named or group not in other.named:
+            # Its name may be made of a UID, which differs between runs.
             group = run.first_pod.get(group, group)
         is_of_pod = bool(decision.node) or not group
-        pod, code = (decision.pod, "") if is_of_pod else ("", decision.code)
-        key = (decision.kind, group, pod, code)
+        about = (decision.pod, "") if is_of_pod else (group, decision.code)
+        key = (decision.kind, *about)
         found[key, counts[key]] = timed
         counts[key] += 1
     return found

@@ -99,3 +99,18 @@ def test_generated_names_of_pod_groups_are_told_apart_by_their_first_pods() -> N
         decision("enqueue a", 0, group="default/podgroup-2"), named=False, first_pod="default/a"
     )
     assert whats(one, other) == []
+
+
+def test_the_pod_group_of_a_volcano_job_is_the_same_although_its_name_holds_a_uid() -> None:
+    one = run(
+        decision("enqueue a", 0, group="default/j-uid-1"),
+        decision("bind a n1", 0, group="default/j-uid-1"),
+        first_pod="default/a",
+    )
+    other = run(
+        decision("enqueue a", 0, group="default/j-uid-2"),
+        decision("bind a n2", 0, group="default/j-uid-2"),
+        first_pod="default/a",
+    )
+    one.named["default/j-uid-1"] = other.named["default/j-uid-2"] = None
+    assert whats(one, other) == [("elsewhere", 0)]
