@@ -81,6 +81,11 @@ class NodeHistory:
             if pod.node == name
         }
 
+    @property
+    def statuses(self) -> dict[str, str]:
+        """Return the pods on the node, by UID, with their statuses (`Pod.status`)."""
+        return {uid: pod.status for uid, pod in self._pods.items()}
+
     def replace_state(self, state: State) -> None:
         """Go on from the State behind a record that cannot be applied."""
         self._state = state
