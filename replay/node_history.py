@@ -57,8 +57,14 @@ class _PodOnNode(Struct):
     """A pod that was decided for the node, or is on it."""
 
     key: str
-    status: str
+    seen: str
+    """Its status without evictions."""
     is_evicted: bool = False
+
+    @property
+    def status(self) -> str:
+        """Return its status."""
+        return RELEASING if self.is_evicted and self.seen not in (SUCCEEDED, FAILED) else self.seen
 
     @property
     def text(self) -> str:
@@ -148,7 +154,7 @@ class NodeHistory:
                 self._pods[one.uid] = _PodOnNode(one.pod, BINDING)
             elif isinstance(event, EvictionDecided) and not isinstance(event, ReleaseDecided):
                 pod = self._pods.setdefault(one.uid, _PodOnNode(one.pod, BOUND))
-                pod.status, pod.is_evicted = RELEASING, True
+                pod.is_evicted = True
         if not event.pods:
             return sentences(record, event)
         on_node = [one for one in event.pods if one.node == self._name]
@@ -165,8 +171,7 @@ class NodeHistory:
             return
         key = record.subject.removeprefix("Pod/")
         old = self._pods.get(event.uid)
-        new = _PodOnNode(key, "", old is not None and old.is_evicted)
-        new.status = _status(seen, is_evicted=new.is_evicted)
+        new = _PodOnNode(key, _status(seen), old is not None and old.is_evicted)
         self._pods[event.uid] = new
         if old is None:
             yield f"pod {key} is on {self._name}: {new.status}"
@@ -197,11 +202,11 @@ def _read(content: bytes) -> _Object:
         return _Object()  # An object that is not as the API server makes it: State refuses it too.
 
 
-def _status(seen: _Object, *, is_evicted: bool) -> str:
-    """Return the status of a pod that has a node."""
+def _status(seen: _Object) -> str:
+    """Return the status of a pod that has a node, without evictions."""
     phase = (seen.status or _Status()).phase or ""
     if phase in _ENDED:
         return _ENDED[phase]
-    if is_evicted or seen.metadata.deletion_timestamp is not None:
+    if seen.metadata.deletion_timestamp is not None:
         return RELEASING
     return _PHASES.get(phase, BOUND)
