@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.queries.checked_records import checked_records
@@ -344,11 +345,13 @@ def _within(positions: list[int], begin: int) -> set[int]:
 
 
 async def _entries(log: ReadableLog, positions: list[int]) -> AsyncIterator[Entry]:
-    """Read the entries at positions, which are in order; close ones together."""
+    """Read the entries at positions, which are in order; close ones together, and those of a bundle in one go: it is read from
+    its beginning each time."""
+    gap_max = log.head.position if isinstance(log, BundleLog) else GAP_MAX
     at = 0
     while at < len(positions):
         end = at
-        while end + 1 < len(positions) and positions[end + 1] - positions[end] <= GAP_MAX:
+        while end + 1 < len(positions) and positions[end + 1] - positions[end] <= gap_max:
             end += 1
         wanted = set(positions[at : end + 1])
         async for entries in log.read(positions[at] - 1, positions[end]):

@@ -164,6 +164,10 @@ def test_a_bundle_of_a_stretch_has_the_same_history(log: Path, tmp_path: Path) -
     assert exported.exit_code == 0, exported.output
     for subject in ("Node/n1", "Queue/q1", "Card/n1/H200"):
         assert told(bundle, subject) == told(log, subject, "--from", "37")
+    # What the pod was before is not in the bundle: its first line is what is seen of it.
+    whats = [one[1] for one in told(bundle, "ml/a1")]
+    assert whats[0] == "pod ml/a1 is seen: Succeeded, on n1 (answers 25)"
+    assert whats[1:] == [one[1] for one in told(log, "ml/a1", "--from", "37")][1:]
 
 
 # Filters
