@@ -1,14 +1,13 @@
 """The history of one subject, record by record: what a record means for a pod, pod group, node, queue or card.
 
-Pods and pod groups are told from their own records (`RecordsHistory`). What happens to a node, a queue or a card is
-mostly in records of pods, so State is folded beside (`FactsHistory`).
+Pods and pod groups are told from their own records (`RecordsHistory`). What happens to a queue or a card is mostly in
+records of pods, so State is folded beside (`FactsHistory`). A node has a way of its own (`node_history.py`).
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 import scheduling.device_family_table  # nodes have devices of the families of the table
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
@@ -21,14 +20,14 @@ from events.subject import subject_text
 from events.union import Event, Outcome
 from projections.devices import device_of
 from projections.nodes import NodeFacts
-from projections.pods import BINDING
 from projections.pool_index import counts_devices
 from projections.queues import QueueFacts
 from projections.state import State
 from replay.fact_changes import node_changes, queue_changes, queue_limits
+from replay.history_event import HistoryEvent
 from replay.narrate import sentences
 from replay.object_diff import FieldDiff, object_diff
-from replay.record_scope import GroupChange, PodChange, PodVersion, Scope, nodes_named
+from replay.record_scope import GroupChange, PodChange, PodVersion, Scope
 
 CARD: Final = "Card"
 """The kind of a subject that is a card: all cards of a model, those of a model on a node, or one device."""
@@ -51,34 +50,6 @@ FIELDS_MAX: Final = 4
 """Changed fields in one line; `muster object --diff` shows all."""
 
 VALUE_CHARS_MAX: Final = 40
-
-
-class HistoryEvent(Struct, frozen=True):
-    """What one record means for a subject."""
-
-    position: int
-    recorded_at_ns: int
-    kind: str
-    subject: str
-    """The subject of the record."""
-    cause: int | None
-    what: str
-    lines: list[str] = []
-    """More of it: the pods of a decision, further changes."""
-
-    @staticmethod
-    def of(record: Record, texts: list[str]) -> "HistoryEvent":
-        """Return what a record means, in one or more lines."""
-        first, *more = texts
-        return HistoryEvent(
-            position=record.position,
-            recorded_at_ns=record.recorded_at_ns,
-            kind=record.kind,
-            subject=record.subject,
-            cause=record.cause,
-            what=first,
-            lines=more,
-        )
 
 
 class RecordsHistory:
@@ -119,12 +90,12 @@ class RecordsHistory:
 
 
 class FactsHistory:
-    """The history of a node, a queue or a card. State is that before the first record; `node` is the node of a card, or "" for all."""
+    """The history of a queue or a card. State is that before the first record; `node` is the node of a card, or "" for all."""
 
     def __init__(self, kind: str, key: str, state: State, node: str = "") -> None:
         self._kind = kind
         self._key = key
-        self._node = node if kind == CARD else key
+        self._node = node
         self._card = key.removeprefix(f"{node}/") if kind == CARD else ""
         self._nodes = self._node_facts(state) if kind != "Queue" else {}
         self._queue = self._queue_facts(state) if kind == "Queue" else None
@@ -133,43 +104,11 @@ class FactsHistory:
         self, record: Record, event: Event, content: bytes | None, scope: Scope, state: State
     ) -> HistoryEvent | None:
         """Return what a record means, which is applied to State already; None if it does not concern the subject."""
-        if self._kind == "Node":
-            texts = self._of_node(record, event, content, scope, state)
-        elif self._kind == "Queue":
+        if self._kind == "Queue":
             texts = self._of_queue(record, event, content, scope, state)
         else:
             texts = self._of_card(record, event, scope, state)
         return HistoryEvent.of(record, texts) if texts else None
-
-    # Nodes
-
-    def _of_node(
-        self, record: Record, event: Event, content: bytes | None, scope: Scope, state: State
-    ) -> list[str]:
-        node = self._key
-        changed = self._changes_of_nodes(record, state).get(node)
-        if record.subject == f"Node//{node}":
-            if isinstance(event, ObjectObserved) and changed is not None:
-                return (
-                    _texts(f"node {node}", [*changed[0]])
-                    if changed[1]
-                    else sentences(record, event, content)
-                )
-            return [] if isinstance(event, ObjectObserved) else sentences(record, event, content)
-        if isinstance(event, Decision):
-            if node not in nodes_named(event):
-                return []
-            on_node = [one.uid for one in event.pods if one.node == node]
-            part = event.with_pods([one for one in event.pods if one.uid in on_node])
-            return _decision(record, part if event.pods else event)
-        if node in nodes_named(event):
-            return sentences(record, event, content)
-        texts = [text for one in scope.pods for text in _pod_on_node(one, node)]
-        if changed is not None:
-            texts += _texts(
-                f"node {node}", [f"{one} ({subject_text(record.subject)})" for one in changed[0]]
-            )
-        return texts
 
     def _changes_of_nodes(
         self, record: Record, state: State, card: str = ""
@@ -296,27 +235,6 @@ def _decision(record: Record, event: Decision | None) -> list[str]:
 def _texts(what: str, changes: list[str]) -> list[str]:
     """Return changes as lines; the first one names what changed."""
     return [f"{what}: {changes[0]}", *changes[1:]] if changes else []
-
-
-def _pod_on_node(change: PodChange, node: str) -> Iterable[str]:
-    old, new = change
-    was, now = _is_on(old, node), _is_on(new, node)
-    if old is not None and was and new is None:
-        yield f"pod {old.key} is gone (was {old.status})"
-    elif old is not None and was and not now and new is not None:
-        yield f"pod {new.key} is no longer on {node}: {new.status}"
-    elif new is not None and now and not was:
-        yield f"pod {new.key} is on {node}: {new.status}"
-    elif old is not None and new is not None and now and old.status != new.status:
-        yield f"pod {new.key}: {_status(old)} -> {_status(new)}"
-
-
-def _is_on(pod: PodVersion | None, node: str) -> bool:
-    return pod is not None and pod.node == node
-
-
-def _status(pod: PodVersion) -> str:
-    return "decided" if pod.status == BINDING else pod.status
 
 
 def _group_in_queue(change: GroupChange, queue: str) -> str:

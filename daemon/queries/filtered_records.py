@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
+from daemon.queries.checked_records import checked_records
 from daemon.queries.followed_records import followed
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
@@ -57,7 +58,7 @@ async def filtered_records(
         check_complete(log)
         history = History(log)
         before = await history.facts_at_position(after)
-        async for one in followed(chunks, history, before):
+        async for one in followed(checked_records(log, after, chunks), history, before):
             if wanted.passes(one.record, one.event, one.scope):
                 yield Passed(one.entry, one.event)
         return

@@ -1,7 +1,7 @@
 """What happened to a pod, pod group, node, queue or card between two moments of a log.
 
 The records of a pod and of a pod group are found by the index of subjects, whatever their age. For a node, a queue and a
-card the records between the two moments are followed, from State in the history of the log: the time grows with the
+card the records between the two moments are read, from State in the history of the log on: the time grows with the
 stretch, not with the log.
 """
 
@@ -10,8 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
+from daemon.queries.checked_records import checked_records
 from daemon.queries.followed_records import followed
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
@@ -22,11 +24,13 @@ from events.codec import event_of
 from events.decision import Decision, PodGroupDecision
 from events.errors import UsageError
 from events.union import Outcome
+from projections.left_out import ApplyError
 from projections.state import State
+from replay.history_event import HistoryEvent
+from replay.node_history import NodeHistory
 from replay.subject_history import (
     CARD,
     FactsHistory,
-    HistoryEvent,
     RecordsHistory,
     cards_of,
 )
@@ -93,7 +97,10 @@ async def subject_history(
             hour_ago = await recorded_at_ns(log, until) - HOUR_NS
             since = min(max(await log.position_at(hour_ago - 1), base) + 1, until)
         begin = since
-        events = await _from_facts(log, history, kind, key, begin, until, progress)
+        if kind == "Node":
+            events = await _of_node(log, history, key, begin, until, progress)
+        else:
+            events = await _from_facts(log, history, kind, key, begin, until, progress)
     return SubjectHistory(
         subject=f"{kind}/{key}",
         first=begin,
@@ -171,6 +178,32 @@ def _check_card(state: State, key: str, name: str, until: int) -> None:
         raise UsageError(f"Card/{key}: at position {until} {where} {names or 'no cards'}")
 
 
+async def _of_node(
+    log: ReadableLog,
+    history: History,
+    name: str,
+    begin: int,
+    until: int,
+    progress: Progress | None,
+) -> list[HistoryEvent]:
+    """Read the records from the nearest snapshot on; only those that name the node are looked at."""
+    after = await history.nearest(begin - 1)
+    told = NodeHistory(name, await history.facts_at_position(after))
+    found: list[HistoryEvent] = []
+    async for entries in checked_records(log, after, log.read(after, until)):
+        for entry in entries:
+            try:
+                event = told.take(entry.record, entry.content)
+            except ApplyError as error:
+                told.replace_state(await history.facts_at_position(error.position))
+                continue
+            if event is not None and event.position >= begin:
+                found.append(event)
+        if progress is not None:
+            progress(entries[-1].record.position)
+    return found
+
+
 async def _from_facts(
     log: ReadableLog,
     history: History,
@@ -185,7 +218,9 @@ async def _from_facts(
     node = await _node_of_card(log, history, key, until) if kind == CARD else ""
     before = state = await history.facts_at_position(begin - 1)
     told = FactsHistory(kind, key, before, node)
-    async for one in followed(log.read(begin - 1, until), history, before):
+    async for one in followed(
+        checked_records(log, begin - 1, log.read(begin - 1, until)), history, before
+    ):
         state = one.state
         event = told.take(one.record, one.event, one.entry.content, one.scope, state)
         if event is not None:
@@ -310,11 +345,13 @@ def _within(positions: list[int], begin: int) -> set[int]:
 
 
 async def _entries(log: ReadableLog, positions: list[int]) -> AsyncIterator[Entry]:
-    """Read the entries at positions, which are in order; close ones together."""
+    """Read the entries at positions, which are in order; close ones together, and those of a bundle in one go: it is read from
+    its beginning each time."""
+    gap_max = log.head.position if isinstance(log, BundleLog) else GAP_MAX
     at = 0
     while at < len(positions):
         end = at
-        while end + 1 < len(positions) and positions[end + 1] - positions[end] <= GAP_MAX:
+        while end + 1 < len(positions) and positions[end + 1] - positions[end] <= gap_max:
             end += 1
         wanted = set(positions[at : end + 1])
         async for entries in log.read(positions[at] - 1, positions[end]):

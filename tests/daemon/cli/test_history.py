@@ -1,49 +1,21 @@
 """`muster history`: what happened to a pod, group, node, queue or card, and the filters of `tell` and `log tail`."""
 
-import json
 import shutil
-import sys
-from asyncio import create_subprocess_exec, timeout
-from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from signal import SIGINT
 from sqlite3 import connect
 
 import pytest
 
-from daemon.log.contents import Packer
-from daemon.log.opening import open_log
-from events.record import StoredObject
-from tests.checkout import ROOT
-from tests.daemon.cli.builders import documents, error_of, muster, scenario
-
-DAY = """\
-cluster:
-  - {kind: Node, metadata: {name: "n{i}", labels: {nvidia.com/gpu.product: H200}}, status: {allocatable: {cpu: 64, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}, count: 2}
-  - {kind: Queue, metadata: {name: q1, annotations: {volcano.sh/card.quota: '{"H200": 8}'}}, spec: {capability: {cpu: 64, memory: 64Gi}}}
-steps:
-  - at: 10s
-    apply:
-      - {kind: PodGroup, metadata: {name: train, namespace: ml}, spec: {minMember: 2, queue: q1}}
-      - {kind: Pod, metadata: {name: "a{i}", namespace: ml, annotations: {scheduling.k8s.io/group-name: train, muster.sh/run-seconds: "60", volcano.sh/card.name: H200}}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}, limits: {nvidia.com/gpu: 4}}}]}, count: 2}
-      - {kind: Pod, metadata: {name: other, namespace: web}, spec: {nodeSelector: {kubernetes.io/hostname: n2}, containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
-  - {at: 20s, patch: [{kind: Queue, name: q1, merge: {metadata: {annotations: {volcano.sh/card.quota: '{"H200": 4}'}}, spec: {capability: {cpu: 32}}}}]}
-  - {at: 30s, patch: [{kind: Node, name: n1, merge: {spec: {unschedulable: true}}}]}
-  - {at: 40s, patch: [{kind: Node, name: n1, merge: {status: {allocatable: {nvidia.com/gpu: 7}}}}]}
-until: 120s
-"""
+from tests.daemon.cli.builders import documents, error_of, muster
+from tests.daemon.cli.growing_log import day_log, first_half, followed
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gang of two pods with four cards each runs on n1 from 10 s to 71 s; meanwhile its queue is cut, n1 is cordoned and loses a card."""
-    folder = tmp_path_factory.mktemp("history")
-    path = folder / "day.db"
-    result = muster("simulate", scenario(folder, DAY), "--log", path)
-    assert result.exit_code == 0, result.output
-    return path
+    """The log of a day."""
+    return day_log(tmp_path_factory.mktemp("history"))
 
 
 def told(log: Path, subject: str, *words: str) -> list[tuple[object, ...]]:
@@ -192,6 +164,10 @@ def test_a_bundle_of_a_stretch_has_the_same_history(log: Path, tmp_path: Path) -
     assert exported.exit_code == 0, exported.output
     for subject in ("Node/n1", "Queue/q1", "Card/n1/H200"):
         assert told(bundle, subject) == told(log, subject, "--from", "37")
+    # What the pod was before is not in the bundle: its first line is what is seen of it.
+    whats = [one[1] for one in told(bundle, "ml/a1")]
+    assert whats[0] == "pod ml/a1 is seen: Succeeded, on n1 (answers 25)"
+    assert whats[1:] == [one[1] for one in told(log, "ml/a1", "--from", "37")][1:]
 
 
 # Filters
@@ -249,48 +225,19 @@ def test_a_wrong_filter_is_one_line(log: Path, words: Sequence[str], text: str) 
 
 @pytest.fixture
 def growing(log: Path, tmp_path: Path) -> Path:
-    """The first 36 records of the log."""
-    bundle, growing = tmp_path / "early.muster", tmp_path / "growing.db"
-    assert muster("log", "export", log, "--file", bundle, "--to", "36").exit_code == 0
-    assert muster("log", "import", bundle, "--log", growing).exit_code == 0
-    return growing
+    """The first half of the log."""
+    path = tmp_path / "growing.db"
+    first_half(log, path, tmp_path)
+    return path
 
 
 async def test_tell_follows_a_log_that_grows_until_it_is_interrupted(
     log: Path, growing: Path
 ) -> None:
     """What is appended comes if it passes, and Ctrl-C ends it as any follower."""
-    words = ("tell", str(growing), "--since", "26", "--node", "n1", "-f", "-o", "json")
-    process = await create_subprocess_exec(
-        *(sys.executable, "-m", "daemon", *words), cwd=ROOT, stdout=PIPE, stderr=PIPE
+    words = ("tell", str(growing), "--since", "26", "--node", "n1")
+    assert await followed(log, growing, words, 6, 4) == (
+        [26, 27, 29, 30, 31, 32],
+        [37, 40, 42, 43],
+        (130, "muster: interrupted"),
     )
-    try:
-        async with timeout(30):
-            assert process.stdout is not None
-            before = [json.loads(await process.stdout.readline())["position"] for _ in range(6)]
-            await append_rest(log, growing)
-            after = [json.loads(await process.stdout.readline())["position"] for _ in range(4)]
-            process.send_signal(SIGINT)
-            _, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert before == [26, 27, 29, 30, 31, 32]
-    assert after == [37, 40, 42, 43]
-    assert (process.returncode, said.decode().strip()) == (130, "muster: interrupted")
-
-
-async def append_rest(whole: Path, part: Path) -> None:
-    """Append to a log what another one holds behind its end."""
-    source, target = await open_log(str(whole)), await open_log(str(part), "write")
-    try:
-        async for entries in source.read(target.head.position):
-            objects = [
-                StoredObject(digest=one.record.object, content=one.content)
-                for one in entries
-                if one.record.object is not None and one.content is not None
-            ]
-            await target.append_stored([one.record for one in entries], Packer().rows(objects))
-    finally:
-        await source.close()
-        await target.close()
