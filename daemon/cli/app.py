@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from daemon.cli.command_list import CommandGroup
 from daemon.cli.failure import PIPE_CLOSED, explain
 from daemon.installed_plugins import load_plugins
 from daemon.memory_tuning import collect_rarely, collector_paused, return_large_blocks
@@ -49,7 +50,7 @@ WITHOUT_PLUGINS: Final = ("completion", "migrate")
 """Commands that read no policy."""
 
 
-class Muster(click.Group):
+class Muster(CommandGroup):
     """The group of all commands. An error is one line, and its kind is the exit code."""
 
     def main(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import Struct
 
+from daemon.cli.command_list import CommandGroup
 from daemon.cli.output import (
     Line,
     Styled,
@@ -20,6 +21,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.cli.watching import watch_option
 from events.errors import UsageError
 from replay.log_time import LogTime, format_time
 
@@ -74,7 +76,7 @@ def _changes_jobs(run: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Show the jobs of pools; change their priority, weight, cap of slots, place in the queue, and pool.
 
@@ -213,6 +215,7 @@ for _operation in OPERATIONS:
 @click.option("--pool", default="", metavar="POOL", help="Only the jobs of this pool.")
 @at_option
 @output_option
+@watch_option
 def list_jobs(log: str, pool: str, at: LogTime | None, as_json: bool) -> None:
     """List the jobs of pools in the order in which they are served: state, slots, and why they wait.
 
@@ -244,6 +247,7 @@ def list_jobs(log: str, pool: str, at: LogTime | None, as_json: bool) -> None:
 @log_option
 @at_option
 @output_option
+@watch_option
 def show_job(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Show one job of a pool, by its name or by that of one of its pod groups or pods.
 

@@ -14,6 +14,7 @@ from daemon.cli.output import (
     progress,
     table,
 )
+from daemon.cli.watching import watch_option
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries.incident import FoundIncidents
@@ -53,6 +54,7 @@ NOT_FOUND = 1
     "--pod-group", metavar="GROUP", help="Incidents that hit a pod group: NAMESPACE/NAME."
 )
 @output_option
+@watch_option
 def incident(
     log: str,
     at: LogTime | None,

@@ -7,6 +7,7 @@ from typing import Final
 import click
 import msgspec
 
+from daemon.cli.command_list import CommandGroup
 from daemon.cli.kinds import kinds_named
 from daemon.cli.output import (
     AS_FROM,
@@ -43,7 +44,7 @@ LINES: Final = 10
 """Records that `tail` begins with."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Verify, export, import and tail logs, and write their snapshots."""
 

@@ -8,12 +8,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Final, TypeAlias, TypeVar
 
 import click
 import msgspec
 from msgspec import Struct
 
+from daemon.cli.terminal import broken_cell, broken_line, fitting_widths, terminal_columns
 from events.errors import UsageError
 from replay.log_time import MOMENTS, LogTime, parse_log_time
 from replay.printable import CELL_CHARS_MAX, printable, printable_json
@@ -25,6 +27,8 @@ class Styled(Struct, frozen=True):
     text: str
     colour: str | None = None
     is_bold: bool = False
+    is_fitted: bool = False
+    """Whether it is not to be broken, for it fits the terminal as well as it can."""
 
 
 Part: TypeAlias = str | Styled
@@ -39,17 +43,53 @@ _NUMBER: Final = re.compile(r"|-|none|~?-?\d[\d,]*(\.\d+)?( ?%| (s|min|h)|m|[KMG
 
 
 def output_option(command: _F) -> _F:
-    """`--output text|json`, passed to the command as `as_json`."""
+    """`--output text|wide|json|yaml`, passed to the command as `as_json`: whether it prints documents."""
     return click.option(
         "--output",
         "-o",
         "as_json",
-        type=click.Choice(["text", "json"]),
+        type=click.Choice(["text", "wide", "json", "yaml"]),
         default="text",
         show_default=True,
-        callback=lambda context, parameter, value: value == "json",
-        help="Text, or JSON: one document per line, with stable keys.",
+        callback=_note_format,
+        help="Text; wide: text that is not broken to fit the terminal; json: one document per line, with stable keys; "
+        "yaml: the same documents.",
     )(command)
+
+
+_FORMAT: Final = "muster.format"
+_COLUMNS: Final = "muster.columns"
+"""Keys of what the context of a command remembers."""
+
+
+def _note_format(context: click.Context, parameter: click.Parameter, value: str) -> bool:
+    context.meta[_FORMAT] = value
+    return value in ("json", "yaml")
+
+
+def remember_terminal() -> bool:
+    """Write for the terminal of stdout also where stdout is then redirected; return whether it is one."""
+    context = click.get_current_context()
+    context.meta[_COLUMNS] = columns = terminal_columns()
+    if columns is not None:
+        context.color = True
+    return columns is not None
+
+
+def _format() -> str:
+    context = click.get_current_context(silent=True)
+    return "text" if context is None else str(context.meta.get(_FORMAT, "text"))
+
+
+def _columns() -> int | None:
+    """The columns that text has to fit into; None if it may have any length."""
+    context = click.get_current_context(silent=True)
+    if _format() == "wide":
+        return None
+    if context is not None and _COLUMNS in context.meta:
+        known: int | None = context.meta[_COLUMNS]
+        return known
+    return terminal_columns()
 
 
 def log_argument(command: _F) -> _F:
@@ -108,18 +148,26 @@ at_option = moment_option("--at", "The moment to look at; by default the end of 
 
 
 def print_json(document: object) -> None:
-    """Print a document on one line."""
+    """Print a document: on one line, or as YAML if that is asked for."""
     try:
         encoded = msgspec.json.encode(document)
     except UnicodeEncodeError:
         # Text of the log is UTF-8; an argument or file name may not be.
         raise UsageError("a name that was given is not UTF-8: JSON cannot hold it") from None
-    click.echo(printable_json(encoded).encode())
+    if _format() == "yaml":
+        import yaml  # Imported here because most commands print none.
+
+        document = msgspec.json.decode(printable_json(encoded))
+        click.echo(yaml.safe_dump(document, sort_keys=False, explicit_start=True), nl=False)
+    else:
+        click.echo(printable_json(encoded).encode())
 
 
 def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:
     """Print lines, each escaped and of bounded length."""
-    click.echo("\n".join(map(_rendered, lines)), err=to_stderr)
+    columns = None if to_stderr else _columns()
+    rendered = [text for line in lines for text in _broken(line, columns)]
+    click.echo("\n".join(rendered), err=to_stderr)
 
 
 def print_document(text: str) -> None:
@@ -140,6 +188,19 @@ def print_error(text: str) -> None:
     print_lines([("muster: ", label, f" {' '.join(text.split())}")], to_stderr=True)
 
 
+def _broken(line: Line, columns: int | None) -> list[str]:
+    """The lines into which a line is broken. One of several parts stays whole."""
+    text = line.text if isinstance(line, Styled) else line
+    if columns is None or isinstance(text, tuple):
+        return [_rendered(line)]
+    if isinstance(line, Styled):
+        if line.is_fitted:
+            return [_rendered(line)]
+        parts = broken_line(printable(text), columns)
+        return [_rendered(Styled(one, line.colour, line.is_bold)) for one in parts]
+    return broken_line(printable(text), columns)
+
+
 def _rendered(line: Line) -> str:
     parts = line if isinstance(line, tuple) else (line,)
     return "".join(
@@ -151,24 +212,31 @@ def _rendered(line: Line) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "  ") -> list[Line]:
-    """Columns under headers; numbers are aligned right."""
+    """Columns under headers; numbers are aligned right. On a terminal, cells are broken so that it fits."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
-    widths = [
-        max([len(header), *(len(row[at]) for row in cells)]) for at, header in enumerate(headers)
-    ]
-    right = [
-        bool(column) and all(map(_NUMBER.fullmatch, column))
-        for column in (list(zip(*cells, strict=True)) or [()] * len(headers))
-    ]
+    columns = list(zip(*cells, strict=True)) or [()] * len(headers)
+    right = [bool(one) and all(map(_NUMBER.fullmatch, one)) for one in columns]
+    room = _columns()
+    widths, gap = fitting_widths(
+        headers, columns, sys.maxsize if room is None else room - len(indent)
+    )
+
+    def lines(row: Sequence[str]) -> list[str]:
+        broken = [broken_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
+        return [line(one) for one in zip_longest(*broken, fillvalue="")]
 
     def line(row: Sequence[str]) -> str:
         padded = (
             cell.rjust(width) if is_right else cell.ljust(width)
             for cell, width, is_right in zip(row, widths, right, strict=True)
         )
-        return (indent + "  ".join(padded)).rstrip()
+        return (indent + (" " * gap).join(padded)).rstrip()
 
-    return [heading(line(headers)), *map(line, cells)]
+    is_fitted = room is not None
+    shown: list[Line] = [Styled(one, is_bold=True, is_fitted=is_fitted) for one in lines(headers)]
+    for row in cells:
+        shown += [Styled(one, is_fitted=True) for one in lines(row)] if is_fitted else lines(row)
+    return shown
 
 
 def heading(text: str) -> Styled:

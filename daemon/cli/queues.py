@@ -2,6 +2,7 @@
 
 import click
 
+from daemon.cli.command_list import CommandGroup
 from daemon.cli.groups import OPERATIONS
 from daemon.cli.output import (
     Line,
@@ -14,6 +15,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.cli.watching import watch_option
 from daemon.log.opening import ask_log
 from daemon.queries.queues import all_queues, one_queue
 from events.amount_text import amount_text, amounts_text
@@ -24,7 +26,7 @@ LINE_MAX = 40
 """Waiting pod groups shown as text; JSON has all."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def queue() -> None:
     """Show queues: quota, use, demand, and waiting pod groups in the order in which they are served; change jobs in them.
 
@@ -40,6 +42,7 @@ for _operation in OPERATIONS:
 @log_option
 @at_option
 @output_option
+@watch_option
 def list_queues(log: str, at: LogTime | None, as_json: bool) -> None:
     """List all queues: quota, use and demand, one row per resource or card.
 
@@ -73,6 +76,7 @@ def list_queues(log: str, at: LogTime | None, as_json: bool) -> None:
 @log_option
 @at_option
 @output_option
+@watch_option
 def show_queue(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Show one queue: quota and use, the pod groups that hold it, and the waiting ones with place and reason.
 

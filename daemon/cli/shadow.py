@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import structs
 
+from daemon.cli.command_list import CommandGroup
 from daemon.cli.output import (
     Line,
     counted,
@@ -29,7 +30,7 @@ ROWS_MAX: Final = 20
 SECOND: Final = 1_000_000_000
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def shadow() -> None:
     """Compare the scheduler of a cluster with what muster would have done (`muster run --shadow`)."""
 

@@ -13,6 +13,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.cli.watching import watch_option
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
@@ -31,6 +32,7 @@ SHOWN_MAX = 40
     "--all", "everything", is_flag=True, help="Show every row, not only the first 40 of each table."
 )
 @output_option
+@watch_option
 def state(log: str, at: LogTime | None, everything: bool, as_json: bool) -> None:
     """Show queues, nodes with their cards, devices with names, pod groups and pods at a moment.
 

@@ -16,6 +16,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.cli.watching import watch_option
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
@@ -37,6 +38,7 @@ Part = dict[str, Any]
 @at_option
 @click.option("--brief", is_flag=True, help="Show no single nodes.")
 @output_option
+@watch_option
 def topology(log: str, at: LogTime | None, brief: bool, as_json: bool) -> None:
     """Draw the network: leaf switches, SuperPoDs and HyperNodes, with free cards and jobs of each.
 

@@ -14,6 +14,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.cli.watching import watch_option
 from replay.log_time import LogTime, format_time
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     "--to", "Count up to this moment; by default the last record.", "last", forms=AS_FROM
 )
 @output_option
+@watch_option
 def usage(log: str, by: str, first: LogTime | None, last: LogTime | None, as_json: bool) -> None:
     """Sum up who used which cards for how long, and how long pods waited.
 

@@ -10,6 +10,7 @@ from daemon.cli.output import (
     print_lines,
     progress,
 )
+from daemon.cli.watching import watch_option
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import why as why_query
@@ -23,6 +24,7 @@ from replay.why_text import lines_of
 @log_option
 @at_option
 @output_option
+@watch_option
 def why(subject: str, log: str, at: LogTime | None, as_json: bool) -> None:
     """Explain a pod, pod group, node or queue, now or at an earlier moment, with the numbers of that moment.
 
