@@ -77,12 +77,12 @@ def _lines(found: "ShadowReport") -> list[Line]:
         "",
         *_classes(found),
         "",
-        f"nodes: of {counted(found.same_node + found.other_node, 'pod')} that both placed, {found.same_node:,} on"
-        f" the same node, {found.other_node:,} on another",
+        f"nodes: of {counted(found.same_node + found.other_node, 'pod')} that both placed, "
+        f"{found.same_node:,} on the same node, {found.other_node:,} on another",
     ]
     if found.reasons:
-        reasons = ", ".join(f"{name} {count:,}" for name, count in found.reasons.items())
-        lines.append(f"why muster left the later pods waiting: {reasons}")
+        lines.append("why muster left the later pods waiting:")
+        lines += [f"  {count:>5,}  {code}" for code, count in found.reasons.items()]
     if found.evictions:
         lines.append(f"evictions: muster would have evicted {counted(found.evictions, 'pod')}")
     lines += ["", *_overruns(found), "", *_gangs(found), ""]
