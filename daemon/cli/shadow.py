@@ -34,7 +34,7 @@ def shadow() -> None:
     """Compare the scheduler of a cluster with what muster would have done (`muster run --shadow`)."""
 
 
-@shadow.command()
+@shadow.command(short_help="Sum up what muster would have done otherwise.")
 @log_argument
 @moment_option("--to", "Report up to this moment; by default the end of the log.", "last")
 @click.option("--pods", "with_pods", is_flag=True, help="List every pod with its class.")
