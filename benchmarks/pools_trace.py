@@ -214,7 +214,10 @@ class RunResult(Struct):
 async def measure(scale: Scale) -> list[Figure]:
     """Return the figures of each decider for a load somewhat above the cards, half of the jobs Spot."""
     week = Week(
-        percent=min(PERCENT_MAX, scale.spot_percent), spot_percent=50, offered_percent=OFFERED
+        percent=min(PERCENT_MAX, scale.spot_percent),
+        spot_percent=50,
+        offered_percent=OFFERED,
+        days=scale.spot_days,
     )
     load = load_of(week)
     figures: list[Figure] = []

@@ -32,6 +32,7 @@ class Scale(Struct, frozen=True, kw_only=True):
     openb_percent: int
     spot_percent: int
     """Of the spot-gpu workload."""
+    spot_days: int
     sharing_percent: int
     """Of the nodes and pods of the openb trace that share GPUs."""
     repeats: int
@@ -52,6 +53,7 @@ SCALES: Final = {
         started_pods=140_000,
         openb_percent=100,
         spot_percent=100,
+        spot_days=7,
         sharing_percent=100,
         repeats=3,
     ),
@@ -69,6 +71,7 @@ SCALES: Final = {
         started_pods=5_000,
         openb_percent=20,
         spot_percent=5,
+        spot_days=7,
         sharing_percent=10,
         repeats=1,
     ),

@@ -24,14 +24,14 @@ def what_if_document(branch: Branch, baseline: str) -> JsonObject:
     return {
         "log": branch.place,
         "position": branch.head.position,
-        "at_seconds": _seconds(branch.at_ns - branch.start_ns),
-        "end_seconds": _seconds(branch.end_ns - branch.start_ns),
+        "at_seconds": seconds_of(branch.at_ns - branch.start_ns),
+        "end_seconds": seconds_of(branch.end_ns - branch.start_ns),
         "decider": branch.decider,
         "baseline": baseline,
         "equal": difference is None,
-        "record": _run(branch.recorded),
-        "model": _run(branch.model),
-        "change": _run(changed),
+        "record": run_document(branch.recorded),
+        "model": run_document(branch.model),
+        "change": run_document(changed),
         "first_difference": _pair(branch, difference, baseline, "change"),
         "placements": placements,
         "model_difference": _pair(
@@ -77,7 +77,8 @@ def groups_of_queues(runs: Iterable[RunFigures]) -> dict[str, list[str]]:
     return {queue: list(groups) for queue, groups in sorted(found.items())}
 
 
-def _run(run: RunFigures) -> JsonObject:
+def run_document(run: RunFigures) -> JsonObject:
+    """Return the figures of a run: in total, by queue and by pod group."""
     queues: JsonObject = {
         queue: _totals(run.total(groups)) for queue, groups in groups_of_queues([run]).items()
     }
@@ -91,9 +92,9 @@ def _run(run: RunFigures) -> JsonObject:
 
 def _totals(totals: Totals) -> JsonObject:
     waits = sorted(totals.waits_ns)
-    waiting: JsonObject = {"pods": len(waits), "mean": _seconds(mean(waits))}
+    waiting: JsonObject = {"pods": len(waits), "mean": seconds_of(mean(waits))}
     for name, percent in PERCENTILES.items():
-        waiting[name] = _seconds(percentile(waits, percent))
+        waiting[name] = seconds_of(percentile(waits, percent))
     hours: JsonObject = dict(card_hours(totals))
     return {
         "placements": totals.placed,
@@ -104,23 +105,28 @@ def _totals(totals: Totals) -> JsonObject:
         "redone_card_hours": hours_of(totals.goodput.redone),
         "interruptions": totals.goodput.interruptions,
         "pending": totals.pending,
-        "pending_seconds": _seconds(totals.pending_ns),
+        "pending_seconds": seconds_of(totals.pending_ns),
     }
 
 
 def _pair(branch: Branch, pair: DecisionPair | None, one: str, other: str) -> Json:
     if pair is None:
         return None
-    return {one: _decision(branch, pair.one), other: _decision(branch, pair.other)}
+    start_ns = branch.start_ns
+    return {
+        one: decision_document(pair.one, start_ns),
+        other: decision_document(pair.other, start_ns),
+    }
 
 
-def _decision(branch: Branch, timed: TimedDecision | None) -> Json:
+def decision_document(timed: TimedDecision | None, start_ns: int) -> Json:
+    """Return a decision of a log that began at `start_ns`."""
     if timed is None:
         return None
     decision = timed.decision
     return {
         "position": timed.position,
-        "at_seconds": _seconds(timed.at_ns - branch.start_ns),
+        "at_seconds": seconds_of(timed.at_ns - start_ns),
         "kind": decision.kind,
         "pod_group": decision.pod_group,
         "pod": decision.pod or None,
@@ -133,5 +139,6 @@ def _decision(branch: Branch, timed: TimedDecision | None) -> Json:
     }
 
 
-def _seconds(nanoseconds: int) -> float:
+def seconds_of(nanoseconds: int) -> float:
+    """Return nanoseconds as seconds."""
     return nanoseconds / SECOND

@@ -28,6 +28,7 @@ TINY: Final = Scale(
     started_pods=80,
     openb_percent=1,
     spot_percent=1,
+    spot_days=1,
     sharing_percent=2,
     repeats=1,
 )

@@ -19,8 +19,10 @@ from events.errors import SettingsError
 COMMANDS: Final = {
     "completion": "daemon.cli.completion",
     "demo": "daemon.cli.demo",
+    "diff": "daemon.cli.diff",
     "fit": "daemon.cli.fit",
     "group": "daemon.cli.groups",
+    "history": "daemon.cli.history",
     "incident": "daemon.cli.incident",
     "log": "daemon.cli.log_commands",
     "migrate": "daemon.cli.migrate",

@@ -17,9 +17,11 @@ from daemon.cli.output import (
     output_option,
     print_json,
     print_lines,
+    print_warning,
     progress,
     verdict,
 )
+from daemon.cli.record_filters import filter_options, record_filter
 from daemon.log.bundle import Header, check_free
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
@@ -29,6 +31,7 @@ from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 from daemon.private_files import private_opener
 from daemon.queries.bundles import Redacted, export_redacted, export_stretch, redaction_key
+from daemon.queries.filtered_records import filtered_records, last_records
 from daemon.queries.history import SNAPSHOT_EVERY, write_snapshots
 from daemon.queries.moments import position_from, recorded_at_ns, stretch
 from events.errors import UsageError
@@ -284,30 +287,56 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     help="The number of records to begin with; by default 10.",
 )
 @moment_option("--since", "Begin with the records since a moment.")
+@filter_options
 @output_option
-def tail(log: str, follow: bool, lines: int | None, since: LogTime | None, as_json: bool) -> None:
-    """Print the last records of a log, with their times.
+def tail(
+    log: str,
+    follow: bool,
+    lines: int | None,
+    since: LogTime | None,
+    subjects: tuple[str, ...],
+    kinds: tuple[str, ...],
+    queue: str,
+    node: str,
+    as_json: bool,
+) -> None:
+    """Print the last records of a log, with their times; with filters, the last ones that pass them.
+
+    A record passes if it passes each kind of filter that is given. --queue and --node find the records of the pods and
+    pod groups there, too.
 
     Examples:
 
     \b
         muster log tail -f postgresql://localhost/muster
         muster log tail demo.db --since -5s
+        muster log tail demo.db --kind decision --queue ls -n 20
     """
     if lines is not None and since is not None:
         raise click.UsageError("--lines and --since exclude each other: give one of them")
+    wanted = record_filter(subjects, kinds, queue, node)
 
     async def show(source: ReadableLog) -> None:
         begin, end = source.base.position, source.head.position
-        after = max(end - (LINES if lines is None else lines), begin)
-        if since is not None:
-            after = await position_from(source, since, "--since") - 1
         start_ns = await recorded_at_ns(source, begin + 1) if end > begin else None
-        async for entries in source.tail(after) if follow else source.read(after):
-            for entry in entries:
-                if start_ns is None:
-                    start_ns = entry.record.recorded_at_ns
-                print_json(_record(entry)) if as_json else print_lines([_line(entry, start_ns)])
+
+        def put(entry: Entry) -> None:
+            shown_from = entry.record.recorded_at_ns if start_ns is None else start_ns
+            print_json(_record(entry)) if as_json else print_lines([_line(entry, shown_from)])
+
+        if since is None:
+            found = await last_records(source, wanted, LINES if lines is None else lines)
+            for one in found.records:
+                put(one.entry)
+            if not found.is_complete:
+                print_warning(
+                    f"only the last {found.looked_at:,} records were searched: --since finds older ones"
+                )
+            if not follow:
+                return
+        after = end if since is None else await position_from(source, since, "--since") - 1
+        async for one in filtered_records(source, wanted, after, follows=follow):
+            put(one.entry)
 
     ask_log(log, show)
 

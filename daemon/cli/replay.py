@@ -2,6 +2,7 @@
 
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -25,13 +26,18 @@ from daemon.cli.output import (
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.log.shadow_mode import is_shadow
+from daemon.queries.log_state import check_whole
 from daemon.queries.moments import stretch
 from daemon.queries.replay import Replayed, replay_document, replay_log
 from daemon.queries.replay_jobs import replay_in_processes
+from events.errors import UsageError
 from replay.log_replay import Side
 from replay.log_time import LogTime
 from replay.printable import printable
 from scheduling.decide import DECIDER
+
+if TYPE_CHECKING:
+    from daemon.queries.replay_rest import ReplayedRest
 
 JOBS_MAX = 256
 """The most processes of a replay."""
@@ -60,6 +66,13 @@ WIDTH = 56
     help="Replay the stretches between snapshots in so many processes, with the same result. A log without snapshots, or "
     "with --policy, is replayed in one; `muster log snapshot` writes them.",
 )
+@click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="Go on behind the first divergence to the end of the log: show all decisions that differ, and the waiting, evictions and "
+    "card-hours that come of them. With --from the rest begins at that moment.",
+)
 @output_option
 def replay(
     log: str,
@@ -67,22 +80,29 @@ def replay(
     last: LogTime | None,
     policy: Path | None,
     jobs: int,
+    is_all: bool,
     as_json: bool,
 ) -> int:
     """Decide a log again and compare it with the record, to the byte.
 
     Stops at the first divergence, shows both sides and the records that fed them, and exits with 1.
     Up to the moment of --from the log is folded and not compared, from the newest snapshot on.
+    With --all the rest of the log is simulated, as by `muster what-if`.
 
     Examples:
 
     \b
         muster replay demo.db
         muster replay demo.db --policy spread.yaml
+        muster replay demo.db --policy spread.yaml --all --from 10:05
         muster log snapshot demo.db && muster replay demo.db --jobs 4
         muster replay incident.muster --from 5000 --to 6000 --output json
     """
+    if is_all and last is not None:
+        raise UsageError("--all goes on to the end of the log: leave out --to")
     content = read_policy(policy) if policy is not None else None
+    if is_all:
+        return _replay_all(log, first, content, str(policy or ""), as_json)
 
     async def ask(found: ReadableLog) -> tuple[Replayed, bool]:
         shadow = await is_shadow(found)
@@ -101,6 +121,35 @@ def replay(
     else:
         print_lines(_result_lines(replayed, of_shadow=shadow))
     return 0 if replayed.divergence is None else 1
+
+
+def _replay_all(
+    log: str, first: LogTime | None, policy: bytes | None, source: str, as_json: bool
+) -> int:
+    """Decide the rest of a log again, and print all decisions that differ and what comes of them."""
+    # Imported here because a plain replay simulates nothing.
+    from daemon.cli.replay_rest import rest_document, rest_lines
+    from daemon.queries.replay_rest import replay_rest
+
+    async def ask(found: ReadableLog) -> "tuple[ReplayedRest | Replayed, bool]":
+        check_whole(found, ", and the rest of a log is simulated from its first record on")
+        begin, _ = await stretch(found, first, None)
+        with progress("replay") as shown:
+            rest = await replay_rest(found, begin, policy=policy, source=source, progress=shown)
+        return rest, await is_shadow(found)
+
+    found, of_shadow = ask_log(log, ask)
+    if isinstance(found, Replayed):
+        if as_json:
+            print_json({**replay_document(found), "rest": None})
+        else:
+            print_lines(_result_lines(found, of_shadow=of_shadow))
+        return 0
+    if as_json:
+        print_json(rest_document(found))
+    else:
+        print_lines(rest_lines(found, source))
+    return 0 if found.is_equal else 1
 
 
 def _result_lines(replayed: Replayed, *, of_shadow: bool) -> list[Line]:

@@ -1,4 +1,4 @@
-"""`muster usage`: card-hours between two moments, by queue, namespace, pod group or node."""
+"""`muster usage`: card-hours between two moments, by queue, namespace, pod group, node, owner or label."""
 
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @log_option
 @click.option(
     "--by",
-    type=click.Choice(["queue", "namespace", "group", "node"]),
+    metavar="WHAT",
     default="queue",
     show_default=True,
-    help="What the hours are summed up by.",
+    help="What the hours are summed up by: queue, namespace, group, node, owner (the top-level controller) or label:KEY.",
 )
 @moment_option("--from", "Count from this moment on; by default from the first record.", "first")
 @moment_option(
@@ -38,11 +38,13 @@ def usage(log: str, by: str, first: LogTime | None, last: LogTime | None, as_jso
     """Sum up who used which cards for how long, and how long pods waited.
 
     Lost are the hours of pods that failed, were evicted or were asked to exit, whatever their checkpoints kept.
+    Owners and labels are those of a pod when it was bound; the wait of a pod group counts for its first pod.
 
     Examples:
 
     \b
         muster usage --log muster.db
+        muster usage --by label:team --from -24h --log muster.db
         muster usage --by namespace --from 2026-01-05T00:00:00Z --to 2026-01-06T00:00:00Z --log muster.db
     """
     from daemon.log.opening import ask_log
@@ -54,7 +56,8 @@ def usage(log: str, by: str, first: LogTime | None, last: LogTime | None, as_jso
         return
     start, end = (format_time(one, answer.start_ns) for one in (answer.start_ns, answer.end_ns))
     cards = sorted({card for row in answer.rows for card in row.card_hours})
-    columns = (by, "card hours", *cards, "lost", "pod hours", "pods", "preempted", "waiting")
+    what = by.removeprefix("label:")
+    columns = (what, "card hours", *cards, "lost", "pod hours", "pods", "preempted", "waiting")
     print_lines([heading(f"from {start} to {end}, in hours")])
     print_lines(table(columns, [_cells(one, cards) for one in answer.rows]))
 
@@ -64,7 +67,7 @@ def _cells(row: "Usage", cards: list[str]) -> tuple[str, ...]:
     hours = [row.total_card_hours, *(row.card_hours.get(card, 0) for card in cards)]
     hours += [row.lost_card_hours, row.pod_hours]
     return (
-        row.name,
+        row.name or "(none)",
         *map(_hours_text, hours),
         str(row.pods),
         str(row.preempted),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from daemon.cli.decision_table import model_lines
+from daemon.cli.figures import figure_table, figures, group_name, more, queue_table, totals_table
 from daemon.cli.inputs import load_change, read_duration
 from daemon.cli.output import (
-    Cell,
     Line,
     Styled,
     heading,
@@ -26,22 +27,12 @@ from daemon.queries import what_if as what_if_query
 from events.errors import UsageError
 from replay.log_time import LogTime, format_time
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
-from replay.what_if_document import (
-    card_hours,
-    goodput,
-    groups_of_queues,
-    hours_of,
-    mean,
-    percentile,
-    what_if_document,
-)
+from replay.what_if_document import what_if_document
 from replay.what_if_figures import RunFigures, TimedDecision, Totals
-from scheduling.decide import DECIDER
 
 SHOWN_MAX = 10
 """The most queues, pod groups, and pods placed otherwise, in the text report."""
 
-SECOND = 1_000_000_000
 _TITLES = {"record": "happened", "model": "no change"}
 
 
@@ -145,72 +136,16 @@ def _report(branch: Branch, baseline: str) -> list[Line]:
             f": the rest of {branch.place} behind position {branch.head.position}, from {begins} to "
             f"{ends}, compared with {what}",
         ),
-        *_model_line(branch),
-        *_totals_table(branch),
-        *_queue_table(base, changed, baseline),
+        *model_lines(branch),
+        *totals_table(
+            ("happened", "no change", "with the change"),
+            (branch.recorded, branch.model, branch.changed),
+        ),
+        *queue_table(base, changed, f"queue: {_TITLES[baseline]} -> with the change"),
         *_group_table(base, changed, baseline),
         *_difference(branch, difference, base, baseline),
         *_placements(base, changed, baseline),
     ]
-
-
-def _model_line(branch: Branch) -> list[Line]:
-    pair = first_difference(branch.recorded, branch.model)
-    if pair is None:
-        return ["without the change the simulated cluster decides as recorded"]
-    at = pair.one or pair.other
-    assert at is not None
-    when = format_time(at.at_ns, branch.start_ns)
-    lines: list[Line] = []
-    if branch.decider != DECIDER:
-        lines.append(
-            f"the log was decided by version {branch.decider} of the deciding code, and the runs by "
-            f"version {DECIDER}"
-        )
-    return [
-        *lines,
-        f"without the change the simulated cluster decides otherwise than recorded from {when} on: "
-        f"{_short(pair.one)} was recorded, {_short(pair.other)} is simulated",
-    ]
-
-
-def _totals_table(branch: Branch) -> list[Line]:
-    runs = [one.total() for one in _runs(branch)]
-    rows: list[list[Cell]] = [
-        ["pods placed", *(one.placed for one in runs)],
-        ["wait, mean", *(_duration(mean(one.waits_ns)) for one in runs)],
-    ]
-    for name, percent in (("median", 50), ("95 %", 95), ("longest", 100)):
-        waits = [_duration(percentile(sorted(one.waits_ns), percent)) for one in runs]
-        rows.append([f"wait, {name}", *waits])
-    rows += [
-        ["evictions", *(one.evicted for one in runs)],
-        ["pending at the end", *(one.pending for one in runs)],
-    ]
-    hours = [card_hours(one) for one in runs]
-    for card in sorted({card for one in hours for card in one}):
-        rows.append([f"{card} hours", *(f"{one.get(card, 0.0):.4f}" for one in hours)])
-    if any(one.goodput.interruptions for one in runs):
-        work = [one.goodput for one in runs]
-        rows += [
-            ["interrupted jobs", *(f"{one.interruptions:,}" for one in work)],
-            ["card hours of work done again", *(f"{hours_of(one.redone):.4f}" for one in work)],
-            ["useful card hours", *(f"{hours_of(one.useful):.4f}" for one in work)],
-            ["goodput", *(f"{goodput(one):.2%}" for one in _runs(branch))],
-        ]
-    return table(("", "happened", "no change", "with the change"), rows)
-
-
-def _runs(branch: Branch) -> tuple[RunFigures, RunFigures, RunFigures]:
-    return branch.recorded, branch.model, branch.changed
-
-
-def _queue_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:
-    groups = groups_of_queues((base, changed))
-    rows = [
-        (queue, *_figures(base.total(keys), changed.total(keys))) for queue, keys in groups.items()
-    ]
-    return _figure_table("queue", baseline, rows)
 
 
 def _group_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[Line]:
@@ -222,34 +157,11 @@ def _group_table(base: RunFigures, changed: RunFigures, baseline: str) -> list[L
     if not keys:
         return []
     rows = [
-        (_name(base, changed, key), *_figures(base.total([key]), changed.total([key])))
+        (group_name(base, changed, key), *figures(base.total([key]), changed.total([key])))
         for key in keys[:SHOWN_MAX]
     ]
-    lines = _figure_table("pod group", baseline, rows)
-    return lines + _more(len(keys), "pod groups that differ")
-
-
-def _figure_table(what: str, baseline: str, rows: list[tuple[Cell, ...]]) -> list[Line]:
-    title = f"{what}: {_TITLES[baseline]} -> with the change"
-    return table((title, "placed", "mean wait", "evicted", "pending", "card hours"), rows)
-
-
-def _figures(base: Totals, changed: Totals) -> tuple[Cell, ...]:
-    return (
-        _arrow(f"{base.placed:,}", f"{changed.placed:,}"),
-        _arrow(_duration(mean(base.waits_ns)), _duration(mean(changed.waits_ns))),
-        _arrow(f"{base.evicted:,}", f"{changed.evicted:,}"),
-        _arrow(f"{base.pending:,}", f"{changed.pending:,}"),
-        _arrow(_hours(base), _hours(changed)),
-    )
-
-
-def _hours(totals: Totals) -> str:
-    return f"{sum(card_hours(totals).values()):.4f}"
-
-
-def _arrow(base: str, changed: str) -> str:
-    return base if base == changed else f"{base} -> {changed}"
+    title = f"pod group: {_TITLES[baseline]} -> with the change"
+    return figure_table(title, rows) + more(len(keys), SHOWN_MAX, "pod groups that differ")
 
 
 def _difference(
@@ -274,7 +186,7 @@ def _sides(branch: Branch, base: RunFigures, timed: TimedDecision | None) -> lis
         return ["(nothing)"]
     one = timed.decision
     when = format_time(timed.at_ns, branch.start_ns)
-    subject = one.pod or _name(base, branch.changed, one.pod_group)
+    subject = one.pod or group_name(base, branch.changed, one.pod_group)
     lines = [f"position {timed.position}, {when}", f"{one.kind} {subject}"]
     if one.node:
         lines.append(f"node {one.node}")
@@ -293,26 +205,4 @@ def _placements(base: RunFigures, changed: RunFigures, baseline: str) -> list[Li
         return []
     rows = [(one.pod, one.one or None, one.other or None) for one in moved[:SHOWN_MAX]]
     headers = ("pod placed otherwise", _TITLES[baseline], "with the change")
-    return table(headers, rows) + _more(len(moved), "pods placed otherwise")
-
-
-def _more(count: int, what: str) -> list[Line]:
-    return [f"  ... and {count - SHOWN_MAX:,} more {what}"] if count > SHOWN_MAX else []
-
-
-def _name(base: RunFigures, changed: RunFigures, key: str) -> str:
-    """Name a pod group without an object by its first pod: its own name is generated."""
-    if key in base.named or key in changed.named:
-        return key
-    return base.first_pod.get(key) or changed.first_pod.get(key) or key
-
-
-def _short(timed: TimedDecision | None) -> str:
-    if timed is None:
-        return "nothing"
-    one = timed.decision
-    return f"{one.kind} {one.pod or one.pod_group}" + (f" on {one.node}" if one.node else "")
-
-
-def _duration(nanoseconds: int) -> str:
-    return f"{nanoseconds / SECOND:,.1f} s"
+    return table(headers, rows) + more(len(moved), SHOWN_MAX, "pods placed otherwise")

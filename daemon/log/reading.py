@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
 from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
+from daemon.log.statements import select_entries
 from events.errors import DamagedLogError
 from events.record import GENESIS, Head, Record
 
@@ -68,6 +69,42 @@ class Reader:
         query = select(position).where(is_wanted, position > after, position <= until)
         async with self.connection() as connection:
             return [int(row[0]) for row in await connection.execute(query.order_by(position))]
+
+    async def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
+        """The entries at some positions, in chunks and in order."""
+        for start in range(0, len(positions), CHUNK):
+            some = positions[start : start + CHUNK]
+            async with self.connection() as connection:
+                query = select_entries(connection.dialect)
+                found = await connection.execute(query.where(tables.log.c.position.in_(some)))
+                rows = [tuple(row) for row in found.all()]
+            try:
+                chunk = msgspec.convert(rows, list[_Row])
+            except msgspec.ValidationError as error:
+                raise self._explained(error) from error
+            for entries in self._entries(chunk):
+                yield entries
+
+    async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one."""
+        log, found = tables.log, dict[str, int]()
+        query = select(log.c.subject, func.max(log.c.position)).where(log.c.object.is_not(None))
+        for start in range(0, len(subjects), CHUNK):
+            some = log.c.subject.in_(subjects[start : start + CHUNK])
+            async with self.connection() as connection:
+                rows = await connection.execute(query.where(some).group_by(log.c.subject))
+                found.update({str(row[0]): int(row[1]) for row in rows})
+        return found
+
+    async def first_and_last_objects(self, kind: str) -> list[int]:
+        """The positions of the first and the last record with an object of each subject of a kind."""
+        log = tables.log
+        query = select(func.min(log.c.position), func.max(log.c.position)).where(
+            log.c.object.is_not(None), log.c.subject.like(f"{kind}/%")
+        )
+        async with self.connection(is_patient=True) as connection:
+            rows = await connection.execute(query.group_by(log.c.subject))
+            return [int(position) for row in rows for position in row]
 
     @asynccontextmanager
     async def connection(self, *, is_patient: bool = False) -> AsyncIterator[AsyncConnection]:

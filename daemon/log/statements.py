@@ -5,12 +5,14 @@ nothing may be done to each of them in between.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
     Dialect,
     LargeBinary,
+    Select,
     Table,
     bindparam,
     cast,
@@ -144,18 +146,27 @@ def _upsert(table: Table, dialect: Dialect) -> ClauseElement:
     )
 
 
-def _read_rows(dialect: Dialect) -> str:
-    """The body comes undecoded: it is hashed, and in a damaged file it may be anything."""
+def select_entries(dialect: Dialect) -> Select[Any]:
+    """Select records with codec and bytes of their objects, in order.
+
+    The body comes undecoded: it is hashed, and in a damaged file it may be anything.
+    """
     log, objects = tables.log, tables.objects
     utf8: ColumnElement[str] = literal_column("'UTF8'")
     on_sqlite = dialect.name == "sqlite"
     body = cast(log.c.body, LargeBinary) if on_sqlite else func.convert_to(log.c.body, utf8)
     columns = [body if column.name == "body" else column for column in log.columns]
-    rows = (
+    return (
         select(*columns, objects.c.codec, objects.c.bytes)
         .select_from(log.outerjoin(objects, log.c.object == objects.c.digest))
-        .where(log.c.position > bindparam("after"), log.c.position <= bindparam("until"))
         .order_by(log.c.position)
+    )
+
+
+def _read_rows(dialect: Dialect) -> str:
+    position = tables.log.c.position
+    rows = select_entries(dialect).where(
+        position > bindparam("after"), position <= bindparam("until")
     )
     return _compiled(rows, dialect, ("after", "until"))
 

@@ -140,6 +140,18 @@ class SqlLog:
         is_wanted = tables.log.c.kind == literal_column(f"'{kind}'")
         return await self._reader.positions(is_wanted, after, until)
 
+    def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
+        """Entries at some positions, in chunks and in order. Objects are checked, the chain is not."""
+        return self._reader.entries_at(positions)
+
+    async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one."""
+        return await self._reader.newest_objects(subjects)
+
+    async def first_and_last_objects(self, kind: str) -> list[int]:
+        """The positions of the first and the last record with an object of each subject of a kind."""
+        return await self._reader.first_and_last_objects(kind)
+
     async def refresh(self) -> Head:
         """The head as the database has it now, for a log opened for reading."""
         self._head = await self._reader.head()

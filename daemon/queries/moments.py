@@ -34,15 +34,17 @@ async def position_from(log: ReadableLog, at: At, option: str = "--from") -> int
     return await log.position_at(moment.at_ns - 1) + 1
 
 
-async def stretch(log: ReadableLog, first: At, last: At) -> tuple[int | None, int | None]:
+async def stretch(
+    log: ReadableLog, first: At, last: At, option: str = "--from"
+) -> tuple[int | None, int | None]:
     """Return the first and last positions between two moments, --from and --to; None where none is given.
 
     Raises UsageError for a moment outside of the log, and for a stretch that holds no record.
     """
-    begin = None if first is None else await position_from(log, first)
+    begin = None if first is None else await position_from(log, first, option)
     end = None if last is None else await position_at(log, last, "--to")
     if begin is not None and end is not None and begin > end:
-        raise UsageError(f"--from {begin} comes after --to {end}")
+        raise UsageError(f"{option} {begin} comes after --to {end}")
     return begin, end
 
 

@@ -1,7 +1,7 @@
 """What was used between two moments, in card-hours, and how long pods waited: from the views of a log."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -9,7 +9,9 @@ from msgspec import Struct
 from daemon.log.contract import ReadableLog
 from daemon.log.store import SqlLog
 from daemon.queries.moments import At, recorded_at_ns, resolved
+from daemon.queries.recorded_pods import RecordedPod, pods_at, pods_of_groups, top_owners
 from events.errors import UsageError
+from events.limits import quoted
 from projections.views.catalogue import PLACEMENT, POD_GROUP
 
 HOUR_NS: Final = 3_600_000_000_000
@@ -22,10 +24,15 @@ select pod, pod_group, queue, node, cards, bound_at_ns, released_at_ns, reason,
                           where d.subject = 'Pod/' || p.pod and d.kind in ('evict', 'release')
                             and d.position > p.bound_position
                             and (p.released_position is null or d.position <= p.released_position))
-            then 1 else 0 end
+            then 1 else 0 end,
+       {seen}
   from placement p
  where bound_at_ns < {end} and (released_at_ns is null or released_at_ns > {start})
 """
+_SEEN: Final = """(select l.position from log l
+          where l.subject = 'Pod/' || p.pod and l.kind = 'object_observed.v1' and l.position <= p.bound_position
+          order by l.position desc limit 1)"""
+"""The observation of a pod that was the newest when it was bound."""
 _WAITS: Final = """
 select g.pod_group, g.queue, g.pods_wanted - g.pods_bound, f.recorded_at_ns, t.recorded_at_ns
   from pod_group_history g
@@ -40,6 +47,7 @@ class Usage(Struct):
     """What one queue, namespace, ... used. Each number is of the stretch only."""
 
     name: str
+    """Empty for pods without the label."""
     card_hours: dict[str, float] = {}
     """Card to the hours that pods had it."""
     lost_card_hours: float = 0
@@ -80,6 +88,8 @@ class _Placement(Struct, array_like=True):
     until_ns: int | None = None
     reason: str = ""
     was_asked: int = 0
+    seen: int | None = None
+    """Position of the observation with its labels and owners."""
 
     @property
     def namespace(self) -> str:
@@ -96,13 +106,28 @@ class _Wait(Struct, array_like=True):
     until_ns: int | None
 
 
-BY: Final[Mapping[str, Callable[[_Placement], str]]] = {
+_NameOf: TypeAlias = Callable[[_Placement], str]
+
+BY: Final[Mapping[str, _NameOf]] = {
     "queue": lambda one: one.queue,
     "namespace": lambda one: one.namespace,
     "group": lambda one: one.pod_group,
     "node": lambda one: one.node,
 }
-"""What usage can be summed up by; waiting is not known by node."""
+"""What usage can be summed up by out of the views alone; waiting is not known by node."""
+
+OWNER: Final = "owner"
+LABEL: Final = "label:"
+"""Further ones, which the objects of pods name; the key of the label follows."""
+
+BY_FORMS: Final = (*BY, OWNER, f"{LABEL}KEY")
+
+
+def check_by(by: str) -> None:
+    """Raise UsageError unless usage can be summed up by this."""
+    key = by.removeprefix(LABEL)
+    if by not in BY and by != OWNER and (key == by or not key):
+        raise UsageError(f"--by {quoted(by)}: give one of {', '.join(BY_FORMS)}")
 
 
 async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) -> UsageAnswer:
@@ -110,6 +135,7 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
 
     Raises UsageError for a moment outside of the log, an empty stretch, and a bundle, which has no views.
     """
+    check_by(by)
     if not isinstance(log, SqlLog):
         raise UsageError(f"{log.place} is a bundle, which has no views: import it into a database")
     if log.head.position <= log.base.position:
@@ -119,9 +145,16 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
     end = await _time(log, last, "--to", log.head.position)
     if start >= end:
         raise UsageError("the stretch is empty: --from is not before --to")
-    name_of, rows = BY[by], dict[str, Usage]()
-    placed = await log.ask(_PLACEMENTS.format(start=start, end=end))
-    for place in msgspec.convert(placed.rows, list[_Placement]):
+    seen = "null" if by in BY else _SEEN
+    asked = await log.ask(_PLACEMENTS.format(start=start, end=end, seen=seen))
+    placed = msgspec.convert(asked.rows, list[_Placement])
+    waits: list[_Wait] = []
+    if by != "node":
+        asked = await log.ask(_WAITS.format(start=start, end=end))
+        waits = msgspec.convert(asked.rows, list[_Wait])
+    name_of = BY[by] if by in BY else await _names_of_pods(log, by, placed, waits)
+    rows: dict[str, Usage] = {}
+    for place in placed:
         one = _row(rows, name_of(place))
         hours = _hours(place.since_ns, place.until_ns, start, end)
         counts = msgspec.json.decode(place.cards, type=dict[str, int])
@@ -132,12 +165,38 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
         one.preempted += place.was_asked
         if place.was_asked or place.reason in NOT_FINISHED:
             one.lost_card_hours += sum(counts.values()) * hours
-    if by != "node":
-        waits = await log.ask(_WAITS.format(start=start, end=end))
-        for wait in msgspec.convert(waits.rows, list[_Wait]):
-            one = _row(rows, name_of(_Placement(wait.pod_group, wait.pod_group, wait.queue)))
-            one.waiting_pod_hours += wait.pods * _hours(wait.since_ns, wait.until_ns, start, end)
+    for wait in waits:
+        one = _row(rows, name_of(_Placement(wait.pod_group, wait.pod_group, wait.queue)))
+        one.waiting_pod_hours += wait.pods * _hours(wait.since_ns, wait.until_ns, start, end)
     return UsageAnswer(by, start, end, _sorted(rows.values()))
+
+
+async def _names_of_pods(
+    log: SqlLog, by: str, placed: list[_Placement], waits: list[_Wait]
+) -> _NameOf:
+    """Return what names the owner or the label of a placement by the pod as it was when it was bound.
+
+    Waiting is known by pod group, and counts for the first pod of the group.
+    """
+    pods = await pods_at(log, [one.seen for one in placed if one.seen is not None])
+    of_group: dict[str, RecordedPod] = {}
+    for one in placed:
+        if (pod := pods.get(one.seen or 0)) is not None:
+            of_group.setdefault(one.pod_group, pod)
+    never_bound = {one.pod_group for one in waits} - of_group.keys()
+    of_group.update(await pods_of_groups(log, never_bound))
+    tops: dict[str, str] = {}
+    if by == OWNER:
+        tops = await top_owners(log, [one.owner for one in (*pods.values(), *of_group.values())])
+    key = by.removeprefix(LABEL)
+
+    def name_of(one: _Placement) -> str:
+        pod = pods.get(one.seen or 0) or of_group.get(one.pod_group)
+        if pod is None:
+            return ""
+        return tops[pod.owner].replace("//", "/") if by == OWNER else pod.labels.get(key, "")
+
+    return name_of
 
 
 async def _check_views(log: SqlLog) -> None:

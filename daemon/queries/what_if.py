@@ -64,8 +64,10 @@ async def what_if(
     kept: Log | None = None,
     checkpoint_ns: int = CHECKPOINT_NS,
     progress: Callable[[int], None] | None = None,
+    option: str = "--at",
 ) -> Branch:
-    """Run the rest of a log once more, without and with a change. Raises UsageError where the log cannot answer.
+    """Run the rest of a log once more, without and with a change. Raises UsageError where the log cannot answer; `option`
+    names the moment there.
 
     The run with the change is appended to `kept`, an empty log, behind a copy of the records that stand; else it is
     kept in memory. Jobs are taken to make a checkpoint in each `checkpoint_ns`. `progress` is called with positions as they are read or written.
@@ -76,15 +78,15 @@ async def what_if(
             f"{log.place} is the log of a shadow: other schedulers placed the pods, which a branch cannot repeat"
         )
     read_change(None, None)
-    moment = await resolved(log, moment)
-    past = await _read_past(log, moment, frozenset(), progress)
+    moment = await resolved(log, moment, option)
+    past = await _read_past(log, moment, frozenset(), progress, option)
     past.checkpoint_ns = checkpoint_ns
     history, at_ns = past.history, past.at_ns
     change = read_change(history, history.end_ns - at_ns)
     state = await fold(log, past.head.position, progress=progress)
     if not state.is_synced:
         raise UsageError(
-            f"--at: at position {past.head.position} the first lists of the cluster are not complete"
+            f"{option}: at position {past.head.position} the first lists of the cluster are not complete"
         )
     recorded = await folded(
         lambda left_out: _measure(log, state.fork(), past, left_out, until=past.end)
@@ -97,7 +99,9 @@ async def what_if(
         _check_dropped(change, other, past.head.position)
     if kept is not None:
         await copy_until(log, kept, past.head.position)
-    changed = await _run(past, state.fork(), other, change, kept, progress)
+    changed = model
+    if change != NO_CHANGE or kept is not None:
+        changed = await _run(past, state.fork(), other, change, kept, progress)
     assert history.start_ns is not None
     return Branch(
         place=log.place,
@@ -117,12 +121,13 @@ async def _read_past(
     moment: LogTime,
     dropped: frozenset[ObjectName],
     progress: Callable[[int], None] | None,
+    option: str = "--at",
 ) -> _Past:
     """Read a whole log. A batch stands as a whole, if its last record is at or before the moment."""
     end = log.head.position
     if moment.position is not None and not 1 <= moment.position < end:
         raise UsageError(
-            f"--at {moment.position}: {log.place} holds positions 1 to {end}, and a branch begins before its end"
+            f"{option} {moment.position}: {log.place} holds positions 1 to {end}, and a branch begins before its end"
         )
     history = RecordedHistory(dropped)
     head = log.base
@@ -136,7 +141,7 @@ async def _read_past(
             )
             if not moment.includes(last.position, last.recorded_at_ns, start_ns):
                 if not head.position:
-                    raise UsageError("--at: nothing of the log stands before that")
+                    raise UsageError(f"{option}: nothing of the log stands before that")
                 before, before_ns = head, history.end_ns
                 history.begin_branch()
         for entry in batch:
@@ -146,7 +151,7 @@ async def _read_past(
             progress(head.position)
     if before is None:
         raise UsageError(
-            f"--at: {log.place} ends before that, at position {end}, and a branch begins before its end"
+            f"{option}: {log.place} ends before that, at position {end}, and a branch begins before its end"
         )
     at_ns = max(before_ns, moment.at_ns or 0)
     return _Past(history, before, at_ns, head.position)

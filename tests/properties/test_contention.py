@@ -13,6 +13,7 @@ from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.normalize import JsonObject
 from events.record import Record
 from projections.snapshot import restore, take
+from tests.example_count import examples
 from tests.properties.cluster_sim import ClusterSim
 
 PLUGINS = '{"name":"conformance"},{"name":"drf"},{"name":"predicates"}'
@@ -72,7 +73,7 @@ def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, ob
         yield record, event_of(record)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policy=policies(),
     cores=st.lists(st.integers(2, 4), min_size=1, max_size=2),

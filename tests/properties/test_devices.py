@@ -29,6 +29,7 @@ from projections import snapshot
 from projections.device_family import FAMILIES
 from projections.device_uses import uses_of
 from projections.pods import Pod
+from tests.example_count import examples
 from tests.scheduling.builders import EngineHarness, gone
 from tests.scheduling.slots import REAL, Slots, slot_node, slot_pod, slots_registered
 
@@ -205,7 +206,7 @@ class Devices(RuleBasedStateMachine):
 
 def test_no_device_is_given_twice_in_any_history() -> None:
     profile = settings(
-        max_examples=60,
+        max_examples=examples(60),
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

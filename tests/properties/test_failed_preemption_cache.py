@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import manifests
@@ -14,6 +14,7 @@ from engine.engine import Engine
 from events.messages import Accepted, Answer, BindRequest, EvictRequest, WatchMessage
 from events.record import Head
 from scheduling.failed_preemption_cache import FailedPreemptionCache
+from tests.example_count import examples
 
 Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]
 """Queue, cards, models and priority of a pod; or of so many pods, of which one is enough."""
@@ -113,6 +114,7 @@ def _head(history: list[Step]) -> Head:
     return sim.engine.head
 
 
+@settings(max_examples=examples(100))
 @given(turns)
 def test_the_failed_preemption_cache_changes_no_decision(
     history: list[Step],

@@ -11,6 +11,7 @@ from events.messages import Answer, Rejected
 from events.record import Head, Record
 from projections.batch import Batch
 from projections.state import State
+from tests.example_count import examples
 from tests.properties import shapes
 from tests.properties.machine import SECOND, History
 from tests.structure import check_apart, check_same, structure_of
@@ -107,7 +108,7 @@ class Forked(History):
 
 def test_forks_and_their_originals_go_on_apart() -> None:
     profile = settings(
-        max_examples=40,
+        max_examples=examples(40),
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=list(HealthCheck),

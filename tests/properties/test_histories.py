@@ -11,6 +11,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from events import requeue
 from scheduling import session
+from tests.example_count import examples
 from tests.properties.checked_index import CheckedIndex
 from tests.properties.machine import History
 from tests.properties.reached import rarely_reached
@@ -69,7 +70,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> type[CheckedIndex]:
 
 def test_any_history_obeys_the_rules(checked: type[CheckedIndex]) -> None:
     profile = settings(
-        max_examples=200,
+        max_examples=examples(400),
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=_LENIENT,

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from events.normalize import JsonObject
+from tests.example_count import examples
 from tests.properties.cluster_sim import ClusterSim
 
 QUOTAS = ("capacity", "capacity-card", "proportion", "overcommit")
@@ -64,7 +65,7 @@ def _submit(sim: ClusterSim, name: str, gang: Gang) -> None:
         sim.api.put("Pod", f"{name}-{index}", {"spec": body, "status": {"phase": "Pending"}}, meta)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     quota=st.sampled_from(QUOTAS),
     there=st.lists(nodes, min_size=1, max_size=3),

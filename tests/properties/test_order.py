@@ -12,6 +12,7 @@ from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessag
 from events.record import GENESIS
 from projections.state import State
 from simulator.manifest_fields import section
+from tests.example_count import examples
 from tests.properties import shapes
 from tests.properties.api import KINDS, Api
 from tests.properties.card_cluster_sim import (
@@ -85,7 +86,7 @@ def decisions(api: Api, policy: bytes, shuffled: dict[str, list[int]]) -> list[t
     policy=st.sampled_from(shapes.POLICIES),
     shuffled=st.fixed_dictionaries({kind: st.permutations(range(COUNT)) for kind in KINDS}),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_order_of_a_list_decides_nothing(
     api: Api, policy: bytes, shuffled: dict[str, list[int]]
 ) -> None:
@@ -116,7 +117,7 @@ def decided(card_sim: CardClusterSim) -> list[tuple[str, bytes]]:
     return [(one.kind, one.body) for one in records if "_decided" in one.kind]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policy=policies,
     there=st.lists(node_shapes, min_size=1, max_size=3),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from daemon.log.entry import Entry
@@ -166,6 +168,25 @@ def test_pseudonyms_sort_as_what_they_stand_for() -> None:
     texts = ["a", "a-b", "b", "default-x", "Node-1", "kube-systemd", "z", "team-10", "team-2"]
     made = Pseudonyms(KEY, texts, [])
     names = sorted([*texts, *WELL_KNOWN])
+    assert sorted(names, key=made.of) == names
+    assert len({made.of(one) for one in names}) == len(names)
+
+
+def test_what_a_controller_numbers_has_the_pseudonym_of_its_owner_with_the_number() -> None:
+    texts = ["train", "train-0", "train-10", "train-2", "train-2a", "train-3", "muster", "muster-9"]
+    made = Pseudonyms(KEY, [*texts, "muster-t"], [])
+    for index in (0, 10, 2):
+        assert made.of(f"train-{index}") == f"{made.of('train')}-{index}"
+    assert made.of("muster-9") == f"{made.of('muster')}-9"
+    names = sorted([*texts, "muster-t", *WELL_KNOWN])
+    assert sorted(names, key=made.of) == names
+    assert len({made.of(one) for one in names}) == len(names)
+
+
+@given(st.lists(st.from_regex(r"[ab](-?[ab12])?(-[0-9]{1,2})?", fullmatch=True), max_size=30))
+def test_pseudonyms_of_any_names_sort_as_the_names(texts: list[str]) -> None:
+    made = Pseudonyms(KEY, texts, [])
+    names = sorted(set(texts))
     assert sorted(names, key=made.of) == names
     assert len({made.of(one) for one in names}) == len(names)
 

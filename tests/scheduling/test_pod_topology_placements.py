@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import JsonObject
+from tests.example_count import examples
 from tests.scheduling.builders import EngineHarness, raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -262,7 +263,7 @@ class Judged:
         return pod
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nodes=_nodes(), pods=st.lists(_pods(), min_size=1, max_size=8), data=st.data())
 def test_every_pod_that_a_node_admits_is_placed_and_no_other(
     nodes: Nodes, pods: list[APod], data: st.DataObject

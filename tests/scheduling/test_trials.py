@@ -18,6 +18,7 @@ from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
+from tests.example_count import examples
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.structure import check_same, lines_of, structure_of
@@ -85,7 +86,7 @@ async def test_each_trial_of_the_scenarios_leaves_state_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trials = Trials(monkeypatch)
-    for path in (*EVICTING[::4], *OTHERS[::20]):
+    for path in (*EVICTING[::8], *OTHERS[::40]):
         await play(scenario_of(path))
     assert trials.done["placing"] > ALL_TRIALS
     assert trials.done["evicting"] > ALL_TRIALS // 4
@@ -116,7 +117,7 @@ async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
     monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
     total = raised = 0
-    for path in EVICTING[::2]:
+    for path in EVICTING[::6]:
         state = (await play(scenario_of(path))).end.state
         if not state.cluster.nodes.is_laid_out:
             continue
@@ -134,7 +135,7 @@ async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
 def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials(monkeypatch)
     profile = settings(
-        max_examples=20,
+        max_examples=examples(40),
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=list(HealthCheck),

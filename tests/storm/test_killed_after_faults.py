@@ -19,8 +19,8 @@ from tests.storm.test_killed import weathered
 
 SEED: Final = 7
 NODES: Final = 10
-KILLS: Final = 4
-FAULT_SECONDS: Final = 10.0
+KILLS: Final = 3
+FAULT_SECONDS: Final = 6.0
 EVERY_SECONDS: Final = 0.5
 POLICY: Final[JsonObject] = {
     "actions": "enqueue, reschedule, allocate",

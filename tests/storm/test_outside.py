@@ -23,7 +23,7 @@ async def test_a_daemon_on_a_full_disk_waits_for_room(
 ) -> None:
     """A limit on the size of its files stands for the disk: SQLite is told much the same by both."""
     path, log = tmp_path / "storm.json", tmp_path / "log.db"
-    scenario = write_storm(path, seconds=9, waves_per_second=4)
+    scenario = write_storm(path, seconds=6, waves_per_second=6)
     daemon = make_daemon(str(log), path)
     await daemon.start()
     await daemon.until_told()
@@ -33,7 +33,7 @@ async def test_a_daemon_on_a_full_disk_waits_for_room(
     limits = resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (ROOM_BYTES, limits[1]))
     await daemon.until_told(AWAY)
-    await asyncio.sleep(3)
+    await asyncio.sleep(1.5)
     resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, limits)
     await daemon.until_told(BACK, times=daemon.told.count(AWAY))
     verdict = await weathered(daemon, scenario, is_running=True)
@@ -58,9 +58,9 @@ async def test_a_daemon_that_is_asked_to_leave_leaves_nothing_open(
     tmp_path: Path, make_daemon: MakeDaemon
 ) -> None:
     path, url = tmp_path / "storm.json", str(tmp_path / "log.db")
-    scenario = write_storm(path, seconds=6, waves_per_second=5)
+    scenario = write_storm(path, seconds=4, waves_per_second=5)
     daemon = make_daemon(url, path)
-    for index in range(4):
+    for index in range(3):
         await daemon.start()
         await daemon.until_told()
         await asyncio.sleep(chance(SEED, index))
@@ -71,7 +71,7 @@ async def test_a_daemon_that_is_asked_to_leave_leaves_nothing_open(
         await log.close()
         assert not state.commitments
     verdict = await weathered(daemon, scenario)
-    assert (verdict.starts, verdict.epoch, verdict.again) == (5, 5, 0), verdict
+    assert (verdict.starts, verdict.epoch, verdict.again) == (4, 4, 0), verdict
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9])

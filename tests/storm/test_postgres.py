@@ -18,7 +18,7 @@ from tests.storm.test_killed import killed_in_a_storm, weathered
 pytestmark = pytest.mark.postgres
 
 SEED = 21
-AWAY_SECONDS = 6.0
+AWAY_SECONDS = 3.0
 AWAY = "the log cannot be written"
 BACK = "the log is back"
 
@@ -40,13 +40,13 @@ async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
 
     verdict = await killed_in_a_storm(
         *(tmp_path, make_daemon, new_log),
-        seconds=10,
-        waves_per_second=5,
-        kills=5,
+        seconds=7,
+        waves_per_second=4,
+        kills=3,
         rounds=1,
         seed=SEED,
     )
-    assert 6 <= verdict.starts <= verdict.epoch <= 9, verdict
+    assert 4 <= verdict.starts <= verdict.epoch <= 7, verdict
 
 
 async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
@@ -54,7 +54,7 @@ async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
 ) -> None:
     await execute(server, "CREATE DATABASE away")
     path = tmp_path / "storm.json"
-    scenario = write_storm(path, seconds=8, waves_per_second=4)
+    scenario = write_storm(path, seconds=5, waves_per_second=4)
     daemon = make_daemon(server.url("away"), path)
     await daemon.start()
     await daemon.until_told("pod bound", times=10)

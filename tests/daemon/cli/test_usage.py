@@ -29,6 +29,37 @@ steps:
 until: 14400s
 """
 
+OWNERS = """\
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 64, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}}
+steps:
+  - at: 0s
+    apply:
+      - kind: Deployment
+        apiVersion: apps/v1
+        metadata: {name: web}
+        spec:
+          replicas: 1
+          selector: {matchLabels: {team: search}}
+          template: {metadata: {labels: {team: search}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4}}}]}}
+      - {kind: Pod, metadata: {name: train-0, labels: {team: ml}, ownerReferences: [{kind: Job, name: train, uid: j1, apiVersion: batch/v1, controller: true}], annotations: {muster.sh/run-seconds: "3600"}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 4}}}]}}
+      - {kind: Pod, metadata: {name: bare, annotations: {muster.sh/run-seconds: "5400"}}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+  - at: 1800s
+    apply:
+      - {kind: Pod, metadata: {name: late, labels: {team: ml}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]}}
+until: 5500s
+"""
+
+
+@pytest.fixture(scope="module")
+def owners(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`web` has four cards for 1.5 h, `train` for one; `late` waits from 0.5 h on."""
+    folder = tmp_path_factory.mktemp("owners")
+    path = folder / "owners.db"
+    result = muster("simulate", scenario(folder, OWNERS), "--log", path)
+    assert result.exit_code == 0, result.output
+    return path
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -89,6 +120,52 @@ def test_nodes_are_summed_up_without_waiting(log: Path) -> None:
     assert list(found) == ["n1"]
     assert found["n1"]["card_hours"] == {"nvidia.com/gpu": 24.0}
     assert found["n1"]["waiting_pod_hours"] == 0
+
+
+def test_the_hours_of_pods_count_for_their_top_level_owner(owners: Path) -> None:
+    # The pod of `web` is owned by a ReplicaSet, which the log shows. It shows no Job `train`.
+    found = rows(owners, "--by", "owner")
+    cards = {name: (one["card_hours"], one["waiting_pod_hours"]) for name, one in found.items()}
+    assert cards == {
+        "Deployment/default/web": ({"nvidia.com/gpu": 6.0}, 0.0),
+        "Job/default/train": ({"nvidia.com/gpu": 4.0}, 0.0),
+        "Pod/default/bare": ({}, 0.0),
+        "Pod/default/late": ({}, 1.0),
+    }
+
+
+def test_the_hours_of_pods_count_for_the_value_of_their_label(owners: Path) -> None:
+    found = rows(owners, "--by", "label:team")
+    assert {name: one["card_hours"] for name, one in found.items()} == {
+        "search": {"nvidia.com/gpu": 6.0},
+        "ml": {"nvidia.com/gpu": 4.0},
+        "": {},
+    }
+    # `late` was never bound: its label is that of the pod of its group.
+    assert found["ml"]["waiting_pod_hours"] == 1.0
+    printed = muster("usage", "--log", owners, "--by", "label:team").stdout.splitlines()
+    assert printed[1].split()[0] == "team"
+    assert [line.split()[0] for line in printed[2:]] == ["search", "ml", "(none)"]
+
+
+def test_the_hours_by_another_sum_add_up_to_the_same(owners: Path) -> None:
+    def total(by: str) -> float:
+        [answer] = documents(muster("usage", "--log", owners, "-o", "json", "--by", by))
+        found = answer["rows"]
+        assert isinstance(found, list)
+        hours = [float(one[name]) for one in found for name in ("pod_hours", "waiting_pod_hours")]
+        return round(sum(hours), 6)
+
+    assert len({total(by) for by in ("queue", "group", "owner", "label:team", "label:no")}) == 1
+
+
+@pytest.mark.parametrize("by", ["team", "label:", "label", "Owner"])
+def test_what_usage_cannot_be_summed_up_by_is_an_error(owners: Path, by: str) -> None:
+    result = muster("usage", "--log", owners, "--by", by)
+    assert result.exit_code == 2
+    assert error_of(result) == (
+        f"--by '{by}': give one of queue, namespace, group, node, owner, label:KEY"
+    )
 
 
 def test_a_table_is_printed_for_people(log: Path) -> None:

@@ -1,10 +1,12 @@
 """`muster verify` and `muster demo`."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from daemon.cli import demo
+from tests.checkout import ROOT
 from tests.daemon.cli.builders import QUOTA, documents, error_of, logged, muster, scenario
 
 SMALL = "scenario: small\nworkload: {name: openb, scale: 0.01}\nuntil: 120s\n"
@@ -45,6 +47,76 @@ def test_what_fails_is_named_with_its_reason_and_the_rest_goes_on(folder: Path) 
     ]
     assert told["bad.yaml"]["problems"] == ['pods.default/p1.node: expected "n2", found "n1"']
     assert told["quota.muster"]["passed"] is True
+
+
+OLD = ROOT / "tests" / "histories" / "attacked" / "names.muster"
+"""A log that version 3 decided, and the present version decides otherwise."""
+
+KNOWN = "position: 20\nwhat: another decision\ndecider: 3\nreason: names are checked\n"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A folder with the log, and nothing beside it."""
+    shutil.copy(OLD, tmp_path / OLD.name)
+    return tmp_path
+
+
+def test_the_recorded_logs_of_the_project_pass() -> None:
+    result = muster("verify", OLD.parent)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    at = lines.index(f"passed  {OLD}")
+    assert lines[at + 1] == "        known to diverge at position 20: another decision"
+
+
+def test_a_divergence_that_is_stated_beside_the_log_passes(old: Path) -> None:
+    assert muster("verify", old).exit_code == 1
+    (old / "names.muster.diverges.yaml").write_text(KNOWN)
+    result = muster("verify", old, "-o", "json")
+    assert result.exit_code == 0
+    (document,) = documents(result)
+    assert document["known_divergence"] == {
+        "position": 20,
+        "what": "another decision",
+        "decider": 3,
+        "reason": "names are checked",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (KNOWN.replace("20", "21"), "21: another decision; the first is at position 20"),
+        (KNOWN.replace("another", "no"), "20: no decision; the first is at position 20: another"),
+        (KNOWN.replace("3", "2"), "decided by version 2; it was decided by version 3"),
+        (KNOWN.replace("3", "999"), ".yaml:3: decider must be an earlier version than "),
+        (KNOWN.replace("position: 20\n", ""), ".yaml:1: a known divergence must have the key pos"),
+        (KNOWN.replace("20", "soon"), ".yaml:1: position must be a whole number"),
+        (KNOWN + "why: x\n", ".yaml:5: a known divergence has no key 'why'"),
+        ("", ".yaml:1: the file is empty"),
+        ("[", ".yaml:"),
+    ],
+)
+def test_another_divergence_than_the_stated_one_fails(old: Path, text: str, problem: str) -> None:
+    (old / "names.muster.diverges.yaml").write_text(text)
+    result = muster("verify", old, "-o", "json")
+    assert result.exit_code == 1
+    (document,) = documents(result)
+    problems = document["problems"]
+    assert isinstance(problems, list)
+    assert len(problems) == 1
+    assert problem in problems[0]
+
+
+def test_a_stated_divergence_that_is_gone_or_without_a_log_fails(folder: Path) -> None:
+    (folder / "quota.db.diverges.yaml").write_text(KNOWN)
+    (folder / "gone.db.diverges.yaml").write_text(KNOWN)
+    result = muster("verify", folder)
+    assert result.exit_code == 1
+    assert "position 20: another decision; there is none" in result.stdout
+    assert "there is no gone.db beside it" in result.stdout
+    assert result.stdout.endswith("4 files, 2 failed\n")
 
 
 def test_a_folder_without_anything_to_verify_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 import asyncio
 from importlib import import_module
+from textwrap import dedent
 
 import msgspec
 import pytest
@@ -17,9 +18,12 @@ from sqlalchemy.exc import DBAPIError
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.reading import CHUNK_BYTES
+from daemon.log.store import SqlLog
 from daemon.log.tables import REVISIONS, metadata
 from daemon.log.tables import log as log_table
 from daemon.log.verify import verify
+from daemon.queries.usage import usage
+from daemon.simulation import simulate
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.codec import encode
@@ -34,6 +38,7 @@ from events.field_manager import FieldChange
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 from replay.log_time import format_time
+from simulator.scenario import parse_scenario
 from tests.daemon.log.builders import RECORDED_AT_NS, batch, batches, card_views, pod
 from tests.daemon.log.contract import LogContract, entries, filled
 from tests.daemon.log.raw_database import RawDatabase
@@ -122,6 +127,44 @@ class SqlLogContract(LogContract):
         history = "SELECT * FROM queue_quota_history ORDER BY from_position"
         assert await raw_database.run(history) == rows
         assert await raw_database.run("SELECT * FROM queue_quota") == [rows[1][:-2]]
+
+    async def test_records_are_read_at_positions_and_found_by_their_objects(self, log: Log) -> None:
+        assert isinstance(log, SqlLog)
+        await filled(log, count=2)
+        await log.append(batch(log.head, [pod(0, phase="Running")]))
+        first, *_, last = subjects = [one.record.subject for one in await entries(log)]
+        assert first == last
+        found = [entry async for some in log.entries_at([2, 5]) for entry in some]
+        assert found == [(await entries(log))[index] for index in (1, 4)]
+        newest = await log.newest_objects([first, subjects[1], "Pod/default/none"])
+        assert newest == {first: 5, subjects[1]: 2}
+        assert sorted(await log.first_and_last_objects("Pod")) == [1, 2, 2, 3, 3, 4, 4, 5]
+        assert await log.first_and_last_objects("Po") == []
+
+    async def test_usage_is_summed_up_by_owner_and_label(self, log: Log) -> None:
+        text = """
+            scenario: one pod of a job
+            cluster:
+              - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, pods: 9}}}
+              - kind: Pod
+                metadata:
+                  name: a-0
+                  labels: {team: ml}
+                  ownerReferences: [{kind: Job, name: a, uid: j, apiVersion: batch/v1, controller: true}]
+                  annotations: {muster.sh/run-seconds: "3600"}
+                spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+              - {kind: Pod, metadata: {name: b, labels: {team: web}}, spec: {containers: [{name: c, resources: {requests: {cpu: 8}}}]}}
+            until: 3700s
+        """
+        await simulate(parse_scenario(dedent(text), "a.yaml"), log, with_views=True)
+        for by, names in (
+            ("owner", ["Job/default/a", "Pod/default/b"]),
+            ("label:team", ["ml", "web"]),
+        ):
+            answer = await usage(log, by)
+            assert [one.name for one in answer.rows] == names
+            assert round(answer.rows[0].pod_hours, 2) == 1
+            assert round(answer.rows[1].waiting_pod_hours, 2) == 1
 
     @pytest.mark.parametrize("table", ["log", "objects"])
     @pytest.mark.parametrize("change", ["UPDATE {} SET digest = 'x'", "DELETE FROM {}"])

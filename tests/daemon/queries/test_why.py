@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from daemon.log.memory import MemoryLog
 from daemon.log.tables import FOUND_BY_KIND
@@ -23,20 +24,26 @@ SCENARIOS = (
     "docs/examples/quota.yaml",
     *(f"tests/scenarios/{name}.yaml" for name in ("*preempt*", "*reclaim*", "*gang*", "*restart*")),
 )
+QUICK = 2
+"""Scenarios of each pattern that are not left to `make soak`."""
 EVERY = 9
 RECENT = 20
 """Records in which a node or queue is followed here."""
 SUBJECTS_MAX = 2
-PODS_MAX = 4
+PODS_MAX = 3
 """Pods of a scenario that are asked about."""
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Names and texts of scenarios in which pods are evicted for others, and come again."""
+def texts() -> Iterator[ParameterSet]:
+    """Texts of scenarios in which pods are evicted for others, and come again; most of them take long."""
+    seen: set[str] = set()
     for pattern in SCENARIOS:
         folder, _, name = pattern.rpartition("/")
-        for path in sorted((ROOT / folder).rglob(name))[:4]:
-            yield path.name, path.read_text(encoding="utf-8")
+        for number, path in enumerate(sorted((ROOT / folder).rglob(name))[:8]):
+            if path.name not in seen:
+                seen.add(path.name)
+                marks = [pytest.mark.soak] if number >= QUICK else []
+                yield pytest.param(path.read_text(encoding="utf-8"), id=path.name, marks=marks)
 
 
 async def recorded(text: str) -> MemoryLog:
@@ -55,10 +62,10 @@ def folded(log: MemoryLog, subject: str, position: int, since: int = 0) -> Answe
     return inquiry.answer()
 
 
-TEXTS = dict(texts())
+TEXTS = list(texts())
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("text", TEXTS)
 async def test_the_answer_for_a_pod_is_that_of_the_whole_fold(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +77,7 @@ async def test_the_answer_for_a_pod_is_that_of_the_whole_fold(
             begins.setdefault(record.subject, record.position)
     for subject, begin in list(begins.items())[:PODS_MAX]:
         end = log.head.position
-        for position in sorted({*range(begin, end, max((end - begin) // 6, 1)), end}):
+        for position in sorted({*range(begin, end, max((end - begin) // 4, 1)), end}):
             answer = await why(log, subject, LogTime(position=position))
             assert answer == folded(log, subject, position), (subject, position)
 
@@ -91,7 +98,7 @@ class NoWholeFold:
         raise AssertionError("the whole log is folded")
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("text", TEXTS)
 async def test_the_answer_for_pod_groups_nodes_and_queues_is_that_of_the_whole_fold(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +114,7 @@ async def test_the_answer_for_pod_groups_nodes_and_queues_is_that_of_the_whole_f
         subjects = [one for one in begins if one[0] == kind][:SUBJECTS_MAX]
         for one in subjects:
             begin, end = begins[one], log.head.position
-            for position in sorted({*range(begin, end, max((end - begin) // 4, 1)), end}):
+            for position in sorted({*range(begin, end, max((end - begin) // 3, 1)), end}):
                 since = position - RECENT + 1
                 expected = folded(log, one[1], position, since if since > 1 else 0)
                 answer = await why(log, one[1], LogTime(position=position))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from events.daemon import DaemonStarted, PolicyChanged
 from events.normalize import JsonObject
+from tests.example_count import examples
 from tests.scheduling.builders import SECOND, EngineHarness, gone, node
 from tests.scheduling.topology.builders import group, hyper_node, member, nodes_of, see
 
@@ -198,7 +199,7 @@ def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
             assert _tier_of(network, set(there)) <= one.part_tier
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(networks(), groups(), st.booleans())
 def test_no_pod_is_placed_beyond_its_tier(
     network: Network, asked: list[AGroup], is_scored: bool
@@ -212,7 +213,7 @@ def test_no_pod_is_placed_beyond_its_tier(
         _judge(network, one, nodes_of(harness, one.name))
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(networks(), groups(), st.booleans())
 def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     network: Network, asked: list[AGroup], is_scored: bool
@@ -241,7 +242,7 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     assert min(_tier_of(network, set(placed.values())), top) <= min(allowed)
 
 
-@settings(deadline=None, max_examples=70)
+@settings(deadline=None, max_examples=examples(70))
 @given(networks(), groups(), st.data())
 def test_a_replaced_pod_returns_to_the_domain_of_its_gang(
     network: Network, asked: list[AGroup], data: st.DataObject

@@ -1,0 +1,129 @@
+"""Labels and owners of pods, as the objects in a log show them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from daemon.log.store import SqlLog
+from projections.kinds.node import NODES
+from projections.kinds.workload import VOLCANO_JOBS
+from projections.pod_group_resolution import group_key_of
+from projections.pod_reading import read_facts
+
+OWNERS_MAX: Final = 8
+"""The most owners above one another that are followed: Pod, Job, CronJob are two."""
+
+
+class _OwnerReference(Struct):
+    """An entry of `metadata.ownerReferences`."""
+
+    kind: str = ""
+    name: str = ""
+    apiVersion: str = ""  # noqa: N815
+    controller: bool | None = None
+
+
+class _Metadata(Struct):
+    name: str = ""
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    ownerReferences: list[_OwnerReference] | None = None  # noqa: N815
+
+
+class _Object(Struct):
+    metadata: _Metadata
+
+
+class RecordedPod(Struct, frozen=True):
+    """A pod as one record shows it."""
+
+    labels: Mapping[str, str]
+    owner: str
+    """Subject of its controller, or of the pod itself if it has none."""
+    pod_group: str
+    """Key of its pod group; empty if the pod cannot be read."""
+
+
+_DECODER: Final = msgspec.json.Decoder(_Object)
+
+
+async def pods_at(log: SqlLog, positions: Iterable[int]) -> dict[int, RecordedPod]:
+    """Return the pods that the records at some positions show, by position. What cannot be read is left out."""
+    found: dict[int, RecordedPod] = {}
+    async for entries in log.entries_at(sorted(set(positions))):
+        for entry in entries:
+            metadata = _metadata(entry.content)
+            if metadata is None or entry.content is None:
+                continue
+            subject = entry.record.subject
+            facts = read_facts(entry.content)
+            found[entry.record.position] = RecordedPod(
+                labels=metadata.labels or {},
+                owner=_owner(metadata) or subject,
+                pod_group="" if isinstance(facts, str) else group_key_of(facts[0]),
+            )
+    return found
+
+
+async def top_owners(log: SqlLog, owners: Iterable[str]) -> dict[str, str]:
+    """Return the owner at the top for each owner: a Deployment for its ReplicaSet.
+
+    The chain ends where the log holds no object of an owner, or that object names no controller.
+    """
+    found = {one: one for one in owners}
+    above: dict[str, str] = {}
+    open_ = set(found)
+    for _ in range(OWNERS_MAX):
+        asked = sorted(open_ - above.keys())
+        if not asked:
+            break
+        newest = await log.newest_objects(asked)
+        async for entries in log.entries_at(sorted(newest.values())):
+            for entry in entries:
+                metadata = _metadata(entry.content)
+                above[entry.record.subject] = "" if metadata is None else _owner(metadata)
+        for one in asked:
+            above.setdefault(one, "")
+        open_ = {above[one] for one in asked if above[one]}
+    for one in found:
+        for _ in range(OWNERS_MAX):
+            if not above.get(found[one]):
+                break
+            found[one] = above[found[one]]
+    return found
+
+
+async def pods_of_groups(log: SqlLog, groups: set[str]) -> dict[str, RecordedPod]:
+    """Return the first pod of each pod group, as far as the log shows one."""
+    found: dict[str, RecordedPod] = {}
+    if not groups:
+        return found
+    pods = await pods_at(log, await log.first_and_last_objects("Pod"))
+    for position in sorted(pods):
+        pod = pods[position]
+        if pod.pod_group in groups:
+            found.setdefault(pod.pod_group, pod)
+    return found
+
+
+def _metadata(content: bytes | None) -> _Metadata | None:
+    """Return the metadata of an object; None if it was left out of the log or cannot be read."""
+    if content is None:
+        return None
+    try:
+        return _DECODER.decode(content).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _owner(metadata: _Metadata) -> str:
+    """Return the subject of the controller of an object; empty if it has none."""
+    for one in metadata.ownerReferences or ():
+        if one.controller and one.name:
+            is_volcano = (one.kind, one.apiVersion) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.api_version)
+            kind = VOLCANO_JOBS.name if is_volcano else one.kind
+            namespace = "" if kind == NODES.kind else metadata.namespace or ""
+            return f"{kind}/{namespace}/{one.name}"
+    return ""
