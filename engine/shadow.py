@@ -42,7 +42,12 @@ class ShadowDecisions:
                     continue
                 yield (
                     ShadowDecisionEnded(
-                        pod=one.pod, uid=one.uid, node=one.node, what=what, reason=reason
+                        pod=one.pod,
+                        uid=one.uid,
+                        node=one.node,
+                        what=what,
+                        at_ns=now_ns,
+                        reason=reason,
                     ),
                     one.decision,
                 )

@@ -108,6 +108,8 @@ class ShadowDecisionEnded(PodEffect, frozen=True, kw_only=True):
 
     what: str
     """`bind` or `evict`"""
+    at_ns: int
+    """When, in ns since the epoch: a back-off begins then, and the last cycle may be long ago."""
     reason: str
     """`placed`: the pod has a node, by the scheduler that it names; `expired`: the cluster showed nothing of it in time."""
 

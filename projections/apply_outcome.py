@@ -135,18 +135,18 @@ def _eviction_outcome(
         case PodEvicted():
             state.evictions.pop(event.uid, None)
         case EvictionFailed():
-            _eviction_failed(state, event.uid)
+            _eviction_failed(state, event.uid, state.now_ns)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
 
 
-def _eviction_failed(state: "State", uid: str) -> None:
+def _eviction_failed(state: "State", uid: str, at_ns: int) -> None:
     state.evictions.pop(uid, None)
     old = state.cluster.pods.get(uid)
     if old is not None and old.evicted:
         pod = old.copy()
         pod.evicted = 0
-        state.cluster.eviction_backoff[uid] = state.now_ns + EVICTION_BACKOFF_NS
+        state.cluster.eviction_backoff[uid] = at_ns + EVICTION_BACKOFF_NS
         state.cluster.replace_pod(old, pod)
         state.cluster.mark_node_freed(pod.node)
 
@@ -158,14 +158,15 @@ def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecision
     one = open_decisions.get(event.uid)
     if one is None or one.decision != record.cause:
         return
+    at_ns = max(event.at_ns, state.now_ns)
     if event.what == EVICT:
-        _eviction_failed(state, event.uid)
+        _eviction_failed(state, event.uid, at_ns)
         return
     del state.commitments[event.uid]
     state.assignments.remove(event.node, event.uid)
     old = state.cluster.pods.get(event.uid)
     if old is not None and not old.facts.node:
-        _back_off(state, old.group_key)
+        _back_off(state, old.group_key, at_ns)
         state.cluster.replace_pod(old, without_node(old))
     elif old is not None:
         state.cluster.bind_failures.pop(old.group_key, None)
@@ -227,16 +228,16 @@ def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> Non
     pod = without_node(old)
     failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.network)
     pod.failed_bindings = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
-    _back_off(state, old.group_key)
+    _back_off(state, old.group_key, state.now_ns)
     cluster.replace_pod(old, pod)
 
 
-def _back_off(state: "State", key: str) -> None:
+def _back_off(state: "State", key: str, at_ns: int) -> None:
     """Let a pod group wait before it is placed again; longer each time."""
     cluster = state.cluster
     times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
     wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(times - 1, 10))
-    cluster.bind_backoff[key] = state.now_ns + wait
+    cluster.bind_backoff[key] = at_ns + wait
 
 
 def without_node(old: Pod) -> Pod:

@@ -44,7 +44,7 @@ ONLY_MUSTER: Final = "only muster"
 NEITHER: Final = "neither"
 CLASSES: Final = {
     ALREADY: "had a node when the shadow first saw them",
-    SAME: "placed within one cycle period of muster's decision, or before its next cycle",
+    SAME: "placed within one cycle period of muster, or before its next cycle",
     EARLIER: "muster decided more than one cycle period before they were placed",
     LATER: "placed although muster left them waiting",
     ONLY_MUSTER: "muster would have placed them; they were never placed",

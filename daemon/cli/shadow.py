@@ -35,7 +35,7 @@ def shadow() -> None:
     """Compare the scheduler of a cluster with what muster would have done (`muster run --shadow`)."""
 
 
-@shadow.command()
+@shadow.command(short_help="Sum up what muster would have done otherwise.")
 @log_argument
 @moment_option("--to", "Report up to this moment; by default the end of the log.", "last")
 @click.option("--pods", "with_pods", is_flag=True, help="List every pod with its class.")
@@ -78,12 +78,12 @@ def _lines(found: "ShadowReport") -> list[Line]:
         "",
         *_classes(found),
         "",
-        f"nodes: of {counted(found.same_node + found.other_node, 'pod')} that both placed, {found.same_node:,} on"
-        f" the same node, {found.other_node:,} on another",
+        f"nodes: of {counted(found.same_node + found.other_node, 'pod')} that both placed, "
+        f"{found.same_node:,} on the same node, {found.other_node:,} on another",
     ]
     if found.reasons:
-        reasons = ", ".join(f"{name} {count:,}" for name, count in found.reasons.items())
-        lines.append(f"why muster left the later pods waiting: {reasons}")
+        lines.append("why muster left the later pods waiting:")
+        lines += [f"  {count:>5,}  {code}" for code, count in found.reasons.items()]
     if found.evictions:
         lines.append(f"evictions: muster would have evicted {counted(found.evictions, 'pod')}")
     lines += ["", *_overruns(found), "", *_gangs(found), ""]

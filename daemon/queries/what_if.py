@@ -12,6 +12,7 @@ from daemon.fold import fold, refolder
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.copying import copy_until
 from daemon.log.memory import Memory, MemoryLog
+from daemon.log.shadow_mode import is_shadow
 from daemon.loop import Loop, Running
 from daemon.queries.log_state import check_whole
 from daemon.queries.moments import resolved
@@ -72,6 +73,10 @@ async def what_if(
     kept in memory. Jobs are taken to make a checkpoint in each `checkpoint_ns`. `progress` is called with positions as they are read or written.
     """
     check_whole(log)
+    if await is_shadow(log):
+        raise UsageError(
+            f"{log.place} is the log of a shadow: other schedulers placed the pods, which a branch cannot repeat"
+        )
     read_change(None, None)
     moment = await resolved(log, moment, option)
     past = await _read_past(log, moment, frozenset(), progress, option)

@@ -148,15 +148,15 @@ def test_narration_of_a_production_log_has_wall_clock_times() -> None:
 
 SAID: list[tuple[Event, list[str]]] = [
     (
-        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", reason="placed"),
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", at_ns=1, reason="placed"),
         ["pod d/a has a node: the shadow no longer assumes it on n1"],
     ),
     (
-        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", reason="expired"),
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="bind", at_ns=1, reason="expired"),
         ["pod d/a was not placed in time: the shadow no longer assumes it on n1"],
     ),
     (
-        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="evict", reason="expired"),
+        ShadowDecisionEnded(pod="d/a", uid="u", node="n1", what="evict", at_ns=1, reason="expired"),
         ["pod d/a was not evicted from n1 in time: the shadow expects that no longer"],
     ),
     (PolicyWarned(path="tiers[0]", message="unknown"), ["policy warning: tiers[0]: unknown"]),

@@ -92,10 +92,17 @@ def kubeconfig(
 
 @asynccontextmanager
 async def connected(
-    path: Path, *, jitter: float = 0.0, observe: Observe | None = None
+    path: Path,
+    *,
+    jitter: float = 0.0,
+    observe: Observe | None = None,
+    is_read_only: bool = False,
 ) -> AsyncIterator[Client]:
     """A client by a kubeconfig. With a jitter of 0 it waits for nothing but Retry-After."""
-    client = await Client.connect(Access(kubeconfig=path), lambda: jitter, USER_AGENT, observe)
+    access = Access(kubeconfig=path)
+    client = await Client.connect(
+        access, lambda: jitter, USER_AGENT, observe, is_read_only=is_read_only
+    )
     try:
         yield client
     finally:

@@ -16,6 +16,7 @@ from daemon.cluster.client.calls import (
     GET_POD,
     LIST,
     PATCH_QUEUE_STATUS,
+    READING,
     UPDATE_LEASE,
     Call,
 )
@@ -29,6 +30,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 from daemon.cluster.client.http_client import call_path
+from events.errors import ClusterError
 from tests.daemon.cluster.client.builders import USER_AGENT, connected, kubeconfig, served, talking
 
 LIST_PODS = LIST["Pod"]
@@ -113,6 +115,21 @@ async def test_every_verb_of_the_table_is_a_method_of_http(tmp_path: Path) -> No
         *(("list", "GET"), ("get", "GET"), ("watch", "GET")),
         *(("create", "POST"), ("update", "PUT"), ("patch", "PATCH"), ("delete", "DELETE")),
     }
+
+
+async def test_a_client_that_only_reads_sends_no_call_that_could_write(tmp_path: Path) -> None:
+    script = Script(web.json_response({}))
+    async with (
+        served(script.answer) as url,
+        connected(kubeconfig(tmp_path / "config", url), is_read_only=True) as client,
+    ):
+        for call in CALLS:
+            if call.verb in READING:
+                await client.request(call, name="a", namespace="ns")
+                continue
+            with pytest.raises(ClusterError, match=r"not sent, a shadow only reads"):
+                await client.request(call, name="a", namespace="ns", body=b"{}")
+    assert {asked.method for asked in script.asked} == {"GET"}
 
 
 async def test_a_safe_read_is_made_again_until_it_is_answered(tmp_path: Path) -> None:
