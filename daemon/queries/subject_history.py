@@ -258,6 +258,15 @@ def _is_about(event: Decision, pod: str) -> bool:
     return not pods or pod in pods
 
 
+class _Life(Struct):
+    """The records of one pod of a name."""
+
+    last: int = 0
+    is_gone: bool = False
+    causes: dict[int, None] = {}
+    """Positions of the decisions that its outcomes are of."""
+
+
 async def _of_pod(log: ReadableLog, history: History, key: str, begin: int, until: int) -> set[int]:
     """Return the positions of the records of a pod, and of the decisions of its pod groups while it was there.
 
@@ -265,22 +274,33 @@ async def _of_pod(log: ReadableLog, history: History, key: str, begin: int, unti
     """
     own = await _own(log, f"Pod/{key}", until)
     found = _within(own, begin)
-    groups: dict[str, None] = {}
-    last = own[-1] if own else until
-    is_gone = False
-    decisions: list[int] = []
+    lives: dict[str, _Life] = {}
     async for entry in _entries(log, sorted(found)):
-        event = event_of(entry.record)
-        is_gone = isinstance(event, ObjectDeleted)
-        if isinstance(event, Outcome) and entry.record.cause is not None:
-            decisions.append(entry.record.cause)
-    async for entry in _entries(log, sorted(set(decisions))):
-        event = event_of(entry.record)
-        if isinstance(event, PodGroupDecision):
-            groups[event.pod_group] = None
-    state = await history.facts_at_position(last - 1 if is_gone else until)
-    groups.update({one.group_key: None for one in state.cluster.pods.values() if one.key == key})
-    end = last if is_gone else until
+        record, event = entry.record, event_of(entry.record)
+        uid = getattr(event, "uid", "")
+        life = lives.setdefault(uid, _Life())
+        life.last = record.position
+        life.is_gone = isinstance(event, ObjectDeleted)
+        if isinstance(event, Outcome) and record.cause is not None:
+            life.causes[record.cause] = None
+    groups: dict[str, None] = {}
+    for uid, life in lives.items():
+        of_life: dict[str, None] = {}
+        async for entry in _entries(log, sorted(life.causes)):
+            event = event_of(entry.record)
+            if isinstance(event, PodGroupDecision):
+                of_life[event.pod_group] = None
+        if not of_life:  # It was never placed in the stretch: only State knows its pod group.
+            at = life.last - 1 if life.is_gone else life.last
+            pod = (await history.facts_at_position(at)).cluster.pods.get(uid)
+            if pod is not None:
+                of_life[pod.group_key] = None
+        groups.update(of_life)
+    if not lives:
+        pods = (await history.facts_at_position(until)).cluster.pods.values()
+        groups.update({one.group_key: None for one in pods if one.key == key})
+    is_gone = bool(lives) and list(lives.values())[-1].is_gone
+    end = own[-1] if is_gone else until
     for group in filter(None, groups):
         of_group = await _own(log, f"PodGroup/{group}", end)
         found |= {one for one in of_group if one >= max(begin, own[0] if own else begin)}

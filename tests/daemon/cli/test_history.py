@@ -8,7 +8,7 @@ from sqlite3 import connect
 
 import pytest
 
-from tests.daemon.cli.builders import documents, error_of, muster
+from tests.daemon.cli.builders import documents, error_of, muster, scenario
 from tests.daemon.cli.growing_log import day_log, first_half, followed
 
 
@@ -99,6 +99,26 @@ def test_the_history_of_a_pod_leaves_out_the_rest_of_its_gang(log: Path) -> None
         70,
         "pod ml/a1: phase Running -> Succeeded, condition Ready removed (answers 25)",
     )
+
+
+def test_a_pod_that_was_created_again_keeps_the_refusals_of_the_one_before(tmp_path: Path) -> None:
+    """Each had a pod group of its own, and the first one was never placed: only State knows of which group it was."""
+    text = """\
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 4Gi, pods: 110}}}
+steps:
+  - {at: 1s, apply: [{kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {cpu: 8}}}]}}]}
+  - {at: 5s, delete: [{kind: Pod, name: a}]}
+  - {at: 9s, apply: [{kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}]}
+until: 20s
+"""
+    log = tmp_path / "again.db"
+    assert muster("simulate", scenario(tmp_path, text), "--log", log).exit_code == 0
+    whats = [str(one[1]) for one in told(log, "a")]
+    refused = next(at for at, what in enumerate(whats) if what.startswith("refuse "))
+    gone = whats.index("pod default/a is gone")
+    bound = whats.index("pod default/a is bound to n1")
+    assert refused < gone < bound
 
 
 def test_the_history_of_a_group_has_the_records_of_all_its_pods(log: Path) -> None:
