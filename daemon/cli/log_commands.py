@@ -10,6 +10,7 @@ import msgspec
 from daemon.cli.kinds import kinds_named
 from daemon.cli.output import (
     AS_FROM,
+    Line,
     counted,
     log_argument,
     log_option,
@@ -119,7 +120,7 @@ def verify(
         print_json({"log": place, **_as_json(verified), **_anchored_as_json(verified)})
     else:
         sound = verdict(True, "sound", "")
-        lines = [(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)]
+        lines: list[Line] = [(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)]
         print_lines([*lines, *_anchored(verified, is_checked=key is not None)])
 
 
@@ -546,14 +547,10 @@ def _anchored(verified: Verified, *, is_checked: bool) -> list[str]:
     anchored, head = verified.anchored, verified.head
     lines: list[str] = []
     if anchored.last is not None:
-        at = (
-            ""
-            if anchored.last.at_ns is None
-            else f", {format_time(anchored.last.at_ns, anchored.last.at_ns)}"
-        )
-        of = "" if anchored.last.at_ns is None else " signed"
+        at_ns = anchored.last.at_ns
+        signed = "" if at_ns is None else f", signed at {format_time(at_ns, at_ns)}"
         lines.append(
-            f"agrees with {counted(anchored.count, 'anchor')}, the last at position {anchored.last.position}{of}{at}"
+            f"agrees with {counted(anchored.count, 'anchor')}, the last at position {anchored.last.position}{signed}"
         )
         behind = head.position - anchored.last.position
         if behind:

@@ -64,7 +64,9 @@ class SigningKey:
 
     def __init__(self, private: "Ed25519PrivateKey") -> None:
         self._private = private
-        self.key = key_name(private.public_key())
+        self.checking = CheckingKey(private.public_key())
+        """The public key that belongs to it."""
+        self.key = self.checking.key
 
     def sign(self, head: Head, at_ns: int) -> Signature:
         """Sign a head. Raises UsageError for an empty log: it has nothing that could be rewritten."""
@@ -105,7 +107,6 @@ def read_signing_key(path: Path) -> SigningKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     text = _key_text(path)
-    make_private(path)
     try:
         found = load_pem_private_key(text, password=None)
     except TypeError as error:
@@ -116,6 +117,7 @@ def read_signing_key(path: Path) -> SigningKey:
         raise UsageError(f"{path}: not a private key in PEM form") from error
     if not isinstance(found, Ed25519PrivateKey):
         raise UsageError(f"{path}: not an Ed25519 key; `muster log keygen` makes one")
+    make_private(path)
     return SigningKey(found)
 
 
@@ -168,7 +170,7 @@ def anchors_of(signatures: Iterable[Signature], key: CheckingKey | None) -> list
     nothing proves who made the signatures.
     """
     found: list[Anchor] = []
-    for one in sorted(signatures, key=lambda one: (one.position, one.signed_at_ns)):
+    for one in sorted(dict.fromkeys(signatures), key=lambda one: (one.position, one.signed_at_ns)):
         if key is not None and one.key != key.key:
             continue
         if key is not None and not key.is_of(one):

@@ -17,6 +17,8 @@ from sqlalchemy.exc import DBAPIError
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.reading import CHUNK_BYTES
+from daemon.log.signatures import Signature
+from daemon.log.store import SqlLog
 from daemon.log.tables import REVISIONS, metadata
 from daemon.log.tables import log as log_table
 from daemon.log.verify import verify
@@ -75,6 +77,25 @@ class SqlLogContract(LogContract):
 
         async with raw_database.connection() as connection:
             assert await connection.run_sync(differences) == []
+
+    async def test_signatures_are_kept_and_cannot_be_changed(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        assert isinstance(log, SqlLog)
+        head = await filled(log)
+        first = Signature(head.position, head.digest, 5, "k1", "00")
+        await log.save_signature(first)
+        await log.save_signature(msgspec.structs.replace(first, signed_at_ns=6))
+        await log.save_signature(msgspec.structs.replace(first, key="k2"))
+        assert [(one.key, one.signed_at_ns) for one in await log.signatures()] == [
+            ("k1", 5),
+            ("k2", 5),
+        ]
+        with pytest.raises(DamagedLogError, match="does not have the digest"):
+            await log.save_signature(msgspec.structs.replace(first, digest="0" * 64))
+        for change in ("DELETE FROM log_signature", "UPDATE log_signature SET key = 'k3'"):
+            with pytest.raises(DBAPIError, match="append only"):
+                await raw_database.run(change)
 
     async def test_the_primary_keys_have_the_order_of_the_metadata(
         self, log: Log, raw_database: RawDatabase
