@@ -28,7 +28,7 @@ from sqlalchemy import (
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
