@@ -25,6 +25,8 @@ from daemon.log.verify import verify
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.codec import encode
+from events.decision import Eviction
+from events.decisions.eviction import EvictionDecided
 from events.errors import (
     DamagedLogError,
     FencedError,
@@ -35,6 +37,7 @@ from events.errors import (
 from events.field_manager import FieldChange
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
+from projections.views.rows import Row, RowChanges
 from replay.log_time import format_time
 from tests.daemon.log.builders import RECORDED_AT_NS, batch, batches, card_views, pod
 from tests.daemon.log.contract import LogContract, entries, filled
@@ -432,6 +435,42 @@ class SqlLogContract(LogContract):
         time = "2023-11-14T22:13:20.000Z"
         assert rows[0] == (1, time, seen.subject, *msgspec.structs.astuple(change))
         assert rows[1][3:] == (None, None, None, None)
+
+    async def test_the_view_of_evictions_says_for_whom(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        head = await log.take_over("test")
+        evictions = tuple(Eviction(f"team/p{i}", f"u{i}", "n1") for i in (1, 2))
+        event = EvictionDecided(
+            pod_group="team/low",
+            queue="ls",
+            evictions=evictions,
+            action="preempt",
+            in_favour_of="a/hi",
+        )
+        draft = Draft(
+            *(head.position + 1, head.position + 1, head.epoch, RECORDED_AT_NS, None, None),
+            *(event.kind, "PodGroup/team/low", encode(event), None),
+        )
+        record = seal(head.digest, draft)
+        # Of the first pod there is a placement that ends with the eviction, and one that ended before.
+        place = ("team/p1", "team/low", "ls", "n1", "[]")
+        rows: list[Row] = [
+            ("u1", -1, *place, '{"OLD":1}', 0, 0, 0, ""),
+            ("u1", 0, *place, '{"H200":8}', 0, None, None, ""),
+        ]
+        views = {"placement": RowChanges(upserted=rows)}
+        await log.append(Batch(before=head, records=[record], objects=[], views=views))
+        found = await raw_database.run(
+            "SELECT pod, namespace, node, pod_group, queue, cards, evicted_for, action, code, time "
+            "FROM eviction ORDER BY pod"
+        )
+        same = ("team", "n1", "team/low", "ls")
+        time = "2023-11-14T22:13:20.000Z"
+        assert found == [
+            ("team/p1", *same, '{"H200":8}', "a/hi", "preempt", "", time),
+            ("team/p2", *same, None, "a/hi", "preempt", "", time),
+        ]
 
     async def _is_damaged(self, url: str, position: int) -> None:
         with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:
