@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Final
@@ -26,10 +27,12 @@ from daemon.fold import refolder
 from daemon.health import Health
 from daemon.leader import LeaderLoop, Standby, Warm, Work
 from daemon.leadership import Elector, Timing, holder_identity
+from daemon.log.anchoring import Anchoring
 from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import is_postgresql, open_log
 from daemon.log.shadow_mode import check_mode
+from daemon.log.signatures import SigningKey, read_signing_key
 from daemon.log.store import SqlLog
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
@@ -42,7 +45,7 @@ from daemon.version import VERSION
 from engine.engine import Engine
 from engine.report_ages import StaleReports
 from events.daemon import PolicyChanged
-from events.errors import ClusterError
+from events.errors import ClusterError, SettingsError, UsageError
 from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMessage
 from events.record import Head
 from projections.batch import Batch
@@ -50,6 +53,9 @@ from projections.state import State
 
 STALE_SHOWN: Final = 5
 """Stale device reports that are named."""
+
+ANCHOR_EVENT_NS: Final = 660_000_000_000
+"""Between two Events of anchors: more often, they would be summarized, and their digests lost (`daemon/cluster/acting/correlation.py`)."""
 
 ACCESS_SECONDS: Final = 60.0
 """Time between two checks of permissions, while some are missing or the server does not answer."""
@@ -91,6 +97,11 @@ class DaemonApp:
         self._dropped = 0
         """Events dropped by this term's cluster, as counted so far."""
         self._is_stopped = False
+        self._key: SigningKey | None = None
+        self._anchor: Head | None = None
+        """The head of the log that was anchored last."""
+        self._event_at_ns: int | None = None
+        """When an Event of an anchor was last queued."""
         self._stale: tuple[StaleReports, ...] = ()
 
     def stop(self) -> None:
@@ -102,6 +113,7 @@ class DaemonApp:
 
     async def run(self) -> None:
         """Run until stopped, or until an error that another try would not mend."""
+        self._key = _signing_key(self._plan)
         observe = self._operation.metrics.counted.observe_request
         client = await Client.connect(
             self._plan.access,
@@ -214,13 +226,33 @@ class DaemonApp:
             self._dropped = 0
             self._loop, self._cluster = loop, cluster
             health.role = "shadow" if plan.running.is_shadow else "leader"
-            yield _Term(loop, cluster, health, lambda: keep_audited(log, clock.elapsed_ns))
+            anchoring = self._new_anchoring(log)
+            signed = None if anchoring is None else anchoring.signed
+            audit = partial(keep_audited, log, clock.elapsed_ns, signed)
+            yield _Term(loop, cluster, health, audit, anchoring)
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
             self._loop = self._cluster = None
             self._operation.health.rest()
             self._operation.health.role = "standby"
             await log.close()
+
+    def _new_anchoring(self, log: Log) -> Anchoring | None:
+        every_seconds = self._plan.settings.anchor_seconds
+        if not every_seconds or not isinstance(log, SqlLog):
+            return None
+        now_ns = self._clock.now_ns
+        return Anchoring(log, self._key, every_seconds, now_ns=now_ns, publish=self._anchored)
+
+    def _anchored(self, head: Head) -> None:
+        """Publish a head of the log."""
+        self._anchor = head
+        settings, now_ns = self._plan.settings, self._clock.elapsed_ns()
+        is_due = self._event_at_ns is None or now_ns - self._event_at_ns >= ANCHOR_EVENT_NS
+        has_lease = settings.leader_elect and not self._plan.running.is_shadow
+        if self._cluster is not None and has_lease and is_due:
+            self._event_at_ns = now_ns
+            self._cluster.note_anchor(head, settings.lease_name)
 
     def change_policy(self, policy: PolicyChanged) -> None:
         """Put another policy into force, now or in the next term."""
@@ -272,6 +304,7 @@ class DaemonApp:
             (one.kind, len(one.names)) for one in self._stale_reports()
         ]
         sources.stale_policy = lambda: self._plan.policy is not None and self._plan.policy.is_stale
+        sources.anchor = lambda: None if self._loop is None else self._anchor
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
         sources.intake = lambda: 0 if self._loop is None else self._loop.intake
@@ -380,7 +413,9 @@ class _Term:
         cluster: KubernetesCluster,
         health: Health,
         audit: Callable[[], Coroutine[None, None, None]],
+        anchoring: Anchoring | None,
     ) -> None:
+        self._anchoring = anchoring
         self._audit = audit
         self._loop = loop
         self._cluster = cluster
@@ -393,12 +428,29 @@ class _Term:
         async with asyncio.TaskGroup() as tasks:
             beside = tasks.create_task(self._cluster.run(self._health), name="cluster")
             audit = tasks.create_task(self._audit(), name="audit")
+            anchors: asyncio.Task[None] | None = None
+            if self._anchoring is not None:
+                anchors = tasks.create_task(self._anchoring.run(), name="anchors")
             try:
                 await self._loop.run()
+                if self._anchoring is not None:
+                    await self._anchoring.finish()
                 await self._cluster.recorder.drained(1.0)
             finally:
                 beside.cancel()
                 audit.cancel()
+                if anchors is not None:
+                    anchors.cancel()
+
+
+def _signing_key(plan: DaemonConfig) -> SigningKey | None:
+    name = plan.settings.sign_key
+    if name is None:
+        return None
+    try:
+        return read_signing_key(plan.folder / name)
+    except UsageError as error:
+        raise SettingsError(f"sign_key: {error}") from error
 
 
 def _cluster_options(settings: Settings) -> ClusterOptions:

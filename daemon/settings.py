@@ -49,6 +49,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     snapshot_every: int = 20_000
     """Records between two snapshots of State, which make the next start, and questions about the past, short; 0 for none. They are
     written beside the loop in at most a twentieth of the time, and fewer are kept further back."""
+    anchor_seconds: float = 900.0
+    """Seconds between two anchors of the log: position and digest of its head as a metric and as an Event on the Lease, and signed if there
+    is a `sign_key`. 0 for none."""
+    sign_key: str | None = None
+    """A file with the private Ed25519 key (PEM) that signs the head of the log, relative to the folder of this file. Without it
+    nothing is signed."""
     listen: str = "127.0.0.1:8080"
     """Host and port of probes and metrics; empty for none."""
     probes_listen: str = ""
@@ -121,11 +127,13 @@ def read_settings(path: Path) -> Settings:
             raise SettingsError(f"{path}: {key} must be more than nothing")
         if value is not None and not value <= SECONDS_MAX:
             raise SettingsError(f"{path}: {key} must be at most {SECONDS_MAX:,.0f}")
-    for key in ("snapshot_every", "full_list_seconds"):
+    for key in ("snapshot_every", "full_list_seconds", "anchor_seconds"):
         if not 0 <= getattr(settings, key) <= SECONDS_MAX:
             raise SettingsError(
                 f"{path}: {key} must not be less than nothing or more than {SECONDS_MAX:,.0f}"
             )
+    if settings.sign_key is not None and not settings.anchor_seconds:
+        raise SettingsError(f"{path}: sign_key: nothing is signed if anchor_seconds is 0")
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from replay.node_rows import PodNodes
+from replay.object_diff import FieldDiff
 from scheduling.explanation import Choice, Waiting
 
 
@@ -17,6 +18,21 @@ class Step(Struct):
     cause: int | None = None
     count: int = 1
     last_position: int = 0
+
+
+class QuotaChange(Struct, frozen=True):
+    """The last change of the quota of a queue."""
+
+    position: int
+    """The observation that showed it first."""
+    at: str
+    what: str
+    """`changed`, or `seen` if the log shows no other quota of the queue before."""
+    manager: str
+    """The field manager whose change was the newest then; empty if the object stated none."""
+    changed_at: str
+    """When it made the change, in RFC 3339; empty if the object stated none."""
+    fields: tuple[FieldDiff, ...]
 
 
 class Answer(Struct, frozen=True):
@@ -45,3 +61,5 @@ class Answer(Struct, frozen=True):
     """Longer lists, by heading: pods of a node, waiting groups of a queue."""
     steps_since: int = 0
     """Of a node or queue, the steps before this position are the changes of its object only; 0 for all steps."""
+    quota_change: QuotaChange | None = None
+    """Of a queue: the last change of its quota, and who made it."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from events.amount_text import amount_text, amounts_text
 from replay.node_text import points_text, shortfall_text, table_lines
-from replay.why_answer import Answer, Step
+from replay.why_answer import Answer, QuotaChange, Step
 from scheduling.explanation import Choice, Held, Judged, JudgedNode, Limit, Waiting
 
 WALK_MAX: Final = 60
@@ -17,6 +17,8 @@ def lines_of(answer: Answer) -> list[str]:
     subject = answer.subject.replace("//", "/")  # Nodes and queues have no namespace.
     lines = [f"{subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
+    if answer.quota_change is not None:
+        lines += ["", *_quota_change(answer.quota_change)]
     if answer.waiting is not None:
         lines += ["", *waiting_lines(answer.waiting)]
     for choice in answer.choices:
@@ -37,6 +39,17 @@ def lines_of(answer: Answer) -> list[str]:
 def _facts(facts: Mapping[str, str]) -> list[str]:
     width = max((len(name) for name in facts), default=0)
     return [f"  {name:<{width}}  {text}" for name, text in facts.items()]
+
+
+def _quota_change(change: QuotaChange) -> list[str]:
+    by = (
+        f"by {change.manager} at {change.changed_at}" if change.manager else "by an unknown manager"
+    )
+    if change.what == "changed":
+        lines = [f"quota changed last at position {change.position} ({change.at}), {by}:"]
+        return lines + [f"  {one.field}: {one.before} -> {one.after}" for one in change.fields]
+    lines = [f"quota as first seen at position {change.position} ({change.at}), {by}:"]
+    return lines + [f"  {one.field}: {one.after}" for one in change.fields]
 
 
 def _steps(steps: Iterable[Step]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`muster log`: verify, export, import, tail and snapshot."""
+"""`muster log`: verify, sign, export, import, tail and snapshot."""
 
 import asyncio
 from pathlib import Path
@@ -11,6 +11,7 @@ from daemon.cli.command_list import CommandGroup
 from daemon.cli.kinds import kinds_named
 from daemon.cli.output import (
     AS_FROM,
+    Line,
     counted,
     log_argument,
     log_option,
@@ -20,14 +21,27 @@ from daemon.cli.output import (
     print_lines,
     print_warning,
     progress,
+    table,
     verdict,
 )
 from daemon.cli.record_filters import filter_options, record_filter
+from daemon.clock import WallClock
+from daemon.log.anchors import parse_anchor
 from daemon.log.bundle import Header, check_free
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
 from daemon.log.entry import Entry
 from daemon.log.opening import ask_log, open_log
+from daemon.log.signatures import (
+    Signature,
+    add_signature,
+    anchors_of,
+    read_checking_key,
+    read_signatures,
+    read_signing_key,
+    write_keys,
+)
+from daemon.log.store import SqlLog, stored_signatures
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 from daemon.private_files import private_opener
@@ -46,34 +60,194 @@ LINES: Final = 10
 
 @click.group(cls=CommandGroup)
 def log() -> None:
-    """Verify, export, import and tail logs, and write their snapshots."""
+    """Verify, sign, export, import and tail logs, and write their snapshots."""
 
 
 @log.command()
 @log_argument
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Check the signatures of the log by this key, of which there must be one.",
+)
+@click.option(
+    "--signatures",
+    "files",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Check the signatures in a file, too; several times for several files.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="POSITION:DIGEST",
+    help="Compare a head that was saved elsewhere; several times for several heads.",
+)
 @output_option
-def verify(log: str, as_json: bool) -> None:
+def verify(
+    log: str,
+    public_key: Path | None,
+    files: tuple[Path, ...],
+    expect: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Check a whole log: positions, batches, chain, objects, head; then tables, indexes, snapshots, views.
 
     The first error is reported with its position, table or index; exit code 4 means a damaged log, 5 one of a
     newer release. Nothing is repaired in place.
 
-    Example:
+    A past that was rewritten as a whole is sound in itself. It is found by --public-key, with the signatures in the log and in files, and
+    by --expect, with a head from a metric, an Event, or an earlier verification. What stands behind the last of these is not covered.
+
+    Examples:
 
     \b
         muster log verify demo.db
+        muster log verify demo.db --public-key sign.pem.pub
     """
+    saved = [parse_anchor(one, "--expect") for one in expect]
+    key = None if public_key is None else read_checking_key(public_key)
+    if files and key is None:
+        raise click.UsageError("--signatures needs --public-key, which says whose they are")
+    detached = [one for path in files for one in read_signatures(path)]
 
     async def ask(source: ReadableLog) -> tuple[str, Verified]:
+        signatures = [*await stored_signatures(source), *detached]
+        anchors = [*anchors_of(signatures, key), *saved]
         with progress("verify", total=source.head.position) as shown:
-            return source.place, await verify_log(source, shown)
+            return source.place, await verify_log(source, shown, anchors)
 
     place, verified = ask_log(log, ask)
     if as_json:
-        print_json({"log": place, **_as_json(verified)})
+        print_json({"log": place, **_as_json(verified), **_anchored_as_json(verified)})
     else:
         sound = verdict(True, "sound", "")
-        print_lines([(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)])
+        lines: list[Line] = [(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)]
+        print_lines([*lines, *_anchored(verified, is_checked=key is not None)])
+
+
+@log.command()
+@log_argument
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The private key, an Ed25519 key in PEM form.",
+)
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Add the signature to this file instead of the log.",
+)
+@output_option
+def sign(log: str, key: Path, path: Path | None, as_json: bool) -> None:
+    """Verify a log and sign its head, and with it all of its past.
+
+    The signature is stored in the log, or with --file in a file, which a read-only log and a bundle need. On SQLite the daemon must be
+    stopped unless there is --file. The daemon signs by itself at intervals (sign_key in its settings).
+
+    Examples:
+
+    \b
+        muster log keygen --key sign.pem
+        muster log sign demo.db --key sign.pem
+        muster log sign demo.muster --key sign.pem --file demo.signatures
+    """
+    signer = read_signing_key(key)
+
+    async def write() -> tuple[str, Signature]:
+        source = await open_log(log)
+        try:
+            anchors = anchors_of(await stored_signatures(source), None)
+            with progress("verify", total=source.head.position) as shown:
+                verified = await verify_log(source, shown, anchors)
+            signature = signer.sign(verified.head, WallClock().now_ns())
+            if path is not None:
+                add_signature(path, signature)
+                return source.place, signature
+            if not isinstance(source, SqlLog):
+                raise UsageError(f"{source.place} is read only; --file FILE takes the signature")
+        finally:
+            await source.close()
+        target = await open_log(log, "write")
+        try:
+            assert isinstance(target, SqlLog)
+            await target.save_signature(signature)
+            return target.place, signature
+        finally:
+            await target.close()
+
+    place, signature = asyncio.run(write())
+    if as_json:
+        print_json({"log": place, **msgspec.structs.asdict(signature)})
+    else:
+        where = "" if path is None else f", in {path}"
+        print_lines(
+            [
+                f"{place}: signed up to position {signature.position} by key {signature.key}{where}",
+                f"digest {signature.digest}",
+            ]
+        )
+
+
+@log.command()
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The private key to write; the public one is FILE.pub.",
+)
+@output_option
+def keygen(key: Path, as_json: bool) -> None:
+    """Make a pair of keys for signing logs. Files that exist are never replaced.
+
+    Keep the private key away from those who can write the log, and the public one with those who check it.
+
+    Example:
+
+    \b
+        muster log keygen --key sign.pem
+    """
+    public = key.with_name(f"{key.name}.pub")
+    name = write_keys(key, public)
+    if as_json:
+        print_json({"key": name, "private_key": str(key), "public_key": str(public)})
+    else:
+        print_lines([f"{key}: private key {name}; keep it secret", f"{public}: its public key"])
+
+
+@log.command()
+@log_argument
+@output_option
+def signatures(log: str, as_json: bool) -> None:
+    """List the signatures that are stored in a log.
+
+    As JSON it is one a line, which is the form of a file of signatures: a copy for `muster log verify --signatures`.
+
+    Examples:
+
+    \b
+        muster log signatures demo.db
+        muster log signatures demo.db -o json > demo.signatures
+    """
+    found = ask_log(log, stored_signatures)
+    if as_json:
+        for one in found:
+            print_json(one)
+        return
+    if not found:
+        print_lines(["no signatures"])
+        return
+    rows = [
+        (one.position, format_time(one.signed_at_ns, one.signed_at_ns), one.key) for one in found
+    ]
+    print_lines(table(["position", "signed", "key"], rows))
 
 
 @log.command()
@@ -396,6 +570,37 @@ def _line(entry: Entry, start_ns: int) -> str:
 
 def _head(verified: Verified) -> str:
     return f"position {verified.head.position}, digest {verified.head.digest}"
+
+
+def _anchored(verified: Verified, *, is_checked: bool) -> list[str]:
+    """Return lines on the anchors that agree, and on what no anchor covers."""
+    anchored, head = verified.anchored, verified.head
+    lines: list[str] = []
+    if anchored.last is not None:
+        at_ns = anchored.last.at_ns
+        signed = "" if at_ns is None else f", signed at {format_time(at_ns, at_ns)}"
+        lines.append(
+            f"agrees with {counted(anchored.count, 'anchor')}, the last at position {anchored.last.position}{signed}"
+        )
+        behind = head.position - anchored.last.position
+        if behind:
+            lines.append(f"not covered: {counted(behind, 'record')} behind it")
+        if not is_checked and anchored.last.at_ns is not None:
+            lines.append("who made the signatures was not checked: give --public-key")
+    if anchored.before_base:
+        lines.append(
+            f"not compared: {counted(anchored.before_base, 'anchor')} before its first record"
+        )
+    return lines
+
+
+def _anchored_as_json(verified: Verified) -> dict[str, object]:
+    anchored = verified.anchored
+    return {
+        "anchors": anchored.count,
+        "anchored_position": None if anchored.last is None else anchored.last.position,
+        "anchors_before_base": anchored.before_base,
+    }
 
 
 def _as_json(verified: Verified) -> dict[str, object]:

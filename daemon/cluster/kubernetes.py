@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.evicting import EvictionBudget
+from daemon.cluster.acting.k8s_events import Regarding, log_anchored
 from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.acting.request_budget import Pacing
 from daemon.cluster.client.http_client import Client
@@ -20,7 +21,7 @@ from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
 from daemon.watch_health import WatchHealthCheck
 from events.messages import Reply, Request, ResumePoint, WatchMessage
-from events.record import Record
+from events.record import Head, Record
 from projections.cluster import Cluster
 
 
@@ -66,6 +67,7 @@ class KubernetesCluster:
         )
         budget = EvictionBudget(manner.evictions_per_minute, manner.evictions_per_workload)
         self._actor = Actor(client, pacing, now_ns, budget)
+        self._namespace = client.namespace
         self._writes_events = manner.writes_events
         self.recorder = Recorder(client, pacing, now_ns, identity)
 
@@ -85,6 +87,12 @@ class KubernetesCluster:
         """Write Events of durable records, when there is time."""
         if self._writes_events:
             self.recorder.observe(records, cluster)
+
+    def note_anchor(self, head: Head, lease: str) -> None:
+        """Write an Event of the head of the log about a Lease in muster's own namespace, when there is time."""
+        if self._writes_events:
+            regarding = Regarding("Lease", lease, "", self._namespace, "coordination.k8s.io/v1")
+            self.recorder.note([log_anchored(head.position, head.digest, regarding)])
 
     def doubt(self, reason: str) -> None:
         """Something suggests that the API server was set back: look into it."""

@@ -6,11 +6,12 @@ position, and nothing is written any more.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import structlog
 
+from daemon.log.anchors import Anchor, AnchorChecker
 from daemon.log.contract import ReadableLog
 from events.chain import check_link
 from events.errors import DamagedLogError, LogUnavailableError
@@ -29,12 +30,19 @@ _SECOND_NS: Final = 1_000_000_000
 logger: Final = structlog.get_logger("muster")
 
 
-async def audit(log: ReadableLog, elapsed_ns: Callable[[], int], share: int = SHARE) -> None:
-    """Verify the records there are now, in one part in `share` of the time. `DamagedLogError` names the position.
+async def audit(
+    log: ReadableLog,
+    elapsed_ns: Callable[[], int],
+    share: int = SHARE,
+    anchors: Sequence[Anchor] = (),
+) -> None:
+    """Verify the records there are now, in one part in `share` of the time, and compare them with anchors. `DamagedLogError`
+    names the position.
 
     A log that cannot be reached is waited for.
     """
     end, head = log.head.position, log.base
+    checker = AnchorChecker(list(anchors), head)
     while head.position < end:
         chunks = log.read(after=head.position, until=end)
         try:
@@ -42,18 +50,24 @@ async def audit(log: ReadableLog, elapsed_ns: Callable[[], int], share: int = SH
             async for entries in chunks:
                 for entry in entries:
                     head = check_link(head, entry.record)
+                    checker.compare(head)
                 spent = (elapsed_ns() - began) / _SECOND_NS
                 await asyncio.sleep(max(PAUSE_SECONDS, spent * (share - 1)))
                 began = elapsed_ns()
         except LogUnavailableError:
             await asyncio.sleep(RETRY_SECONDS)
+    checker.finish(head)
     logger.info("the log was verified", position=end)
 
 
-async def keep_audited(log: ReadableLog, elapsed_ns: Callable[[], int]) -> None:
-    """Audit the log once. Where it is damaged, let nothing more be written, and fail."""
+async def keep_audited(
+    log: ReadableLog,
+    elapsed_ns: Callable[[], int],
+    anchors: Callable[[], Awaitable[Sequence[Anchor]]] | None = None,
+) -> None:
+    """Audit the log once, against what `anchors` returns. Where it is damaged, let nothing more be written, and fail."""
     try:
-        await audit(log, elapsed_ns)
+        await audit(log, elapsed_ns, anchors=() if anchors is None else await anchors())
     except DamagedLogError as error:
         log.condemn(error)
         raise

@@ -21,6 +21,7 @@ SCHEMA: Final = "alembic_version"
 TRIGGERS: Final = (
     *("log_no_update", "log_no_delete", "log_no_replace"),
     *("objects_no_update", "objects_no_delete", "objects_no_replace"),
+    *("log_signature_no_update", "log_signature_no_delete"),
 )
 """What keeps the log append only; a torn schema may have lost one."""
 

@@ -14,8 +14,9 @@ import structlog
 from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from daemon.log import snapshots, tables
+from daemon.log import signatures, snapshots, tables
 from daemon.log.contents import ObjectRow
+from daemon.log.contract import ReadableLog
 from daemon.log.database import (
     DRIVER_ERRORS,
     Contents,
@@ -29,6 +30,7 @@ from daemon.log.entry import Entry, Projection, Snapshot, StandingView
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
+from daemon.log.signatures import Signature
 from daemon.log.verify import verify
 from daemon.log.views import (
     changes_script,
@@ -186,6 +188,15 @@ class SqlLog:
         async with self._reader.connection(is_patient=True) as connection:
             return await snapshots.positions(connection, version)
 
+    async def save_signature(self, signature: Signature) -> None:
+        """Store a signature of a head. `DamagedLogError` where the log does not have its digest."""
+        await self._writing.run(lambda connection: signatures.save(connection, signature))
+
+    async def signatures(self) -> list[Signature]:
+        """The stored signatures, by position."""
+        async with self._reader.connection(is_patient=True) as connection:
+            return await signatures.stored(connection)
+
     async def check_rest(self) -> None:
         """Check what a start relies on beside the records: tables, indexes, snapshots, views.
 
@@ -265,6 +276,11 @@ class SqlLog:
         if self._writer is None:
             raise UsageError(f"{self.place} is open for reading only")
         return self._writer
+
+
+async def stored_signatures(log: ReadableLog) -> list[Signature]:
+    """Return the signatures that a log holds; a log outside of a database holds none."""
+    return await log.signatures() if isinstance(log, SqlLog) else []
 
 
 async def open_for_reading(database: Database) -> SqlLog:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
@@ -105,6 +105,18 @@ snapshot = Table(
     PrimaryKeyConstraint("position", "version"),
 )
 """State at a position, zstd-compressed. `digest` is that of the record at `position`."""
+
+log_signature = Table(
+    "log_signature",
+    metadata,
+    Column("position", BigInteger, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("signed_at_ns", BigInteger, nullable=False),
+    Column("signature", Text, nullable=False),
+    PrimaryKeyConstraint("position", "key"),
+)
+"""Signed heads of the log (`daemon/log/signatures.py`)."""
 
 projection = Table(
     "projection",

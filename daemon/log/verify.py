@@ -1,9 +1,10 @@
 """Whether a log is what it was: the chain, the batches, the objects, the head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from daemon.log.anchors import Anchor, AnchorChecker, Anchored
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from events.chain import check_link
@@ -25,12 +26,15 @@ class Verified(Struct, frozen=True):
     """Distinct objects that records refer to."""
     redacted: int
     """How many of these were taken out on purpose."""
+    anchored: Anchored = Anchored()
+    """The anchors that the log was compared with."""
 
 
 class Checker:
     """Takes entries in one after the other, and stops at the first that is not as it must be."""
 
-    def __init__(self, base: Head) -> None:
+    def __init__(self, base: Head, anchors: Sequence[Anchor] = ()) -> None:
+        self._anchors = AnchorChecker(list(anchors), base)
         self._base = base
         self._head = base
         self._batch = 0
@@ -41,6 +45,7 @@ class Checker:
         """Check the next entry. Reading has compared its object with the object's digest."""
         record = entry.record
         self._head = check_link(self._head, record)
+        self._anchors.compare(self._head)
         self._check_batch(record)
         for name, position in (("cycle", record.cycle), ("cause", record.cause)):
             if position is not None and not 0 <= position <= record.position:
@@ -66,6 +71,7 @@ class Checker:
             batches=self._batches,
             objects=len(self._objects),
             redacted=sum(self._objects.values()),
+            anchored=self._anchors.finish(end),
         )
 
     def _check_batch(self, record: Record) -> None:
@@ -79,12 +85,14 @@ class Checker:
             )
 
 
-async def verify(log: ReadableLog, progress: Progress | None = None) -> Verified:
-    """Check a log whole, and what a start relies on beside the records.
+async def verify(
+    log: ReadableLog, progress: Progress | None = None, anchors: Sequence[Anchor] = ()
+) -> Verified:
+    """Check a log whole, and what a start relies on beside the records; compare it with anchors.
 
     `DamagedLogError` names the position, the table or the index, `NewerRecordError` the position.
     """
-    checker = Checker(log.base)
+    checker = Checker(log.base, anchors)
     head = log.head
     async for entries in log.read(until=head.position):
         for entry in entries:

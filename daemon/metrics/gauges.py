@@ -79,6 +79,9 @@ class Gauges:
         yield _one("muster_clock_ahead_seconds", sources.clock_ahead())
         yield _one("muster_cycle_under_way_seconds", sources.under_way_seconds())
         yield _one("muster_log_position", sources.position())
+        if (anchor := sources.anchor()) is not None:
+            labels = (str(anchor.position), anchor.digest)
+            yield _many("muster_log_anchor_info", [(labels, 1)])
         yield _one("muster_policy_stale", sources.stale_policy())
         stale = dict.fromkeys(STALE_NS, 0) | dict(sources.stale_reports())
         yield _many("muster_stale_reports", (((kind,), stale[kind]) for kind in stale))

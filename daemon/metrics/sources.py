@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from events.record import Head
 from projections.state import State
 
 
@@ -69,6 +70,10 @@ def _no_reports() -> Iterable[tuple[str, int]]:
     return ()
 
 
+def _no_anchor() -> Head | None:
+    return None
+
+
 def _no_lag() -> Lag | None:
     return None
 
@@ -84,6 +89,8 @@ class Sources(Struct):
     under_way_seconds: Callable[[], float] = float
     """Since the cycle, or the batch, began that is under way; 0 where there is none."""
     position: Callable[[], int] = _nothing
+    anchor: Callable[[], Head | None] = _no_anchor
+    """The head that was anchored last."""
     epoch: Callable[[], int] = _nothing
     in_flight: Callable[[], int] = _nothing
     intake: Callable[[], int] = _nothing

@@ -248,6 +248,12 @@ _LOG: Final = (
         "Position of the last record that this process has read or written.",
     ),
     Metric(
+        "muster_log_anchor_info",
+        "gauge",
+        "Always 1: the head of the log that was anchored last (`anchor_seconds`), for `muster log verify --expect`. One series at a time.",
+        {"position": "the position", "digest": "the digest of the record there"},
+    ),
+    Metric(
         "muster_log_lag_records",
         "gauge",
         "On a standby: records of the log that it has not read yet.",

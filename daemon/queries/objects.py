@@ -43,7 +43,7 @@ async def object_at(log: ReadableLog, subjects: list[str], at: At = None) -> Pas
     """
     until = await position_at(log, at)
     for subject in subjects:
-        entries = await _entries(log, subject, until)
+        entries = await observations(log, subject, until)
         if not entries:
             continue
         last = entries[-1]
@@ -63,14 +63,14 @@ async def object_changes(
     until = await position_at(log, last, "--to")
     since = log.base.position + 1 if first is None else await position_from(log, first)
     for subject in subjects:
-        entries = await _entries(log, subject, until)
+        entries = await observations(log, subject, until)
         if entries:
             return subject, [one for one in _changes(entries) if one.position >= since]
     names = " or ".join(subjects)
     raise UsageError(f"{log.place} shows no {names} up to position {until}")
 
 
-async def _entries(log: ReadableLog, subject: str, until: int) -> list[Entry]:
+async def observations(log: ReadableLog, subject: str, until: int) -> list[Entry]:
     """Return the observations of an object up to a position, in order."""
     positions = await log.positions_of(subject, until)
     found: list[Entry] = []

@@ -9,13 +9,14 @@ which is a bundle, is followed from its first record.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from daemon.log.contract import ReadableLog
 from daemon.log.shadow_mode import is_shadow
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import entry_at, position_at, recorded_at_ns
+from daemon.queries.quota_changes import last_quota_change
 from events.chain import check_link
 from events.codec import event_of
 from events.cycle import CycleOpened
@@ -73,9 +74,13 @@ async def why(
     answer = await _of_pod(log, history, subject, until, with_every_node=with_every_node)
     if answer is None:
         answer = await _of_other(log, history, asked, progress)
-    if answer is not None:
+    if answer is None:
+        answer = await folded(lambda left_out: _ask(log, history, asked, left_out, progress))
+    kind, _, name = answer.subject.partition("//")
+    if kind != "Queue":
         return answer
-    return await folded(lambda left_out: _ask(log, history, asked, left_out, progress))
+    change = await last_quota_change(log, name, until)
+    return structs.replace(answer, quota_change=change)
 
 
 async def _ask(

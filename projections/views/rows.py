@@ -9,6 +9,9 @@ Times in UTC come behind these columns; they are computed from those of the reco
 
 `object_change` is an SQL view of the records of observed objects: `position`, `time`, `subject`, `manager` (the field manager of the newest change),
 `operation`, `changed_at`, `subresource` and `object` (the digest of the content). `manager` and the columns behind it are null where the object states none.
+
+`eviction` is an SQL view of the pods that were evicted, one row per pod and decision: `position`, `time`, `uid`, `pod`, `namespace`, `node`, `pod_group`, `queue`,
+`cards` (JSON, as in `placement`; null if the pod was not placed), `evicted_for` (the pod group for which it was evicted, or empty), `action`, `code` and `message`.
 """
 
 from msgspec import Struct, field

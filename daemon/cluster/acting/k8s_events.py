@@ -105,6 +105,11 @@ REASONS: Final[dict[str, Reason]] = {
     "ForeignPlacement": Reason(
         _REFUSED, ("Node",), "Another scheduler placed a pod on a node dedicated to muster."
     ),
+    "LogAnchored": Reason(
+        (NORMAL,),
+        ("Lease",),
+        "Position and digest of the head of the log, for `log verify --expect`.",
+    ),
 }
 """Every reason of an Event that muster writes."""
 
@@ -133,6 +138,12 @@ class EventNotice(Struct, frozen=True):
     action: str
     note: str
     reporter: str = SCHEDULER
+
+
+def log_anchored(position: int, digest: str, lease: Regarding) -> EventNotice:
+    """Return the notice of an anchor. Its action has the position: with the same action it would only count in a series."""
+    note = f"The log ends at {position}:{digest}"
+    return EventNotice(lease, NORMAL, "LogAnchored", f"Anchoring-{position}", note)
 
 
 class EventFactory:

@@ -11,6 +11,7 @@ Rows = list[tuple[object, ...]]
 _TRIGGERS = (
     *("log_no_update", "log_no_delete", "log_no_replace"),
     *("objects_no_update", "objects_no_delete", "objects_no_replace"),
+    *("log_signature_no_update", "log_signature_no_delete"),
 )
 
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.reading import CHUNK_BYTES
+from daemon.log.signatures import Signature
 from daemon.log.store import SqlLog
 from daemon.log.tables import REVISIONS, metadata
 from daemon.log.tables import log as log_table
@@ -27,6 +28,8 @@ from daemon.simulation import simulate
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.codec import encode
+from events.decision import Eviction
+from events.decisions.eviction import EvictionDecided
 from events.errors import (
     DamagedLogError,
     FencedError,
@@ -37,6 +40,7 @@ from events.errors import (
 from events.field_manager import FieldChange
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
+from projections.views.rows import Row, RowChanges
 from replay.log_time import format_time
 from simulator.scenario import parse_scenario
 from tests.daemon.log.builders import RECORDED_AT_NS, batch, batches, card_views, pod
@@ -80,6 +84,25 @@ class SqlLogContract(LogContract):
 
         async with raw_database.connection() as connection:
             assert await connection.run_sync(differences) == []
+
+    async def test_signatures_are_kept_and_cannot_be_changed(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        assert isinstance(log, SqlLog)
+        head = await filled(log)
+        first = Signature(head.position, head.digest, 5, "k1", "00")
+        await log.save_signature(first)
+        await log.save_signature(msgspec.structs.replace(first, signed_at_ns=6))
+        await log.save_signature(msgspec.structs.replace(first, key="k2"))
+        assert [(one.key, one.signed_at_ns) for one in await log.signatures()] == [
+            ("k1", 5),
+            ("k2", 5),
+        ]
+        with pytest.raises(DamagedLogError, match="does not have the digest"):
+            await log.save_signature(msgspec.structs.replace(first, digest="0" * 64))
+        for change in ("DELETE FROM log_signature", "UPDATE log_signature SET key = 'k3'"):
+            with pytest.raises(DBAPIError, match="append only"):
+                await raw_database.run(change)
 
     async def test_the_primary_keys_have_the_order_of_the_metadata(
         self, log: Log, raw_database: RawDatabase
@@ -454,6 +477,42 @@ class SqlLogContract(LogContract):
         time = "2023-11-14T22:13:20.000Z"
         assert rows[0] == (1, time, seen.subject, *msgspec.structs.astuple(change))
         assert rows[1][3:] == (None, None, None, None)
+
+    async def test_the_view_of_evictions_says_for_whom(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        head = await log.take_over("test")
+        evictions = tuple(Eviction(f"team/p{i}", f"u{i}", "n1") for i in (1, 2))
+        event = EvictionDecided(
+            pod_group="team/low",
+            queue="ls",
+            evictions=evictions,
+            action="preempt",
+            in_favour_of="a/hi",
+        )
+        draft = Draft(
+            *(head.position + 1, head.position + 1, head.epoch, RECORDED_AT_NS, None, None),
+            *(event.kind, "PodGroup/team/low", encode(event), None),
+        )
+        record = seal(head.digest, draft)
+        # Of the first pod there is a placement that ends with the eviction, and one that ended before.
+        place = ("team/p1", "team/low", "ls", "n1", "[]")
+        rows: list[Row] = [
+            ("u1", -1, *place, '{"OLD":1}', 0, 0, 0, ""),
+            ("u1", 0, *place, '{"H200":8}', 0, None, None, ""),
+        ]
+        views = {"placement": RowChanges(upserted=rows)}
+        await log.append(Batch(before=head, records=[record], objects=[], views=views))
+        found = await raw_database.run(
+            "SELECT pod, namespace, node, pod_group, queue, cards, evicted_for, action, code, time "
+            "FROM eviction ORDER BY pod"
+        )
+        same = ("team", "n1", "team/low", "ls")
+        time = "2023-11-14T22:13:20.000Z"
+        assert found == [
+            ("team/p1", *same, '{"H200":8}', "a/hi", "preempt", "", time),
+            ("team/p2", *same, None, "a/hi", "preempt", "", time),
+        ]
 
     async def _is_damaged(self, url: str, position: int) -> None:
         with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:

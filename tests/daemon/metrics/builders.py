@@ -72,6 +72,7 @@ async def played(text: str = CLUSTER, queues_max: int = QUEUES_MAX) -> Metrics:
     done = await simulate(scenario, HeardLog(metrics), with_views=False)
     metrics.sources.state = lambda: done.state
     metrics.sources.position = lambda: done.head.position
+    metrics.sources.anchor = lambda: done.head
     return metrics
 
 

@@ -11,6 +11,7 @@ from daemon.cluster.acting.k8s_events import (
     EventFactory,
     EventNotice,
     Regarding,
+    log_anchored,
 )
 from events.decision import Eviction
 from events.decisions.config_invalid import ConfigInvalid
@@ -233,6 +234,7 @@ ALL: list[Fact] = [
 def test_reasons_are_a_closed_list_in_camel_case_each_of_which_is_used_k11_4() -> None:
     noticer, state = EventFactory(), cluster()
     told = [one for event in ALL for one in noticer.notices(event, state)]
+    told.append(log_anchored(5, "a" * 64, Regarding("Lease", "muster", "")))
     for one in told:
         reason = REASONS[one.reason]
         assert one.type in reason.types
