@@ -38,8 +38,14 @@ def test_version_and_completion_import_nothing_heavy(
     arguments: list[str], environment: dict[str, str], shown: str
 ) -> None:
     ended = subprocess.run(  # noqa: S603
-        [sys.executable, "-X", "importtime", "-c", "from daemon.__main__ import main; main()"]
-        + arguments,
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-c",
+            "from daemon.__main__ import main; main()",
+            *arguments,
+        ],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
