@@ -31,7 +31,7 @@ class User(Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] = {}
 
 
-class _TokenStatus(Struct):
+class _TokenStatus(Struct, frozen=True):
     authenticated: bool = False
     user: User = User()
 
@@ -40,7 +40,7 @@ class _TokenReview(Struct):
     status: _TokenStatus = _TokenStatus()
 
 
-class _AccessStatus(Struct):
+class _AccessStatus(Struct, frozen=True):
     allowed: bool = False
     denied: bool = False
 
