@@ -1,5 +1,6 @@
 """Files that a user names: scenarios with the files that they refer to, and policies."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import msgspec
 from daemon.cli.output import print_warning
 from daemon.limits import limits_of
 from daemon.settings import with_environment
-from daemon.text_file import read_text
+from daemon.text_file import read_stream, read_text
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
 from projections.duration import nanoseconds
@@ -20,6 +21,8 @@ from simulator.what_if_change import Change, parse_change
 from simulator.what_if_history import RecordedHistory
 
 SUFFIXES = (".yaml", ".yml")
+STDIN = "-"
+STDIN_NAME = "standard input"
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
@@ -41,6 +44,19 @@ def is_scenario(path: Path) -> bool:
     if path.suffix not in SUFFIXES or not path.is_file():
         return False
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())
+
+
+def read_named(paths: Iterable[Path]) -> list[tuple[str, str]]:
+    """Return the name and text of each file; `-` is standard input, which can be read once."""
+    found: list[tuple[str, str]] = []
+    for path in paths:
+        if str(path) != STDIN:
+            found.append((str(path), read_text(path)))
+        elif any(name == STDIN_NAME for name, _ in found):
+            raise UsageError("- is given twice: standard input can be read once")
+        else:
+            found.append((STDIN_NAME, read_stream(sys.stdin.buffer, STDIN_NAME)))
+    return found
 
 
 def read_duration(option: str, text: str) -> int:
