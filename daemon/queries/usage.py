@@ -27,11 +27,12 @@ select pod, pod_group, queue, node, cards, bound_at_ns, released_at_ns, reason,
  where bound_at_ns < {end} and (released_at_ns is null or released_at_ns > {start})
 """
 _WAITS: Final = """
-select g.pod_group, g.queue, g.pods_wanted - g.pods_bound, f.recorded_at_ns, t.recorded_at_ns
+select g.pod_group, g.queue, g.pods_wanted - g.pods_bound, coalesce(f.recorded_at_ns, {start}), t.recorded_at_ns
   from pod_group_history g
-  join log f on f.position = g.from_position
+  left join log f on f.position = g.from_position
   left join log t on t.position = g.to_position
- where g.pods_wanted > g.pods_bound and f.recorded_at_ns < {end}
+ where g.pods_wanted > g.pods_bound and coalesce(f.recorded_at_ns, {start}) < {end}
+   and (g.to_position is null or g.to_position > {base})
    and (t.recorded_at_ns is null or t.recorded_at_ns > {start})
 """
 
@@ -133,7 +134,7 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
         if place.was_asked or place.reason in NOT_FINISHED:
             one.lost_card_hours += sum(counts.values()) * hours
     if by != "node":
-        waits = await log.ask(_WAITS.format(start=start, end=end))
+        waits = await log.ask(_WAITS.format(start=start, end=end, base=log.base.position))
         for wait in msgspec.convert(waits.rows, list[_Wait]):
             one = _row(rows, name_of(_Placement(wait.pod_group, wait.pod_group, wait.queue)))
             one.waiting_pod_hours += wait.pods * _hours(wait.since_ns, wait.until_ns, start, end)
