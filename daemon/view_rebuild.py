@@ -73,6 +73,7 @@ async def _write_views(
     await log.clear_views()
     head, written, gathered = log.base, log.base.position, list[ViewChanges]()
     if head != GENESIS:
+        views.mark_all_changed()
         gathered.append(views.rows(head.position, await _begin_ns(log)))
     async for batch in batches(log):
         for entry in batch:
