@@ -81,6 +81,11 @@ async def copy_whole(
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
     if source.base != GENESIS:
+        if facts is None:
+            raise UsageError(
+                f"{source.place} begins behind position {source.base.position}; "
+                "without the facts there, only a whole log can be imported"
+            )
         if not isinstance(target, SqlLog):
             raise UsageError(f"{target.place}: a stretch of a log is imported into a database")
         await target.begin_behind(Base(source.base, facts))

@@ -203,8 +203,9 @@ def test_views_of_an_archived_log_are_rebuilt_from_the_facts(path: Path, tmp_pat
             return connection.execute(query).fetchall()
 
     before = {name: rows(name) for name in names}
-    words = ("log", "archive", path, "--before", "50", "--file", tmp_path / "old.muster")
-    assert muster(*words).exit_code == 0
+    bundle = tmp_path / "old.muster"
+    archived = muster("log", "archive", path, "--before", "50", "--file", bundle)
+    assert archived.exit_code == 0
     assert {name: rows(name) for name in names} == before
     assert muster("rebuild", "--log", path).exit_code == 1
     assert {name: rows(name) for name in names} == before
@@ -228,14 +229,15 @@ def test_a_stretch_is_imported_and_works(path: Path, tmp_path: Path) -> None:
     (whole,) = documents(muster("log", "verify", path, "-o", "json"))
     assert (imported["digest"], imported["records"]) == (whole["digest"], 98 - CUT)
     assert muster("rebuild", "--log", copy).exit_code in (0, 1)
-    for words in (
+    questions: tuple[list[str | Path], ...] = (
         ["replay", copy],
         ["log", "verify", copy],
         ["log", "tail", copy],
         ["queue", "list", "--log", copy],
         ["usage", "--log", copy, "--by", "queue"],
         ["why", "default/train-0", "--log", copy],
-    ):
+    )
+    for words in questions:
         result = muster(*words)
         assert result.exit_code == 0, result.output
     states = [muster("state", one).stdout.partition("\n")[2] for one in (copy, path)]
