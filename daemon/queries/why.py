@@ -324,11 +324,12 @@ async def _of_groups(log: ReadableLog, groups: dict[Life, str], until: int) -> l
 async def _causes(
     log: ReadableLog, entries: Sequence[LoggedEvent], start_ns: int
 ) -> dict[int, LoggedEvent]:
-    """Return the causes of records that are shown: those since the cycle before the last."""
+    """Return the causes of records that are shown: those since the cycle before the last that the log holds."""
     wanted = {
         one.record.cause: None
         for one in entries
-        if one.record.cause and await _is_recent(log, one.record.cause, one.record)
+        if one.record.cause > log.base.position
+        and await _is_recent(log, one.record.cause, one.record)
     }
     return {one.record.position: one for one in await _read(log, sorted(wanted), start_ns)}
 
