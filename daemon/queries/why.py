@@ -326,10 +326,10 @@ async def _causes(
 ) -> dict[int, LoggedEvent]:
     """Return the causes of records that are shown: those since the cycle before the last that the log holds."""
     wanted = {
-        one.record.cause: None
+        cause: None
         for one in entries
-        if one.record.cause > log.base.position
-        and await _is_recent(log, one.record.cause, one.record)
+        if (cause := one.record.cause or 0) > log.base.position
+        and await _is_recent(log, cause, one.record)
     }
     return {one.record.position: one for one in await _read(log, sorted(wanted), start_ns)}
 

@@ -7,7 +7,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,16 @@ async def opened(path: Path) -> SqlLog:
     log = await open_log(str(path), "write")
     assert isinstance(log, SqlLog)
     return log
+
+
+@asynccontextmanager
+async def open_log_at(path: Path) -> AsyncIterator[SqlLog]:
+    """The log in a file, which is closed in the end."""
+    log = await opened(path)
+    try:
+        yield log
+    finally:
+        await log.close()
 
 
 async def answers(log: SqlLog) -> tuple[object, ...]:
@@ -262,3 +273,17 @@ def test_what_cannot_be_archived_is_refused(
     assert bundle.read_text(encoding="utf-8") == "mine"
     (verified,) = documents(muster("log", "verify", path, "-o", "json"))
     assert verified["records"] == 98
+
+
+@pytest.mark.parametrize("position", [30, 60, 75])
+async def test_a_pod_is_explained_whose_decisions_have_archived_causes(
+    path: Path, tmp_path: Path, position: int
+) -> None:
+    async with open_log_at(path) as log:
+        whole = {name: await why(log, f"default/train-{name}") for name in range(3)}
+        await archive(log, position, tmp_path / "old.muster")
+        for name, answer in whole.items():
+            left = await why(log, f"default/train-{name}")
+            assert lines_of(left)[0] == lines_of(answer)[0]
+            kept = [one for one in answer.steps if one.position > log.base.position]
+            assert [one.position for one in left.steps] == [one.position for one in kept]
