@@ -55,7 +55,7 @@ def shows(block: str, printed: str) -> bool:
 def test_there_are_sixteen_questions() -> None:
     assert len(sections()) == 16
     unanswered = [title for title, text in sections().items() if not TYPED.search(text)]
-    assert unanswered == ["How does a tenant ask without access to the log?"]
+    assert not unanswered
 
 
 @pytest.mark.parametrize("title", sections())
