@@ -20,10 +20,12 @@ SMALL_OPENB = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 Json = dict[str, object]
 
 
-def muster(*words: str | Path, env: dict[str, str] | None = None) -> Result:
+def muster(
+    *words: str | Path, env: dict[str, str] | None = None, stdin: str | None = None
+) -> Result:
     """Run a command in this process."""
     runner = CliRunner(env={"MUSTER_LOG": None, **(env or {})})
-    return runner.invoke(cli, [str(one) for one in words], prog_name="muster")
+    return runner.invoke(cli, [str(one) for one in words], stdin, prog_name="muster")
 
 
 def muster_apart(
