@@ -6,11 +6,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from daemon.log.base import Base
 from daemon.log.bundle import WHOLE, BundleWriter, Header, Held
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry, Snapshot
-from daemon.log.log_base import Base
 from daemon.log.store import SqlLog
 from daemon.log.verify import Checker, Progress, Verified
 from events.codec import FORMAT

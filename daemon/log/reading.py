@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
+from daemon.log.base import Base, read_base
 from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
-from daemon.log.log_base import Base, read_base
 from daemon.log.statements import select_entries
 from events.errors import DamagedLogError
 from events.record import Head, Record

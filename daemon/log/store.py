@@ -15,6 +15,7 @@ from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import signatures, snapshots, tables
+from daemon.log.base import Base, begin_empty_log, cut, objects_to_drop, prepend, read_base
 from daemon.log.contents import ObjectRow
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
@@ -28,7 +29,6 @@ from daemon.log.database import (
     located,
 )
 from daemon.log.entry import Entry, Projection, Snapshot, StandingView
-from daemon.log.log_base import Base, begin_empty_log, cut, objects_to_drop, prepend, read_base
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work

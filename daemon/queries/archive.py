@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from daemon.log.base import Base
 from daemon.log.bundle import check_free
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contents import ObjectRow
 from daemon.log.copying import packed_batches
-from daemon.log.log_base import Base
 from daemon.log.store import SqlLog
 from daemon.log.verify import Progress, verify
 from daemon.queries.bundles import export_stretch, facts_before

@@ -1,7 +1,6 @@
 """`why` from the records of the subject and from snapshots is the answer of a fold of the whole log."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -41,16 +40,11 @@ def texts() -> Iterator[ParameterSet]:
     seen: set[str] = set()
     for pattern in SCENARIOS:
         folder, _, name = pattern.rpartition("/")
-        for number, path in enumerate(_found(ROOT / folder, name)):
+        for number, path in enumerate(sorted((ROOT / folder).rglob(name))[:8]):
             if path.name not in seen:
                 seen.add(path.name)
                 marks = [pytest.mark.soak] if number >= QUICK else []
                 yield pytest.param(path.read_text(encoding="utf-8"), id=path.name, marks=marks)
-
-
-def _found(folder: Path, pattern: str) -> list[Path]:
-    found = folder.rglob(pattern) if "*" in pattern else folder.glob(pattern)
-    return sorted(found)[:8]
 
 
 async def recorded(text: str) -> MemoryLog:
