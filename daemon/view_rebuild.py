@@ -1,18 +1,13 @@
 """Read a log batch by batch, and rebuild its views from it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import scheduling.device_family_table  # nodes have devices of the families of the table
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
-from daemon.log.snapshots import state_of
 from events.chain import check_link
 from events.codec import event_of
-from events.errors import UsageError
-from events.record import GENESIS
-from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
 from projections.left_out import LeftOut, folded
 from projections.state import State
@@ -44,37 +39,12 @@ async def write_views_anew(
     return await folded(lambda left_out: _write_views(log, progress, on_error, left_out))
 
 
-async def _state_at_base(log: ReadableLog, left_out: LeftOut) -> State:
-    """Return the State before the first record: that of the facts there, if the log begins behind an archive."""
-    if log.base == GENESIS:
-        return State(left_out)
-    facts = await log.latest_snapshot(snapshots.VERSION, before=log.base.position)
-    if facts is None:
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position}, with facts that this release cannot read: "
-            "`muster log join` puts the archive in front again"
-        )
-    state = await asyncio.to_thread(state_of, facts.payload)
-    state.left_out = left_out
-    return state
-
-
-async def _begin_ns(log: ReadableLog) -> int:
-    """Return the time of the first record; 0 in an empty log."""
-    async for entries in log.read(log.base.position, log.base.position + 1):
-        return entries[0].record.recorded_at_ns
-    return 0
-
-
 async def _write_views(
     log: Log, progress: Callable[[int], None] | None, on_error: OnError, left_out: LeftOut
 ) -> Views:
-    views = Views(await _state_at_base(log, left_out), on_error)
+    views = Views(State(left_out), on_error)
     await log.clear_views()
     head, written, gathered = log.base, log.base.position, list[ViewChanges]()
-    if head != GENESIS:
-        views.mark_all_changed()
-        gathered.append(views.rows(head.position, await _begin_ns(log)))
     async for batch in batches(log):
         for entry in batch:
             head = check_link(head, entry.record)

@@ -1,9 +1,8 @@
-"""`muster log`: verify, sign, export, import, archive, join, tail and snapshot."""
+"""`muster log`: verify, sign, export, import, tail and snapshot."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 import msgspec
@@ -29,11 +28,10 @@ from daemon.cli.record_filters import filter_options, record_filter
 from daemon.clock import WallClock
 from daemon.log.anchors import parse_anchor
 from daemon.log.bundle import Header, check_free
-from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
 from daemon.log.entry import Entry
-from daemon.log.opening import ask_log, is_postgresql, open_log
+from daemon.log.opening import ask_log, open_log
 from daemon.log.signatures import (
     Signature,
     add_signature,
@@ -47,27 +45,14 @@ from daemon.log.store import SqlLog, stored_signatures
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 from daemon.private_files import private_opener
-from daemon.queries.archive import Archived
-from daemon.queries.archive import archive as archive_log
-from daemon.queries.archive import join as join_log
-from daemon.queries.bundles import (
-    Redacted,
-    export_redacted,
-    export_stretch,
-    facts_before,
-    redaction_key,
-)
+from daemon.queries.bundles import Redacted, export_redacted, export_stretch, redaction_key
 from daemon.queries.filtered_records import filtered_records, last_records
 from daemon.queries.history import SNAPSHOT_EVERY, write_snapshots
-from daemon.queries.log_state import check_complete
 from daemon.queries.moments import position_from, recorded_at_ns, stretch
 from events.errors import UsageError
-from events.record import Head
 from replay.log_time import LogTime, format_time
 from replay.printable import printable
 from replay.redaction import ALL
-
-_Answer = TypeVar("_Answer")
 
 LINES: Final = 10
 """Records that `tail` begins with."""
@@ -75,7 +60,7 @@ LINES: Final = 10
 
 @click.group(cls=CommandGroup)
 def log() -> None:
-    """Verify, sign, export, import, archive, join and tail logs, and write their snapshots."""
+    """Verify, sign, export, import and tail logs, and write their snapshots."""
 
 
 @log.command()
@@ -442,10 +427,9 @@ def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool)
 @log_option
 @output_option
 def import_(bundle: str, log: str, as_json: bool) -> None:
-    """Copy all of a log, most often a bundle, into a new database, and check it on the way.
+    """Copy a whole log, most often a bundle, into a new database, and check it on the way.
 
-    A stretch is imported with the facts at its start, behind which the new log begins. Views are not written; `muster rebuild`
-    does that.
+    Its views are not written; `muster rebuild` does that.
 
     Example:
 
@@ -454,12 +438,10 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     """
 
     async def copy(source: ReadableLog) -> tuple[str, Verified]:
-        check_complete(source)
-        facts = await facts_before(source, source.base)
         target = await open_log(log, "write")
         try:
             with progress("import", total=source.head.position) as shown:
-                return target.place, await copy_whole(source, target, shown, facts)
+                return target.place, await copy_whole(source, target, shown)
         finally:
             await target.close()
 
@@ -468,104 +450,6 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
         print_json({"log": place, **_as_json(verified)})
     else:
         print_lines([f"{place}: {_counts(verified)}", _head(verified)])
-
-
-@log.command()
-@log_argument
-@moment_option("--before", "Move the whole batches before a moment.", required=True)
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="BUNDLE",
-    help="The bundle to write; its name ends in .muster.",
-)
-@click.option("--force", is_flag=True, help="Replace an existing BUNDLE.")
-@output_option
-def archive(log: str, before: LogTime, path: Path, force: bool, as_json: bool) -> None:
-    """Move the beginning of a log into a bundle; the log then begins with the facts there.
-
-    The bundle is verified before anything is deleted. Every command works on what is left; `muster log join` puts
-    the bundle in front again. If it is interrupted, the same command goes on. The database reuses the pages that become free. Stop
-    the daemon first: on SQLite the lock refuses a log in use, on PostgreSQL a running daemon is fenced out.
-
-    Examples:
-
-    \b
-        muster log archive muster.db --before 2026-01-01T00:00:00Z --file 2025.muster
-        muster log archive muster.db --before 500 --file old.muster
-    """
-    if path.suffix != ".muster":
-        raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
-
-    async def move(target: SqlLog) -> Archived:
-        return await archive_log(target, before, path, replaces=force)
-
-    place, archived = asyncio.run(_changed(log, move))
-    base = archived.base
-    if as_json:
-        print_json(
-            {
-                "log": place,
-                "bundle": str(path),
-                "from": archived.begin,
-                "to": base.position,
-                "digest": base.digest,
-                "objects_deleted": archived.objects,
-            }
-        )
-        return
-    print_lines(
-        [
-            f"{path}: positions {archived.begin} to {base.position}, verified",
-            f"{place}: begins at position {base.position + 1}; {counted(archived.objects, 'object')} deleted",
-        ]
-    )
-
-
-@log.command()
-@click.argument("bundle", metavar="BUNDLE")
-@log_option
-@output_option
-def join(bundle: str, log: str, as_json: bool) -> None:
-    """Put an archive in front of the log that was cut off behind it.
-
-    The archive is verified, and its last digest must be the one with which the log begins. It takes place whole or not at all. Afterwards
-    `muster rebuild` gives the views their earlier rows back.
-
-    Example:
-
-    \b
-        muster log join old.muster --log muster.db
-    """
-    if Path(bundle).suffix != ".muster":
-        raise click.BadParameter(f"{bundle}: the name of a bundle ends in .muster")
-    archived = BundleLog(Path(bundle))
-
-    async def put(target: SqlLog) -> Head:
-        with progress("join", total=archived.head.position) as shown:
-            return await join_log(target, archived, shown)
-
-    place, base = asyncio.run(_changed(log, put))
-    if as_json:
-        print_json({"log": place, "bundle": bundle, "from": base.position + 1})
-    else:
-        print_lines([f"{place}: begins at position {base.position + 1}"])
-
-
-async def _changed(log: str, change: Callable[[SqlLog], Awaitable[_Answer]]) -> tuple[str, _Answer]:
-    """Change where a log begins that is there and of this release, as its only writer."""
-    await (await open_log(log)).close()
-    target = await open_log(log, "write")
-    try:
-        if not isinstance(target, SqlLog):
-            raise UsageError(f"{target.place} is not a database")
-        if is_postgresql(log):
-            await target.take_over("archive")
-        return target.place, await change(target)
-    finally:
-        await target.close()
 
 
 @log.command()

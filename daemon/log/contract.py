@@ -23,10 +23,6 @@ class ReadableLog(Protocol):
         """The head before the first record: genesis, or where a part of a log begins."""
 
     @property
-    def facts_version(self) -> int | None:
-        """The snapshot version of the facts at the base; None where the log has none there."""
-
-    @property
     def head(self) -> Head:
         """The last durable head as this process knows it."""
 

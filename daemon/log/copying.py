@@ -6,16 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from daemon.log.base import Base
 from daemon.log.bundle import WHOLE, BundleWriter, Header, Held
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry, Snapshot
-from daemon.log.store import SqlLog
 from daemon.log.verify import Checker, Progress, Verified
 from events.codec import FORMAT
 from events.errors import UsageError
-from events.record import GENESIS, Head, Record, StoredObject
+from events.record import GENESIS, Head, StoredObject
 
 RECORDS_AT_ONCE = 2000
 
@@ -69,26 +67,16 @@ async def export(
 
 
 async def copy_whole(
-    source: ReadableLog,
-    target: Log,
-    progress: Progress | None = None,
-    facts: Snapshot | None = None,
+    source: ReadableLog, target: Log, progress: Progress | None = None
 ) -> Verified:
-    """Copy all of a log into an empty one, record by record, and check it on the way.
-
-    `facts` are those at its start, if it begins behind a position; the copy begins there, too.
-    """
+    """Copy a whole log into an empty one, record by record, and check it on the way."""
+    if source.base != GENESIS:
+        raise UsageError(
+            f"{source.place} begins behind position {source.base.position}; "
+            "only a whole log can be imported"
+        )
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
-    if source.base != GENESIS:
-        if facts is None:
-            raise UsageError(
-                f"{source.place} begins behind position {source.base.position}; "
-                "without the facts there, only a whole log can be imported"
-            )
-        if not isinstance(target, SqlLog):
-            raise UsageError(f"{target.place}: a stretch of a log is imported into a database")
-        await target.begin_behind(Base(source.base, facts))
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source):
         for entry in entries:
@@ -117,15 +105,6 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
         if epoch != target.head.epoch:
             await target.take_over("import", epoch=epoch)
         await target.append_stored([entry.record for entry in entries], packer.rows(entries))
-
-
-async def packed_batches(
-    log: ReadableLog,
-) -> AsyncIterator[tuple[list[Record], list[ObjectRow]]]:
-    """Yield the records of a log, in whole batches, with the rows of their objects."""
-    packer = _Packed()
-    async for entries in _whole_batches(log):
-        yield [entry.record for entry in entries], packer.rows(entries)
 
 
 async def bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:

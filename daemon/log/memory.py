@@ -32,7 +32,6 @@ class MemoryLog:
     """A log in memory. The memory may begin behind a part of a log that is not there."""
 
     place = "memory:"
-    facts_version: int | None = None
 
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()

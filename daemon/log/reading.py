@@ -9,13 +9,12 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
-from daemon.log.base import Base, read_base
 from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
 from daemon.log.statements import select_entries
 from events.errors import DamagedLogError
-from events.record import Head, Record
+from events.record import GENESIS, Head, Record
 
 CHUNK = 1000
 """Positions read in one go: no reader keeps an old state of the database alive for long."""
@@ -56,11 +55,6 @@ class Reader:
         async with self.connection() as connection:
             found = await connection.exec_driver_sql(database.statements.read_head)
             return head_of(tuple(found.one_or_none() or ()), database.place)
-
-    async def base(self) -> Base:
-        """Where the log begins, as it stands in the database."""
-        async with self.connection() as connection:
-            return await read_base(connection, self._database.place)
 
     async def position_at(self, at_ns: int) -> int:
         """The position of the last record written at or before a time; 0 for none."""
@@ -211,7 +205,7 @@ async def check_head(connection: AsyncConnection, database: Database) -> Head:
     found = await connection.exec_driver_sql(database.statements.read_end)
     row = tuple(found.one_or_none() or ()) or (None,) * 6
     head, last, digest = head_of(row[:4], database.place), row[4] or 0, row[5]
-    if head.position == last and head.digest == digest:
+    if head.position == last and head.digest == (digest if last else GENESIS.digest):
         return head
     position = last if head.position == last else min(head.position, last) + 1
     raise DamagedLogError(

@@ -65,7 +65,6 @@ def first_unreadable(path: Path) -> int:
     readable = 0
     with closing(_reading(path)) as connection, suppress(sqlite3.Error, UnicodeError):
         connection.execute("PRAGMA writable_schema = ON")
-        readable = _base_position(connection)
         for position, *_rest in connection.execute("SELECT * FROM log ORDER BY position"):
             if position != readable + 1:
                 break
@@ -137,7 +136,7 @@ def _unread(connection: sqlite3.Connection, table: str) -> str | None:
 
 def _unread_position(connection: sqlite3.Connection) -> int | None:
     """The first position that the table itself does not give; None where all are there."""
-    readable = _base_position(connection)
+    readable = 0
     try:
         for position, *_rest in connection.execute(
             "SELECT * FROM log NOT INDEXED ORDER BY position"
@@ -148,15 +147,6 @@ def _unread_position(connection: sqlite3.Connection) -> int | None:
     except (sqlite3.Error, UnicodeError):
         return readable + 1
     return None
-
-
-def _base_position(connection: sqlite3.Connection) -> int:
-    """Return the position before the first record; 0 if that cannot be read."""
-    try:
-        row = connection.execute("SELECT position FROM log_base").fetchone()
-    except (sqlite3.Error, UnicodeError):
-        return 0
-    return row[0] if row and isinstance(row[0], int) else 0
 
 
 def _torn_index(connection: sqlite3.Connection, table: str) -> str | None:

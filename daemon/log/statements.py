@@ -55,7 +55,7 @@ class Statements(Struct, frozen=True):
     read_head: str
     """The head and format."""
     read_end: str
-    """The head and format, then position and digest of the last record, or else of the base."""
+    """The head and format, then position and digest of the last record."""
     lock_head: str
     """The head and format, once no other transaction is about to move it."""
     digest_at: str
@@ -79,11 +79,8 @@ def statements(dialect: Dialect) -> Statements:
     expected = [column == bindparam(f"expected_{column.name}") for column in fields]
     read_head = select(*fields, head.c.format)
     log = tables.log
-    base = tables.log_base
     last = select(func.max(log.c.position)).scalar_subquery()
     last_digest = select(log.c.digest).where(log.c.position == last).scalar_subquery()
-    end = func.coalesce(last, select(base.c.position).scalar_subquery())
-    end_digest = func.coalesce(last_digest, select(base.c.digest).scalar_subquery())
     projection = tables.projection
     advance = update(projection).values(position=bindparam("to"))
 
@@ -101,7 +98,7 @@ def statements(dialect: Dialect) -> Statements:
             [f"{which}_{column.name}" for which in ("new", "expected") for column in fields],
         ),
         read_head=sql(read_head),
-        read_end=sql(read_head.add_columns(end, end_digest)),
+        read_end=sql(read_head.add_columns(last, last_digest)),
         lock_head=sql(read_head.with_for_update() if on_postgresql else read_head),
         digest_at=sql(select(log.c.digest).where(log.c.position == bindparam("at")), ("at",)),
         position_at=sql(

@@ -15,7 +15,6 @@ from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import signatures, snapshots, tables
-from daemon.log.base import Base, begin_empty_log, cut, objects_to_drop, prepend, read_base
 from daemon.log.contents import ObjectRow
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
@@ -23,7 +22,6 @@ from daemon.log.database import (
     Contents,
     Database,
     Found,
-    Script,
     check_found,
     damaged,
     located,
@@ -42,9 +40,9 @@ from daemon.log.views import (
     stand,
     standing_rows,
 )
-from daemon.log.writing import Writer, log_rows
+from daemon.log.writing import Writer
 from events.errors import DamagedLogError, UsageError
-from events.record import Head, Record
+from events.record import GENESIS, Head, Record
 from projections.batch import Batch
 from projections.snapshot import VERSION
 from projections.views.catalogue import VIEWS
@@ -72,14 +70,14 @@ class Asked(NamedTuple):
 class SqlLog:
     """A log in a database."""
 
-    def __init__(
-        self, database: Database, writer: Writer | None, head: Head, base: Base | None = None
-    ) -> None:
+    base = GENESIS
+    """The head before the first record."""
+
+    def __init__(self, database: Database, writer: Writer | None, head: Head) -> None:
         self._database = database
         self._reader = Reader(database)
         self._writer = writer
         self._head = head
-        self._base = base or Base()
         self._torn_snapshots = False
         """Whether the table of snapshots cannot be read: then none is written either."""
 
@@ -87,16 +85,6 @@ class SqlLog:
     def place(self) -> str:
         """Where the log is, without a password."""
         return self._database.place
-
-    @property
-    def base(self) -> Head:
-        """The head before the first record."""
-        return self._base.head
-
-    @property
-    def facts_version(self) -> int | None:
-        """The version of the snapshot of the facts at the base; None at genesis."""
-        return None if self._base.facts is None else self._base.facts.version
 
     @property
     def head(self) -> Head:
@@ -132,47 +120,17 @@ class SqlLog:
         """Do other work in a transaction of the writing connection."""
         await self._writing.run(work)
 
-    async def begin_behind(self, base: Base) -> None:
-        """Let an empty log begin behind a position, with the facts there."""
-        await self._writing.run(lambda connection: begin_empty_log(connection, base))
-        self._base = base
-        await self._writing.reopen()
-
-    async def archive_until(self, base: Base) -> int:
-        """Delete the records up to a position, which are in an archive, and begin with the facts there; return the number of
-        objects that went with them. It takes place whole or not at all."""
-        until = self.head.position
-        async with self._reader.connection(is_patient=True) as connection:
-            dropped = await objects_to_drop(connection, base, until)
-        await self._writing.run(lambda connection: cut(connection, base, dropped))
-        self._base = base
-        return len(dropped)
-
-    async def put_in_front(
-        self, base: Base, rows: AsyncIterator[tuple[list[Record], list[ObjectRow]]]
-    ) -> None:
-        """Insert the records between another base and the present one. It takes place whole or not at all."""
-        statements = self._database.statements
-
-        async def scripts() -> AsyncIterator[Script]:
-            async for records, objects in rows:
-                script: Script = [(statements.insert_log, log_rows(records))]
-                yield [*script, (statements.insert_object, objects)] if objects else script
-
-        await self._writing.run(lambda connection: prepend(connection, base, scripts()))
-        self._base = base
-
     def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
         """Entries after a position, in chunks. Objects are checked, the chain is not."""
-        return self._reader.read(max(after, self.base.position), until)
+        return self._reader.read(after, until)
 
     def tail(self, after: int) -> AsyncIterator[list[Entry]]:
         """Entries after a position, for ever, as they are committed."""
         return self._reader.follow(after)
 
     async def position_at(self, at_ns: int) -> int:
-        """The position of the last record written at or before a time, by the index of times; that of the base for none."""
-        return max(await self._reader.position_at(at_ns), self.base.position)
+        """The position of the last record written at or before a time, by the index of times; 0 for none."""
+        return await self._reader.position_at(at_ns)
 
     async def positions_of(self, subject: str, until: int) -> list[int] | None:
         """The positions of the records of a subject up to a position, in order."""
@@ -199,7 +157,6 @@ class SqlLog:
     async def refresh(self) -> Head:
         """The head as the database has it now, for a log opened for reading."""
         self._head = await self._reader.head()
-        self._base = await self._reader.base()
         return self._head
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
@@ -224,16 +181,12 @@ class SqlLog:
             found, wrong, self._torn_snapshots = None, [str(error)], True
         for one in wrong:
             logger.warning("a snapshot is passed over", place=self.place, error=one)
-        facts = self._base.facts
-        if found is None and facts is not None and facts.version == version:
-            return facts if before is None or before >= facts.position else None
         return found
 
     async def snapshot_positions(self, version: int) -> list[int]:
         """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
         async with self._reader.connection(is_patient=True) as connection:
-            found = await snapshots.positions(connection, version)
-        return [self.base.position, *found] if self.facts_version == version else found
+            return await snapshots.positions(connection, version)
 
     async def save_signature(self, signature: Signature) -> None:
         """Store a signature of a head. `DamagedLogError` where the log does not have its digest."""
@@ -253,7 +206,6 @@ class SqlLog:
         if (damage := await database.damage(is_thorough=True)) is not None:
             raise damaged(self.place, damage)
         async with self._reader.connection(is_patient=True) as connection:
-            await read_base(connection, self.place)
             if wrong := await snapshots.check(connection, frozenset({VERSION})):
                 raise damaged(self.place, f"table snapshot: {wrong[0]}")
             if other := await differing_view(connection, database.begin_reading):
@@ -297,7 +249,7 @@ class SqlLog:
         async def clear(connection: AsyncConnection) -> None:
             for view in VIEWS:
                 await connection.execute(delete(tables.table_of(view)))
-                await mark(connection, self._database.statements, view, self.base.position, 0)
+                await mark(connection, self._database.statements, view, 0, 0)
 
         await self._writing.run(clear)
 
@@ -335,8 +287,7 @@ async def open_for_reading(database: Database) -> SqlLog:
     """A log that is there already; nothing of it is changed."""
     try:
         check_found(await _look(database), database.place, writing=False)
-        reader = Reader(database)
-        return SqlLog(database, None, await reader.head(), await reader.base())
+        return SqlLog(database, None, await Reader(database).head())
     except BaseException:
         await database.close()
         raise
@@ -356,17 +307,11 @@ async def open_for_writing(database: Database, faults: Faults = no_faults) -> Sq
                 logger.warning(
                     "the log was found damaged and is verified first", place=database.place
                 )
-                if found.revision == tables.REVISIONS[-1]:
-                    base = await Reader(database).base()
-                    await verify(SqlLog(database, None, head, base))
-                    database.acquit()
+                await verify(SqlLog(database, None, head))
+                database.acquit()
         writer = Writer(database, faults)
         await writer.open(await _prepared(database, found))
-        log = SqlLog(database, writer, writer.head, await Reader(database).base())
-        if database.is_condemned:  # Of an earlier release: only now can it be read.
-            await verify(log)
-            database.acquit()
-        return log
+        return SqlLog(database, writer, writer.head)
     except BaseException:
         await database.close()
         raise

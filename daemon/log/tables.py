@@ -28,20 +28,7 @@ from sqlalchemy import (
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0011",
-    "0012",
-)
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
@@ -107,19 +94,6 @@ log_head = Table(
     CheckConstraint("id = 1", name="log_head_is_one_row"),
 )
 """Where the log ends, whose turn it is to append, and the format of the log."""
-
-log_base = Table(
-    "log_base",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("position", BigInteger, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", Integer),
-    Column("facts", LargeBinary),
-    CheckConstraint("id = 1", name="log_base_is_one_row"),
-)
-"""The head before the first record, and the facts there, of a snapshot version; null at genesis."""
 
 snapshot = Table(
     "snapshot",

@@ -16,7 +16,7 @@ from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, position_at
 from events.chain import check_link
 from events.codec import event_of
-from events.record import GENESIS, Head
+from events.record import Head
 from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from projections.state import State
@@ -115,10 +115,6 @@ async def _write_snapshots(
     stored = await log.snapshot_positions(snapshots.VERSION)
     end = log.head.position
     state, head = State(left_out), log.base
-    if head != GENESIS:
-        facts = await log.latest_snapshot(snapshots.VERSION, before=head.position)
-        assert facts is not None
-        state = await restore_in_thread(facts, left_out)
     for begin, until in pairwise([head.position, *stored, end]):
         if until - begin < 2 * every:  # A long batch is not divided.
             continue

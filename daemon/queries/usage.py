@@ -34,12 +34,11 @@ _SEEN: Final = """(select l.position from log l
           order by l.position desc limit 1)"""
 """The observation of a pod that was the newest when it was bound."""
 _WAITS: Final = """
-select g.pod_group, g.queue, g.pods_wanted - g.pods_bound, coalesce(f.recorded_at_ns, {start}), t.recorded_at_ns
+select g.pod_group, g.queue, g.pods_wanted - g.pods_bound, f.recorded_at_ns, t.recorded_at_ns
   from pod_group_history g
-  left join log f on f.position = g.from_position
+  join log f on f.position = g.from_position
   left join log t on t.position = g.to_position
- where g.pods_wanted > g.pods_bound and coalesce(f.recorded_at_ns, {start}) < {end}
-   and (g.to_position is null or g.to_position > {base})
+ where g.pods_wanted > g.pods_bound and f.recorded_at_ns < {end}
    and (t.recorded_at_ns is null or t.recorded_at_ns > {start})
 """
 
@@ -151,7 +150,7 @@ async def usage(log: ReadableLog, by: str, first: At = None, last: At = None) ->
     placed = msgspec.convert(asked.rows, list[_Placement])
     waits: list[_Wait] = []
     if by != "node":
-        asked = await log.ask(_WAITS.format(start=start, end=end, base=log.base.position))
+        asked = await log.ask(_WAITS.format(start=start, end=end))
         waits = msgspec.convert(asked.rows, list[_Wait])
     name_of = BY[by] if by in BY else await _names_of_pods(log, by, placed, waits)
     rows: dict[str, Usage] = {}

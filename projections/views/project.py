@@ -37,14 +37,12 @@ from projections.cluster import Cluster
 from projections.fault_hits import is_hit
 from projections.faulty_pods import FaultyPods
 from projections.internal_error import OnError, ignore, report
-from projections.leaf_switches import LeafSwitches
 from projections.node_faults import NodeFault
 from projections.pods import Pod
 from projections.state import State
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, VIEWS
 from projections.views.rows import Cell, Row, RowChanges, View, ViewChanges
-from projections.wakeup_events import ChangedRows
 
 MODULUS: Final = 1 << 64
 """Checksums of views are sums modulo this."""
@@ -191,20 +189,6 @@ class Views:
             assert isinstance(since, int)
             current.load(row[:width], since)
         current.checksum = checksum
-
-    def mark_all_changed(self) -> None:
-        """Let the next rows be those of everything that State holds: it was loaded, and no row is written yet."""
-        cluster = self.state.cluster
-        nodes = dict.fromkeys(cluster.nodes.nodes)
-        cluster.changed_rows = ChangedRows(
-            queues=dict.fromkeys(cluster.queues),
-            nodes=nodes,
-            groups=dict.fromkeys(cluster.groups),
-            pods=dict.fromkeys(cluster.pods),
-            topology=dict(nodes),
-            switches=dict.fromkeys(cluster.indexes.of(LeafSwitches).numbers),
-            faults=dict.fromkeys(cluster.indexes.of(FaultyPods).nodes),
-        )
 
     def note(self, record: Record, event: Event) -> None:
         """Add the rows of a record that State has just applied."""
