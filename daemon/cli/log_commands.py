@@ -249,9 +249,9 @@ def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool)
 @log_option
 @output_option
 def import_(bundle: str, log: str, as_json: bool) -> None:
-    """Copy a whole log, most often a bundle, into a new database, and check it on the way.
+    """Copy a log, most often a bundle, into a new database, and check it on the way.
 
-    Its views are not written; `muster rebuild` does that.
+    A bundle of a stretch begins with facts: the database then begins with them, too. Views are not written; `muster rebuild` does that.
 
     Example:
 

@@ -69,14 +69,21 @@ async def export(
 async def copy_whole(
     source: ReadableLog, target: Log, progress: Progress | None = None
 ) -> Verified:
-    """Copy a whole log into an empty one, record by record, and check it on the way."""
+    """Copy a log into an empty one, record by record, and check it on the way. One that begins with facts stays so: they become
+    the base of the target."""
+    facts: Snapshot | None = None
     if source.base != GENESIS:
-        raise UsageError(
-            f"{source.place} begins behind position {source.base.position}; "
-            "only a whole log can be imported"
-        )
+        if source.facts_version is not None:
+            facts = await source.latest_snapshot(source.facts_version, before=source.base.position)
+        if facts is None:
+            raise UsageError(
+                f"{source.place} begins behind position {source.base.position} without the facts there; "
+                "such a log cannot be imported"
+            )
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
+    if facts is not None:
+        await target.begin_behind(source.base, facts)
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source):
         for entry in entries:
@@ -97,6 +104,10 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
     """Copy a log into an empty one up to a position at which a batch ends, and check it on the way."""
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a branch is written to a new log")
+    if source.base != GENESIS:
+        raise UsageError(
+            f"{source.place} begins behind position {source.base.position}; a branch is copied from the first record on"
+        )
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source, position):
         for entry in entries:
