@@ -16,7 +16,7 @@ from daemon.log.entry import Snapshot
 from daemon.log.reading import Reader
 from daemon.log.session import Work
 from daemon.log.snapshots import unpack
-from events.errors import DamagedLogError
+from events.errors import DamagedLogError, LogUnavailableError
 from events.record import Head
 
 PURGED_AT_ONCE: Final = 5_000
@@ -32,11 +32,18 @@ Pause: TypeAlias = Callable[[], Awaitable[None]]
 """Called after each transaction: whoever deletes beside other work waits there."""
 
 
-async def move(connection: AsyncConnection, base: Head, facts: tuple[int, bytes] | None) -> None:
-    """Write the base, with the version of its facts and their packed bytes, and delete the snapshots up to it."""
+async def move(
+    connection: AsyncConnection, old: Head, base: Head, facts: tuple[int, bytes] | None
+) -> None:
+    """Write the base, with the version of its facts and their packed bytes, and delete the snapshots up to it.
+
+    Raises LogUnavailableError if the base is not the old one any more, or if records between the two are missing.
+    """
     version, packed = facts or (None, None)
-    await connection.execute(
-        update(tables.log_base).values(
+    moved = await connection.execute(
+        update(tables.log_base)
+        .where(tables.log_base.c.position == old.position, tables.log_base.c.digest == old.digest)
+        .values(
             position=base.position,
             digest=base.digest,
             epoch=base.epoch,
@@ -44,6 +51,16 @@ async def move(connection: AsyncConnection, base: Head, facts: tuple[int, bytes]
             facts=packed,
         )
     )
+    log = tables.log
+    if base.position < old.position:
+        between = select(func.count()).where(
+            log.c.position > base.position, log.c.position <= old.position
+        )
+        is_whole = (await connection.execute(between)).scalar() == old.position - base.position
+    else:
+        is_whole = True
+    if moved.rowcount != 1 or not is_whole:
+        raise LogUnavailableError("another process archives or joins this log: ask again")
     table = tables.snapshot
     await connection.execute(delete(table).where(table.c.position <= base.position))
 

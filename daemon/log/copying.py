@@ -1,7 +1,7 @@
 """A log, or a part of one, into a bundle; a whole log into a database."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,12 +35,13 @@ async def export(
     redact: frozenset[str] = frozenset(),
     notes: dict[str, str] | None = None,
     replaces: bool = False,
+    pause: Callable[[], Awaitable[None]] | None = None,
 ) -> Exported:
     """Write the batches that hold positions `first` to `last` into a bundle; by default all.
 
     `facts` are those at the end of the batch before `first`; without them such a bundle can be read, but not folded.
     `redact` names Kubernetes kinds, as records call them, whose objects are replaced by tombstones. A file
-    that is there already is replaced only where `replaces` says so.
+    that is there already is replaced only where `replaces` says so. `pause` is awaited between chunks.
     """
     base, head = await bounds(log, first, last)
     assert facts is None or facts.position == base.position
@@ -59,6 +60,8 @@ async def export(
             for entry in entries:
                 checker.take(entry)
             await asyncio.to_thread(writer.add, entries)
+            if pause is not None:
+                await pause()
         checker.finish(head)
         await asyncio.to_thread(writer.finish)
     finally:
@@ -170,6 +173,13 @@ async def _whole_batches(log: ReadableLog, until: int | None = None) -> AsyncIte
             gathered.append(entry)
     if gathered:
         yield gathered
+
+
+async def stored_batches(log: ReadableLog) -> AsyncIterator[tuple[list[Entry], list[ObjectRow]]]:
+    """Whole batches of a log, with the rows of the objects that they refer to."""
+    packer = _Packed()
+    async for entries in _whole_batches(log):
+        yield entries, packer.rows(entries)
 
 
 class _Packed:

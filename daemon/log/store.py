@@ -173,7 +173,7 @@ class SqlLog:
         packed = None if facts is None else (facts.version, snapshots.pack(facts))
 
         async def work(connection: AsyncConnection) -> None:
-            await bases.move(connection, base, packed)
+            await bases.move(connection, self.base, base, packed)
 
         await self._writing.begin_behind(base, work)
         await self._reader.load_base()
@@ -181,7 +181,7 @@ class SqlLog:
     async def move_base(self, base: Head, facts: Snapshot | None) -> None:
         """Let the log begin behind another position, in one transaction. `purge` deletes what then stands before it."""
         packed = None if facts is None else (facts.version, snapshots.pack(facts))
-        await self._writing.run(lambda connection: bases.move(connection, base, packed))
+        await self._writing.run(lambda connection: bases.move(connection, self.base, base, packed))
         await self._reader.load_base()
 
     async def insert_archived(self, records: list[Record], objects: list[ObjectRow]) -> None:

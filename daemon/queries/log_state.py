@@ -32,6 +32,7 @@ def check_whole(log: ReadableLog, purpose: str = "") -> None:
     if log.base != GENESIS:
         raise UsageError(
             f"{log.place} begins behind position {log.base.position}: what led there is missing{purpose}"
+            + ("; `muster log join` puts its archive back in front" if log.facts_version else "")
         )
 
 
