@@ -34,7 +34,8 @@ from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
 from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
-from daemon.settings import Settings, supervision
+from daemon.retention import DAY_NS, Retention, keep_retained
+from daemon.settings import Settings, supervision, with_environment
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
 from daemon.version import VERSION
@@ -199,13 +200,23 @@ class DaemonApp:
             self._dropped = 0
             self._loop, self._cluster = loop, cluster
             health.role = "leader"
-            yield _Term(loop, cluster, health, lambda: keep_audited(log, clock.elapsed_ns))
+            yield _Term(loop, cluster, health, lambda: self._beside(log))
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
             self._loop = self._cluster = None
             self._operation.health.rest()
             self._operation.health.role = "standby"
             await log.close()
+
+    async def _beside(self, log: Log) -> None:
+        """Audit the log once, then keep it as long as the settings say."""
+        plan, clock = self._plan, self._clock
+        await keep_audited(log, clock.elapsed_ns)
+        folder = plan.settings.archive_folder
+        if plan.settings.retain_days and folder and isinstance(log, SqlLog):
+            place = plan.folder / with_environment(folder, "archive_folder")
+            retention = Retention(round(plan.settings.retain_days * DAY_NS), place)
+            await keep_retained(log, retention, clock.now_ns, clock.elapsed_ns)
 
     def change_policy(self, policy: PolicyChanged) -> None:
         """Put another policy into force, now or in the next term."""

@@ -22,6 +22,9 @@ SECONDS_MAX: Final = 1_000_000_000.0
 """Seconds of a setting: some 31 years. Whole nanoseconds are made of them."""
 
 
+RETAIN_DAYS_MAX: Final = 36_500.0
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the daemon, as `run --config FILE` reads them."""
 
@@ -44,6 +47,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     snapshot_every: int = 20_000
     """Records between two snapshots of State, which make the next start, and questions about the past, short; 0 for none. They are
     written beside the loop in at most a twentieth of the time, and fewer are kept further back."""
+    retain_days: float = 0.0
+    """Days that records stay in the log; older ones are archived, a day or more at once, up to a snapshot, beside the loop in at most
+    a twentieth of the time. 0 keeps all. Needs `archive_folder` and snapshots."""
+    archive_folder: str | None = None
+    """The folder of the archives, relative to the folder of this file; it must be there, and have room."""
     listen: str = "127.0.0.1:8080"
     """Host and port of probes and metrics; empty for none."""
     probes_listen: str = ""
@@ -109,10 +117,27 @@ def read_settings(path: Path) -> Settings:
             raise SettingsError(
                 f"{path}: {key} must not be less than nothing or more than {SECONDS_MAX:,.0f}"
             )
+    _check_retention(path, settings)
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
     return settings
+
+
+def _check_retention(path: Path, settings: Settings) -> None:
+    if not 0 <= settings.retain_days <= RETAIN_DAYS_MAX:
+        raise SettingsError(
+            f"{path}: retain_days must not be less than nothing or more than {RETAIN_DAYS_MAX:,.0f}"
+        )
+    if not settings.retain_days:
+        return
+    if not settings.archive_folder:
+        raise SettingsError(f"{path}: retain_days needs archive_folder, where archives are written")
+    if not settings.snapshot_every:
+        raise SettingsError(f"{path}: retain_days needs snapshots: snapshot_every must not be 0")
+    folder = path.parent / with_environment(settings.archive_folder, str(path))
+    if not folder.is_dir():
+        raise SettingsError(f"{path}: archive_folder: {folder} is no folder")
 
 
 def _check_listen(path: Path, settings: Settings) -> None:

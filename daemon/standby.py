@@ -185,6 +185,8 @@ class StandbyFollower:
                 self._is_cold = True
                 self._set_reason(str(error))
                 return None
+        if self._head.position < self._log.base.position:
+            self._state = None  # What it has to read next was archived meanwhile.
         if self._state is None and not await self._load(self._log):
             self._is_cold = True
             self._set_reason("the views are not those of this release: they will be rebuilt")

@@ -36,6 +36,8 @@ async def audit(log: ReadableLog, elapsed_ns: Callable[[], int], share: int = SH
     """
     end, head = log.head.position, log.base
     while head.position < end:
+        if head.position < log.base.position:
+            head = log.base  # Archived meanwhile, by another process.
         chunks = log.read(after=head.position, until=end)
         try:
             began = elapsed_ns()
