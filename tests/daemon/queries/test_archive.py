@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.fold import fold
 from daemon.log.bundle_log import BundleLog
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
@@ -129,6 +130,21 @@ async def test_facts_that_were_changed_are_found(path: Path) -> None:
     await log.close()
 
 
+async def test_facts_of_another_release_are_not_taken_for_nothing(path: Path) -> None:
+    log = await opened(path)
+    await archive(log, path.with_name("1.muster"), 50)
+    await log.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE log_base SET facts_version = 1")
+    log = await opened(path)
+    for work in (fold(log), write_views_anew(log)):
+        with pytest.raises(UsageError, match=r"snapshot of version 1, .* `muster log join`"):
+            await work
+    await join(log, BundleLog(path.with_name("1.muster")))
+    assert (await replay_log(log)).divergence is None
+    await log.close()
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_kill_at_any_step_loses_nothing(path: Path, step: str) -> None:
     """What the killed process leaves is a sound log with the same facts; repeating the command finishes the work."""
@@ -200,6 +216,11 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
     assert "1.muster is there already; --force replaces it" in error_of(result)
     result = muster("object", "Node/n1", "--log", path)
     assert "no change of Node//n1 from position 50 to 98" in error_of(result)
+    assert muster("log", "snapshot", path, "--every", "10").exit_code == 0
+    assert "equal: 49 records" in muster("replay", path, "--jobs", "2").stdout
+    for words in (("why", "Node/n1"), ("queue", "list"), ("usage",), ("log", "tail")):
+        place = [path] if words == ("log", "tail") else ["--log", path]
+        assert muster(*words, *place).exit_code == 0, words
     result = muster("incident", path)
     assert "`muster log join` puts its archive back in front" in error_of(result)
     result = muster("log", "join", bundle, "--log", path)
