@@ -39,7 +39,8 @@ from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
 from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
-from daemon.settings import Settings, supervision
+from daemon.retention import DAY_NS, Retention, keep_retained
+from daemon.settings import Settings, supervision, with_environment
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
 from daemon.tenant_process import answer_for_tenant
@@ -232,9 +233,7 @@ class DaemonApp:
             self._loop, self._cluster = loop, cluster
             health.role = "shadow" if plan.running.is_shadow else "leader"
             anchoring = self._new_anchoring(log)
-            signed = None if anchoring is None else anchoring.signed
-            audit = partial(keep_audited, log, clock.elapsed_ns, signed)
-            yield _Term(loop, cluster, health, audit, anchoring)
+            yield _Term(loop, cluster, health, partial(self._beside, log, anchoring), anchoring)
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
             self._loop = self._cluster = None
@@ -258,6 +257,16 @@ class DaemonApp:
         if self._cluster is not None and has_lease and is_due:
             self._event_at_ns = now_ns
             self._cluster.note_anchor(head, settings.lease_name)
+
+    async def _beside(self, log: Log, anchoring: Anchoring | None) -> None:
+        """Audit the log once, then keep it as long as the settings say."""
+        plan, clock = self._plan, self._clock
+        await keep_audited(log, clock.elapsed_ns, None if anchoring is None else anchoring.signed)
+        folder = plan.settings.archive_folder
+        if plan.settings.retain_days and folder and isinstance(log, SqlLog):
+            place = plan.folder / with_environment(folder, "archive_folder")
+            retention = Retention(round(plan.settings.retain_days * DAY_NS), place)
+            await keep_retained(log, retention, clock.now_ns, clock.elapsed_ns)
 
     def change_policy(self, policy: PolicyChanged) -> None:
         """Put another policy into force, now or in the next term."""

@@ -11,7 +11,7 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.log.snapshots import payload_of, state_of
 from daemon.memory_tuning import collector_paused
-from daemon.view_rebuild import write_views_anew
+from daemon.view_rebuild import empty_state, write_views_anew
 from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
@@ -55,8 +55,7 @@ async def _fold(
     """Fold, and keep State behind the last record that is left out, where the next fold can begin."""
     snapshot = kept[-1] if kept else await log.latest_snapshot(snapshots.VERSION, before=until)
     if snapshot is None:
-        state, head = State(left_out), log.base
-        state.begin_at(head.position)
+        state, head = empty_state(log, left_out), log.base
     else:
         state, head = await restore_in_thread(snapshot, left_out), snapshot.head
     to_keep = max(left_out, default=0)

@@ -22,6 +22,9 @@ SECONDS_MAX: Final = 1_000_000_000.0
 """Seconds of a setting: some 31 years. Whole nanoseconds are made of them."""
 
 
+RETAIN_DAYS_MAX: Final = 36_500.0
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the daemon, as `run --config FILE` reads them."""
 
@@ -55,6 +58,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     sign_key: str | None = None
     """A file with the private Ed25519 key (PEM) that signs the head of the log, relative to the folder of this file. Without it
     nothing is signed."""
+    retain_days: float = 0.0
+    """Days that records stay in the log; older ones are archived, a day or more at once, up to a snapshot, beside the loop in at most
+    a twentieth of the time. 0 keeps all. Needs `archive_folder` and snapshots."""
+    archive_folder: str | None = None
+    """The folder of the archives, relative to the folder of this file; it must be there, and have room."""
     listen: str = "127.0.0.1:8080"
     """Host and port of probes and metrics; empty for none."""
     probes_listen: str = ""
@@ -137,12 +145,29 @@ def read_settings(path: Path) -> Settings:
             )
     if settings.sign_key is not None and not settings.anchor_seconds:
         raise SettingsError(f"{path}: sign_key: nothing is signed if anchor_seconds is 0")
+    _check_retention(path, settings)
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
     if not all(settings.shadow_of):
         raise SettingsError(f"{path}: shadow_of has an empty name")
     return settings
+
+
+def _check_retention(path: Path, settings: Settings) -> None:
+    if not 0 <= settings.retain_days <= RETAIN_DAYS_MAX:
+        raise SettingsError(
+            f"{path}: retain_days must not be less than nothing or more than {RETAIN_DAYS_MAX:,.0f}"
+        )
+    if not settings.retain_days:
+        return
+    if not settings.archive_folder:
+        raise SettingsError(f"{path}: retain_days needs archive_folder, where archives are written")
+    if not settings.snapshot_every:
+        raise SettingsError(f"{path}: retain_days needs snapshots: snapshot_every must not be 0")
+    folder = path.parent / with_environment(settings.archive_folder, str(path))
+    if not folder.is_dir():
+        raise SettingsError(f"{path}: archive_folder: {folder} is no folder")
 
 
 def _check_listen(path: Path, settings: Settings) -> None:

@@ -19,6 +19,7 @@ from daemon.fold import restore_in_thread
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
+from daemon.view_rebuild import empty_state
 from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
@@ -185,6 +186,8 @@ class StandbyFollower:
                 self._is_cold = True
                 self._set_reason(str(error))
                 return None
+        if self._head.position < self._log.base.position:
+            self._state = None  # What it has to read next was archived meanwhile.
         if self._state is None and not await self._load(self._log):
             self._is_cold = True
             self._set_reason("the views are not those of this release: they will be rebuilt")
@@ -215,9 +218,8 @@ class StandbyFollower:
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
         self._views, self._batch = None, 0
         if snapshot is None:
-            state, self._head = State(self._left_out), log.base
-            state.begin_at(self._head.position)
-            return state
+            self._head = log.base
+            return empty_state(log, self._left_out)
         self._head = snapshot.head
         return await restore_in_thread(snapshot, self._left_out)
 

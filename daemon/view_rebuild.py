@@ -1,15 +1,20 @@
 """Read a log batch by batch, and rebuild its views from it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import scheduling.device_family_table  # nodes have devices of the families of the table
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
+from daemon.log.snapshots import state_of
 from events.chain import check_link
 from events.codec import event_of
+from events.errors import UsageError
+from events.record import GENESIS
 from projections.internal_error import OnError, ignore
 from projections.left_out import LeftOut, folded
+from projections.snapshot import VERSION
 from projections.state import State
 from projections.views.project import Views
 from projections.views.rows import ViewChanges
@@ -35,16 +40,21 @@ async def write_views_anew(
     log: Log, progress: Callable[[int], None] | None = None, on_error: OnError = ignore
 ) -> Views:
     """Rebuild every view from the log; the chain is checked on the way. Records that State cannot apply are left
-    out."""
+    out.
+
+    In a log that begins with facts, the rows that the facts imply begin there, and those of earlier records are gone.
+    """
     return await folded(lambda left_out: _write_views(log, progress, on_error, left_out))
 
 
 async def _write_views(
     log: Log, progress: Callable[[int], None] | None, on_error: OnError, left_out: LeftOut
 ) -> Views:
-    views = Views(State(left_out), on_error)
+    views = Views(await _begin(log, left_out), on_error)
     await log.clear_views()
     head, written, gathered = log.base, log.base.position, list[ViewChanges]()
+    if head.position:
+        gathered.append(views.rows(head.position, views.state.now_ns))
     async for batch in batches(log):
         for entry in batch:
             head = check_link(head, entry.record)
@@ -60,3 +70,30 @@ async def _write_views(
     if gathered:
         await log.write_views(gathered, written, head.position)
     return views
+
+
+def empty_state(log: ReadableLog, left_out: LeftOut) -> State:
+    """Return State before the first record of a log without usable facts there.
+
+    Raises UsageError if there are facts of another version: what they say must not be taken for empty.
+    """
+    if log.base != GENESIS and log.facts_version is not None:
+        raise UsageError(
+            f"{log.place} begins behind position {log.base.position}: the facts there are a snapshot of version "
+            f"{log.facts_version}, and this release reads version {VERSION}; `muster log join` puts the archive back in front"
+        )
+    state = State(left_out)
+    state.begin_at(log.base.position)
+    return state
+
+
+async def _begin(log: Log, left_out: LeftOut) -> State:
+    """Return State before the first record of a log, with every row to be written."""
+    position = log.base.position
+    snapshot = await log.latest_snapshot(VERSION, before=position) if position else None
+    if snapshot is None:
+        return empty_state(log, left_out)
+    state = await asyncio.to_thread(state_of, snapshot.payload)
+    state.left_out = left_out
+    state.cluster.mark_rows_changed()
+    return state

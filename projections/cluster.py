@@ -535,6 +535,17 @@ class Cluster:
         """Start a new set of changed rows after the views were written."""
         self.changed_rows = ChangedRows()
 
+    def mark_rows_changed(self) -> None:
+        """Count every row as changed, so that the views are written whole."""
+        rows, nodes = self.changed_rows, self.nodes.nodes
+        rows.queues.update(dict.fromkeys(self.queues))
+        for names in (rows.nodes, rows.topology):
+            names.update(dict.fromkeys(nodes))
+        rows.groups.update(dict.fromkeys(self.groups))
+        rows.pods.update(dict.fromkeys(self.pods))
+        rows.switches.update(dict.fromkeys(self.indexes.of(LeafSwitches).numbers))
+        rows.faults.update(dict.fromkeys(self.indexes.of(FaultyPods).nodes))
+
     def update_all_groups(self) -> None:
         """Update all groups after priorities or rules changed."""
         for group in list(self.groups.values()):

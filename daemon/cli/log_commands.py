@@ -1,8 +1,9 @@
-"""`muster log`: verify, sign, export, import, tail and snapshot."""
+"""`muster log`: verify, sign, export, import, archive, join, tail and snapshot."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -28,6 +29,7 @@ from daemon.cli.record_filters import filter_options, record_filter
 from daemon.clock import WallClock
 from daemon.log.anchors import parse_anchor
 from daemon.log.bundle import Header, check_free
+from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
 from daemon.log.entry import Entry
@@ -45,6 +47,9 @@ from daemon.log.store import SqlLog, stored_signatures
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 from daemon.private_files import private_opener
+from daemon.queries.archive import Archived
+from daemon.queries.archive import archive as archive_log
+from daemon.queries.archive import join as join_archive
 from daemon.queries.bundles import Redacted, export_redacted, export_stretch, redaction_key
 from daemon.queries.filtered_records import filtered_records, last_records
 from daemon.queries.history import SNAPSHOT_EVERY, write_snapshots
@@ -53,6 +58,8 @@ from events.errors import UsageError
 from replay.log_time import LogTime, format_time
 from replay.printable import printable
 from replay.redaction import ALL
+
+ResultT = TypeVar("ResultT")
 
 LINES: Final = 10
 """Records that `tail` begins with."""
@@ -427,9 +434,9 @@ def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool)
 @log_option
 @output_option
 def import_(bundle: str, log: str, as_json: bool) -> None:
-    """Copy a whole log, most often a bundle, into a new database, and check it on the way.
+    """Copy a log, most often a bundle, into a new database, and check it on the way.
 
-    Its views are not written; `muster rebuild` does that.
+    A bundle of a stretch begins with facts: the database then begins with them, too. Views are not written; `muster rebuild` does that.
 
     Example:
 
@@ -450,6 +457,101 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
         print_json({"log": place, **_as_json(verified)})
     else:
         print_lines([f"{place}: {_counts(verified)}", _head(verified)])
+
+
+@log.command()
+@log_argument
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The bundle to write; its name ends in .muster.",
+)
+@moment_option("--before", "Archive the batches before that of this moment.", required=True)
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
+@output_option
+def archive(log: str, path: Path, before: LogTime, force: bool, as_json: bool) -> None:
+    """Move the older part of a log into a bundle.
+
+    The log then begins with the facts at that moment, and its chain goes on from their digest. `muster log join` puts the
+    bundle back in front. A command that was killed can be repeated. On SQLite the daemon must be stopped.
+
+    Example:
+
+    \b
+        muster log archive muster.db --before 2026-03-01T00:00:00Z --file february.muster
+    """
+    if path.suffix != ".muster":
+        raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
+
+    async def work(target: SqlLog) -> Archived:
+        with progress("archive", total=target.head.position) as shown:
+            return await archive_log(target, path, before, replaces=force, progress=shown)
+
+    place, archived = asyncio.run(_change(log, work))
+    first, head = archived.base.position + 1, archived.head
+    if as_json:
+        print_json(
+            {
+                "log": place,
+                "bundle": str(path),
+                "from": first,
+                "to": head.position,
+                "digest": head.digest,
+            }
+        )
+    else:
+        print_lines(
+            [
+                f"{path}: positions {first} to {head.position}",
+                f"{place} begins behind position {head.position}, digest {head.digest}",
+            ]
+        )
+
+
+@log.command()
+@click.argument("bundle", metavar="BUNDLE")
+@log_option
+@output_option
+def join(bundle: str, log: str, as_json: bool) -> None:
+    """Put an archive back in front of the log that it was taken from.
+
+    Several archives are joined from the newest to the oldest. A command that was killed can be repeated. On SQLite the
+    daemon must be stopped.
+
+    Example:
+
+    \b
+        muster log join february.muster --log muster.db
+    """
+    if not bundle.endswith(".muster"):
+        raise click.BadParameter(f"{bundle}: the name of a bundle ends in .muster")
+
+    async def work(target: SqlLog) -> Verified:
+        source = BundleLog(Path(bundle))
+        with progress("join", total=source.head.position) as shown:
+            return await join_archive(target, source, shown)
+
+    place, verified = asyncio.run(_change(log, work))
+    if as_json:
+        print_json({"log": place, **_as_json(verified)})
+    else:
+        first = verified.head.position - verified.records + 1
+        print_lines([f"{place}: {_counts(verified)} in front, from position {first}"])
+
+
+async def _change(log: str, work: Callable[[SqlLog], Awaitable[ResultT]]) -> tuple[str, ResultT]:
+    """Work on a log in a database that is there, and return its name with the result."""
+    await (await open_log(log)).close()  # It must be there, and of this release.
+    target = await open_log(log, "write")
+    try:
+        if not isinstance(target, SqlLog):
+            raise UsageError(f"{target.place} is no database")
+        return target.place, await work(target)
+    finally:
+        await target.close()
 
 
 @log.command()

@@ -44,6 +44,8 @@ async def audit(
     end, head = log.head.position, log.base
     checker = AnchorChecker(list(anchors), head)
     while head.position < end:
+        if head.position < log.base.position:
+            head = log.base  # Archived meanwhile, by another process.
         chunks = log.read(after=head.position, until=end)
         try:
             began = elapsed_ns()

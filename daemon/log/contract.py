@@ -23,6 +23,10 @@ class ReadableLog(Protocol):
         """The head before the first record: genesis, or where a part of a log begins."""
 
     @property
+    def facts_version(self) -> int | None:
+        """The version of the snapshot of facts at the base; None if there is none."""
+
+    @property
     def head(self) -> Head:
         """The last durable head as this process knows it."""
 
@@ -81,6 +85,9 @@ class Log(ReadableLog, Protocol):
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are; the views are to be rebuilt then."""
+
+    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
+        """Let an empty log begin behind a position, with the facts there."""
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
         """Raise the epoch, so that earlier writers are fenced out; the head of the new epoch.

@@ -1,7 +1,7 @@
 """A log, or a part of one, into a bundle; a whole log into a database."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,12 +35,13 @@ async def export(
     redact: frozenset[str] = frozenset(),
     notes: dict[str, str] | None = None,
     replaces: bool = False,
+    pause: Callable[[], Awaitable[None]] | None = None,
 ) -> Exported:
     """Write the batches that hold positions `first` to `last` into a bundle; by default all.
 
     `facts` are those at the end of the batch before `first`; without them such a bundle can be read, but not folded.
     `redact` names Kubernetes kinds, as records call them, whose objects are replaced by tombstones. A file
-    that is there already is replaced only where `replaces` says so.
+    that is there already is replaced only where `replaces` says so. `pause` is awaited between chunks.
     """
     base, head = await bounds(log, first, last)
     assert facts is None or facts.position == base.position
@@ -59,6 +60,8 @@ async def export(
             for entry in entries:
                 checker.take(entry)
             await asyncio.to_thread(writer.add, entries)
+            if pause is not None:
+                await pause()
         checker.finish(head)
         await asyncio.to_thread(writer.finish)
     finally:
@@ -69,14 +72,21 @@ async def export(
 async def copy_whole(
     source: ReadableLog, target: Log, progress: Progress | None = None
 ) -> Verified:
-    """Copy a whole log into an empty one, record by record, and check it on the way."""
+    """Copy a log into an empty one, record by record, and check it on the way. One that begins with facts stays so: they become
+    the base of the target."""
+    facts: Snapshot | None = None
     if source.base != GENESIS:
-        raise UsageError(
-            f"{source.place} begins behind position {source.base.position}; "
-            "only a whole log can be imported"
-        )
+        if source.facts_version is not None:
+            facts = await source.latest_snapshot(source.facts_version, before=source.base.position)
+        if facts is None:
+            raise UsageError(
+                f"{source.place} begins behind position {source.base.position} without the facts there; "
+                "such a log cannot be imported"
+            )
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
+    if facts is not None:
+        await target.begin_behind(source.base, facts)
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source):
         for entry in entries:
@@ -97,6 +107,10 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
     """Copy a log into an empty one up to a position at which a batch ends, and check it on the way."""
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a branch is written to a new log")
+    if source.base != GENESIS:
+        raise UsageError(
+            f"{source.place} begins behind position {source.base.position}; a branch is copied from the first record on"
+        )
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source, position):
         for entry in entries:
@@ -159,6 +173,13 @@ async def _whole_batches(log: ReadableLog, until: int | None = None) -> AsyncIte
             gathered.append(entry)
     if gathered:
         yield gathered
+
+
+async def stored_batches(log: ReadableLog) -> AsyncIterator[tuple[list[Entry], list[ObjectRow]]]:
+    """Whole batches of a log, with the rows of the objects that they refer to."""
+    packer = _Packed()
+    async for entries in _whole_batches(log):
+        yield entries, packer.rows(entries)
 
 
 class _Packed:

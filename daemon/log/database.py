@@ -23,7 +23,7 @@ from events.errors import (
 
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
-KEPT_ONCE = frozenset({"log", "objects", "log_head"})
+KEPT_ONCE = frozenset({"log", "objects", "log_head", "log_base"})
 """Tables that cannot be rebuilt from others."""
 
 DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, UnicodeError)

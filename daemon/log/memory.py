@@ -36,6 +36,7 @@ class MemoryLog:
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()
         self.base = self.memory.head
+        self.facts_version: int | None = None
         self.head = self.memory.head
         self._unpacker = Unpacker()
         self._appended = asyncio.Event()
@@ -55,6 +56,14 @@ class MemoryLog:
             unpacked = self._unpacker.content(records[0].position, digest, codec, data)
             self.memory.contents.setdefault(digest, unpacked.content)
         self._take(records)
+
+    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
+        """Begin behind a position."""
+        assert not self.memory.records
+        self.base = self.head = self.memory.head = base
+        if facts is not None:
+            self.facts_version = facts.version
+            self.memory.snapshots = [facts]
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
         """Raise the epoch."""

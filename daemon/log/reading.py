@@ -13,7 +13,7 @@ from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
 from daemon.log.statements import select_entries
-from events.errors import DamagedLogError
+from events.errors import DamagedLogError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 
 CHUNK = 1000
@@ -48,6 +48,27 @@ class Reader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._unpacker = Unpacker()
+        self.base = GENESIS
+        """The head before the first record. What stands before it is archived, and not read."""
+        self.facts_version: int | None = None
+        """The version of the snapshot of facts there; None if there is none."""
+
+    async def load_base(self) -> None:
+        """Read where the log begins."""
+        database = self._database
+        async with self.connection() as connection:
+            found = await connection.exec_driver_sql(database.statements.read_base)
+            row = tuple(found.one_or_none() or ())
+        try:
+            position, digest, epoch, version = msgspec.convert(
+                row, tuple[int, str, int, int | None]
+            )
+        except msgspec.ValidationError as error:
+            raise DamagedLogError(
+                f"{database.place}: table log_base: the base cannot be read: {error}"
+            ) from error
+        self.base = Head(position=position, digest=digest, epoch=epoch)
+        self.facts_version = version
 
     async def head(self) -> Head:
         """The head as it stands in the database."""
@@ -57,15 +78,15 @@ class Reader:
             return head_of(tuple(found.one_or_none() or ()), database.place)
 
     async def position_at(self, at_ns: int) -> int:
-        """The position of the last record written at or before a time; 0 for none."""
+        """The position of the last record written at or before a time; that of the base for none."""
         async with self.connection() as connection:
             sql = self._database.statements.position_at
             found: int | None = (await connection.exec_driver_sql(sql, (at_ns,))).scalar()
-            return found or 0
+            return max(found or 0, self.base.position)
 
     async def positions(self, is_wanted: ColumnElement[bool], after: int, until: int) -> list[int]:
         """The positions of the records that a condition holds for, in order."""
-        position = tables.log.c.position
+        position, after = tables.log.c.position, max(after, self.base.position)
         query = select(position).where(is_wanted, position > after, position <= until)
         async with self.connection() as connection:
             return [int(row[0]) for row in await connection.execute(query.order_by(position))]
@@ -88,7 +109,9 @@ class Reader:
     async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
         """The position of the last record with an object of each subject that has one."""
         log, found = tables.log, dict[str, int]()
-        query = select(log.c.subject, func.max(log.c.position)).where(log.c.object.is_not(None))
+        query = select(log.c.subject, func.max(log.c.position)).where(
+            log.c.object.is_not(None), log.c.position > self.base.position
+        )
         for start in range(0, len(subjects), CHUNK):
             some = log.c.subject.in_(subjects[start : start + CHUNK])
             async with self.connection() as connection:
@@ -100,7 +123,9 @@ class Reader:
         """The positions of the first and the last record with an object of each subject of a kind."""
         log = tables.log
         query = select(func.min(log.c.position), func.max(log.c.position)).where(
-            log.c.object.is_not(None), log.c.subject.like(f"{kind}/%")
+            log.c.object.is_not(None),
+            log.c.subject.like(f"{kind}/%"),
+            log.c.position > self.base.position,
         )
         async with self.connection(is_patient=True) as connection:
             rows = await connection.execute(query.group_by(log.c.subject))
@@ -123,11 +148,15 @@ class Reader:
         A reader that comes to the end learns there whether the end matches the head.
         """
         last = (await self.head()).position
+        after = max(after, self.base.position)
         to_the_end = until is None or until >= last
         until = last if until is None else min(until, last)
         while after < until:
             upper = min(after + CHUNK, until)
-            for entries in self._entries(await self._chunk(after, upper)):
+            rows = await self._chunk(after, upper)
+            if not rows or rows[0][0] != after + 1:
+                await self._check_archived(after)
+            for entries in self._entries(rows):
                 yield entries
             after = upper
         if to_the_end:
@@ -141,6 +170,15 @@ class Reader:
                 after = entries[-1].record.position
                 yield entries
             await self._database.wait(self._database.poll_seconds)
+
+    async def _check_archived(self, after: int) -> None:
+        """Raise LogUnavailableError if the records after a position were archived since the base was read."""
+        await self.load_base()
+        if after < self.base.position:
+            raise LogUnavailableError(
+                f"{self._database.place}: the records up to position {self.base.position} were archived meanwhile; "
+                "ask again"
+            )
 
     async def _chunk(self, after: int, upper: int) -> list[_Row]:
         try:
@@ -203,9 +241,11 @@ class Reader:
 async def check_head(connection: AsyncConnection, database: Database) -> Head:
     """The head, which must be that of the last record, as both stand at one moment."""
     found = await connection.exec_driver_sql(database.statements.read_end)
-    row = tuple(found.one_or_none() or ()) or (None,) * 6
-    head, last, digest = head_of(row[:4], database.place), row[4] or 0, row[5]
-    if head.position == last and head.digest == (digest if last else GENESIS.digest):
+    row = tuple(found.one_or_none() or ()) or (None,) * 8
+    head, last, digest = head_of(row[:4], database.place), row[4], row[5]
+    if last is None:
+        last, digest = row[6] or 0, row[7]
+    if (head.position, head.digest) == (last, digest):
         return head
     position = last if head.position == last else min(head.position, last) + 1
     raise DamagedLogError(

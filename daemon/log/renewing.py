@@ -25,6 +25,8 @@ _COPY: Final = (
     "INSERT INTO objects SELECT * FROM old.objects NOT INDEXED",
     "DELETE FROM log_head",
     "INSERT INTO log_head SELECT * FROM old.log_head",
+    "DELETE FROM log_base",
+    "INSERT INTO log_base SELECT * FROM old.log_base",
 )
 
 

@@ -65,7 +65,9 @@ def first_unreadable(path: Path) -> int:
     readable = 0
     with closing(_reading(path)) as connection, suppress(sqlite3.Error, UnicodeError):
         connection.execute("PRAGMA writable_schema = ON")
-        for position, *_rest in connection.execute("SELECT * FROM log ORDER BY position"):
+        readable = _base(connection)
+        query = f"SELECT * FROM log WHERE position > {readable} ORDER BY position"  # noqa: S608  # a number
+        for position, *_rest in connection.execute(query):
             if position != readable + 1:
                 break
             readable = int(position)
@@ -136,17 +138,24 @@ def _unread(connection: sqlite3.Connection, table: str) -> str | None:
 
 def _unread_position(connection: sqlite3.Connection) -> int | None:
     """The first position that the table itself does not give; None where all are there."""
-    readable = 0
+    readable = _base(connection)
+    query = f"SELECT * FROM log NOT INDEXED WHERE position > {readable} ORDER BY position"  # noqa: S608  # a number
     try:
-        for position, *_rest in connection.execute(
-            "SELECT * FROM log NOT INDEXED ORDER BY position"
-        ):
+        for position, *_rest in connection.execute(query):
             if position != readable + 1:
                 return readable + 1
             readable = int(position)
     except (sqlite3.Error, UnicodeError):
         return readable + 1
     return None
+
+
+def _base(connection: sqlite3.Connection) -> int:
+    """The position before the first record; 0 where it cannot be read."""
+    try:
+        return int(connection.execute("SELECT position FROM log_base").fetchone()[0])
+    except (sqlite3.Error, UnicodeError, TypeError, ValueError):
+        return 0
 
 
 def _torn_index(connection: sqlite3.Connection, table: str) -> str | None:

@@ -55,7 +55,9 @@ class Statements(Struct, frozen=True):
     read_head: str
     """The head and format."""
     read_end: str
-    """The head and format, then position and digest of the last record."""
+    """The head and format, position and digest of the last record, then position and digest of the base."""
+    read_base: str
+    """Position, digest and epoch of the base, and the version of its facts."""
     lock_head: str
     """The head and format, once no other transaction is about to move it."""
     digest_at: str
@@ -79,7 +81,10 @@ def statements(dialect: Dialect) -> Statements:
     expected = [column == bindparam(f"expected_{column.name}") for column in fields]
     read_head = select(*fields, head.c.format)
     log = tables.log
-    last = select(func.max(log.c.position)).scalar_subquery()
+    base = tables.log_base
+    begin = select(base.c.position).scalar_subquery()
+    begin_digest = select(base.c.digest).scalar_subquery()
+    last = select(func.max(log.c.position)).where(log.c.position > begin).scalar_subquery()
     last_digest = select(log.c.digest).where(log.c.position == last).scalar_subquery()
     projection = tables.projection
     advance = update(projection).values(position=bindparam("to"))
@@ -98,7 +103,8 @@ def statements(dialect: Dialect) -> Statements:
             [f"{which}_{column.name}" for which in ("new", "expected") for column in fields],
         ),
         read_head=sql(read_head),
-        read_end=sql(read_head.add_columns(last, last_digest)),
+        read_end=sql(read_head.add_columns(last, last_digest, begin, begin_digest)),
+        read_base=sql(select(base.c.position, base.c.digest, base.c.epoch, base.c.facts_version)),
         lock_head=sql(read_head.with_for_update() if on_postgresql else read_head),
         digest_at=sql(select(log.c.digest).where(log.c.position == bindparam("at")), ("at",)),
         position_at=sql(

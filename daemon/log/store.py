@@ -14,7 +14,8 @@ import structlog
 from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from daemon.log import signatures, snapshots, tables
+from daemon.log import bases, signatures, snapshots, tables
+from daemon.log.bases import Pause
 from daemon.log.contents import ObjectRow
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
@@ -42,7 +43,7 @@ from daemon.log.views import (
 )
 from daemon.log.writing import Writer
 from events.errors import DamagedLogError, UsageError
-from events.record import GENESIS, Head, Record
+from events.record import Head, Record
 from projections.batch import Batch
 from projections.snapshot import VERSION
 from projections.views.catalogue import VIEWS
@@ -70,12 +71,11 @@ class Asked(NamedTuple):
 class SqlLog:
     """A log in a database."""
 
-    base = GENESIS
-    """The head before the first record."""
-
-    def __init__(self, database: Database, writer: Writer | None, head: Head) -> None:
+    def __init__(
+        self, database: Database, writer: Writer | None, head: Head, reader: Reader | None = None
+    ) -> None:
         self._database = database
-        self._reader = Reader(database)
+        self._reader = reader or Reader(database)
         self._writer = writer
         self._head = head
         self._torn_snapshots = False
@@ -85,6 +85,16 @@ class SqlLog:
     def place(self) -> str:
         """Where the log is, without a password."""
         return self._database.place
+
+    @property
+    def base(self) -> Head:
+        """The head before the first record: that of an archive, or genesis."""
+        return self._reader.base
+
+    @property
+    def facts_version(self) -> int | None:
+        """The version of the snapshot of facts at the base; None if there is none."""
+        return self._reader.facts_version
 
     @property
     def head(self) -> Head:
@@ -157,7 +167,36 @@ class SqlLog:
     async def refresh(self) -> Head:
         """The head as the database has it now, for a log opened for reading."""
         self._head = await self._reader.head()
+        await self._reader.load_base()
         return self._head
+
+    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
+        """Let an empty log begin behind a position, with the facts there."""
+        packed = None if facts is None else (facts.version, snapshots.pack(facts))
+
+        async def work(connection: AsyncConnection) -> None:
+            await bases.move(connection, self.base, base, packed)
+
+        await self._writing.begin_behind(base, work)
+        await self._reader.load_base()
+
+    async def move_base(self, base: Head, facts: Snapshot | None) -> None:
+        """Let the log begin behind another position, in one transaction. `purge` deletes what then stands before it."""
+        packed = None if facts is None else (facts.version, snapshots.pack(facts))
+        await self._writing.run(lambda connection: bases.move(connection, self.base, base, packed))
+        await self._reader.load_base()
+
+    async def insert_archived(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Insert records before the base, which are not read until the base is moved."""
+        assert records[-1].position <= self.base.position
+        await self._writing.insert_archived(records, objects)
+
+    async def purge(self, pause: Pause | None = None) -> int:
+        """Delete the records at or before the base, and the objects that no other record refers to; return how many records.
+
+        Each transaction is short; `pause` is called after each. May be broken off at any point and repeated.
+        """
+        return await bases.purge(self._database, self._reader, self._writing.run, pause)
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
         """Keep State at a position, and of the snapshots of its version a ladder. Into a torn table nothing is written."""
@@ -175,10 +214,15 @@ class SqlLog:
         try:
             async with self._reader.connection(is_patient=True) as connection:
                 found, wrong = await snapshots.latest(connection, version, before)
+                if found is None and self._has_facts(version, before):
+                    found = await bases.facts(connection, self.place)
         except DamagedLogError as error:
             if not IN_SNAPSHOTS.search(str(error)):
                 raise
             found, wrong, self._torn_snapshots = None, [str(error)], True
+            if self._has_facts(version, before):
+                async with self._reader.connection(is_patient=True) as connection:
+                    found = await bases.facts(connection, self.place)
         for one in wrong:
             logger.warning("a snapshot is passed over", place=self.place, error=one)
         return found
@@ -186,7 +230,12 @@ class SqlLog:
     async def snapshot_positions(self, version: int) -> list[int]:
         """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
         async with self._reader.connection(is_patient=True) as connection:
-            return await snapshots.positions(connection, version)
+            found = await snapshots.positions(connection, version)
+        return [self.base.position, *found] if self._has_facts(version, None) else found
+
+    def _has_facts(self, version: int, before: int | None) -> bool:
+        """Return whether the facts at the base are a snapshot of a version, at or before a position."""
+        return self.facts_version == version and (before is None or before >= self.base.position)
 
     async def save_signature(self, signature: Signature) -> None:
         """Store a signature of a head. `DamagedLogError` where the log does not have its digest."""
@@ -208,6 +257,8 @@ class SqlLog:
         async with self._reader.connection(is_patient=True) as connection:
             if wrong := await snapshots.check(connection, frozenset({VERSION})):
                 raise damaged(self.place, f"table snapshot: {wrong[0]}")
+            if self.facts_version == VERSION:
+                await bases.facts(connection, self.place)
             if other := await differing_view(connection, database.begin_reading):
                 raise damaged(self.place, f"table {other}: its rows are not those of its checksum")
 
@@ -249,7 +300,7 @@ class SqlLog:
         async def clear(connection: AsyncConnection) -> None:
             for view in VIEWS:
                 await connection.execute(delete(tables.table_of(view)))
-                await mark(connection, self._database.statements, view, 0, 0)
+                await mark(connection, self._database.statements, view, self.base.position, 0)
 
         await self._writing.run(clear)
 
@@ -287,7 +338,9 @@ async def open_for_reading(database: Database) -> SqlLog:
     """A log that is there already; nothing of it is changed."""
     try:
         check_found(await _look(database), database.place, writing=False)
-        return SqlLog(database, None, await Reader(database).head())
+        reader = Reader(database)
+        await reader.load_base()
+        return SqlLog(database, None, await reader.head(), reader)
     except BaseException:
         await database.close()
         raise
@@ -303,18 +356,28 @@ async def open_for_writing(database: Database, faults: Faults = no_faults) -> Sq
             head = await Reader(
                 database
             ).head()  # Refuses a newer format before anything is changed.
-            if database.is_condemned:
-                logger.warning(
-                    "the log was found damaged and is verified first", place=database.place
-                )
-                await verify(SqlLog(database, None, head))
-                database.acquit()
+            if database.is_condemned and found.revision == tables.REVISIONS[-1]:
+                await _verify_condemned(database, head)
         writer = Writer(database, faults)
-        await writer.open(await _prepared(database, found))
-        return SqlLog(database, writer, writer.head)
+        connection = await _prepared(database, found)
+        await writer.open(connection)
+        if database.is_condemned:
+            await _verify_condemned(database, writer.head)
+        reader = Reader(database)
+        await reader.load_base()
+        return SqlLog(database, writer, writer.head, reader)
     except BaseException:
         await database.close()
         raise
+
+
+async def _verify_condemned(database: Database, head: Head) -> None:
+    """Verify a log that was found damaged. Raises DamagedLogError."""
+    logger.warning("the log was found damaged and is verified first", place=database.place)
+    reader = Reader(database)
+    await reader.load_base()
+    await verify(SqlLog(database, None, head, reader))
+    database.acquit()
 
 
 async def _look(database: Database) -> Found:

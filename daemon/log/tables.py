@@ -28,7 +28,20 @@ from sqlalchemy import (
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    "0012",
+)
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
@@ -94,6 +107,21 @@ log_head = Table(
     CheckConstraint("id = 1", name="log_head_is_one_row"),
 )
 """Where the log ends, whose turn it is to append, and the format of the log."""
+
+log_base = Table(
+    "log_base",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("purging", Integer, nullable=False),
+    Column("facts_version", Integer),
+    Column("facts", LargeBinary),
+    CheckConstraint("id = 1", name="log_base_is_one_row"),
+)
+"""The head before the first record, and the facts there, packed like a snapshot; none in a log that begins with the first record.
+Records at or before it are archived: they are not read, and are deleted step by step. `purging` is 1 while objects may be deleted."""
 
 snapshot = Table(
     "snapshot",

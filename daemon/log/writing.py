@@ -86,6 +86,26 @@ class Writer:
             await self._queue_up(pending)
         await self._written(pending)
 
+    async def insert_archived(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Insert whole batches before the base in one transaction; the head stays."""
+        self._check_storable(records)
+        sql = self._database.statements
+        script: Script = [(sql.insert_object, objects)] if objects else []
+        script.append((sql.insert_log, log_rows(records)))
+        await self.run(lambda connection: self._database.run_script(connection, script))
+
+    async def begin_behind(self, base: Head, work: Work) -> None:
+        """Do work and move the head of an empty log, in one transaction."""
+        async with self._entry, self._turn:
+            before = self.head
+
+            async def move(connection: AsyncConnection) -> None:
+                await work(connection)
+                await self._session.take_over(connection, before, base)
+
+            await self._run(move)
+            self.head = self._tail = base
+
     async def take_over(self, epoch: int | None = None) -> Head:
         """Raise the epoch: from here on only this writer may append."""
         async with self._entry, self._turn:

@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import Struct
 
 from daemon.log.bundle import BUNDLE, BundleReader, BundleWriter, Header, check_free
-from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, bounds, export
 from daemon.log.entry import Entry, Snapshot
@@ -62,7 +61,7 @@ async def export_stretch(
 
 async def facts_before(log: ReadableLog, base: Head) -> Snapshot | None:
     """Return the facts at the end of a batch; None at the beginning of a log, or of a bundle that has none."""
-    if base == GENESIS or (isinstance(log, BundleLog) and log.facts_version != snapshots.VERSION):
+    if base == GENESIS or (log.base != GENESIS and log.facts_version != snapshots.VERSION):
         return None
     state = await History(log).facts_at_position(base.position)
     payload = await asyncio.to_thread(payload_of, state)

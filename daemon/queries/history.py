@@ -115,6 +115,10 @@ async def _write_snapshots(
     stored = await log.snapshot_positions(snapshots.VERSION)
     end = log.head.position
     state, head = State(left_out), log.base
+    if head.position:
+        facts = await log.latest_snapshot(snapshots.VERSION, before=head.position)
+        assert facts is not None  # The log is complete.
+        state = await restore_in_thread(facts, left_out)
     for begin, until in pairwise([head.position, *stored, end]):
         if until - begin < 2 * every:  # A long batch is not divided.
             continue

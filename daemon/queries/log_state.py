@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from daemon.fold import fold
-from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.queries.moments import At, position_at
 from events.errors import UsageError
@@ -16,7 +15,7 @@ def check_complete(log: ReadableLog, purpose: str = "") -> None:
     """Raise UsageError for a log that begins neither with the first record nor with the facts at its start."""
     if log.base == GENESIS:
         return
-    version = log.facts_version if isinstance(log, BundleLog) else None
+    version = log.facts_version
     if version == snapshots.VERSION:
         return
     reason = "what led there is missing"
@@ -33,6 +32,7 @@ def check_whole(log: ReadableLog, purpose: str = "") -> None:
     if log.base != GENESIS:
         raise UsageError(
             f"{log.place} begins behind position {log.base.position}: what led there is missing{purpose}"
+            + ("; `muster log join` puts its archive back in front" if log.facts_version else "")
         )
 
 

@@ -52,8 +52,16 @@ async def object_at(log: ReadableLog, subjects: list[str], at: At = None) -> Pas
             before = f"; --at {position - 1} shows it" if len(entries) > 1 else ""
             raise UsageError(f"{subject} was deleted at position {position}{before}")
         return _past(_first_alike(entries))
-    names = " or ".join(subjects)
-    raise UsageError(f"{log.place} shows no {names} up to position {until}")
+    raise _not_found(log, subjects, until)
+
+
+def _not_found(log: ReadableLog, subjects: list[str], until: int) -> UsageError:
+    names, base = " or ".join(subjects), log.base.position
+    if base:
+        return UsageError(
+            f"{log.place} shows no change of {names} from position {base + 1} to {until}; earlier ones are in its archive"
+        )
+    return UsageError(f"{log.place} shows no {names} up to position {until}")
 
 
 async def object_changes(
@@ -66,8 +74,7 @@ async def object_changes(
         entries = await observations(log, subject, until)
         if entries:
             return subject, [one for one in _changes(entries) if one.position >= since]
-    names = " or ".join(subjects)
-    raise UsageError(f"{log.place} shows no {names} up to position {until}")
+    raise _not_found(log, subjects, until)
 
 
 async def observations(log: ReadableLog, subject: str, until: int) -> list[Entry]:

@@ -30,7 +30,7 @@ from daemon.view_rebuild import batches
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.errors import MusterError
-from events.record import Head
+from events.record import GENESIS, Head
 from projections import snapshot as snapshots
 from projections.left_out import ApplyError
 from projections.snapshot import restore, take
@@ -198,14 +198,15 @@ async def replay_stretch(log: ReadableLog, stretch: Stretch) -> StretchResult:
 
 
 async def _begin(log: ReadableLog, stretch: Stretch) -> Replay:
-    if stretch.begin == log.base.position:
+    base = log.base.position
+    if stretch.begin == GENESIS.position:
         return Replay(log.base)
     snapshot = await _snapshot_at(log, stretch.begin)
     state = await asyncio.to_thread(restored, snapshot)
     replay = Replay(snapshot.head, state=state)
-    if stretch.first == stretch.begin + 1:
+    if stretch.first == stretch.begin + 1 and stretch.begin > base:
         cycle = None
-        if state.cycle:
+        if state.cycle > base:
             record = (await entry_at(log, state.cycle)).record
             event = event_of(record)
             assert isinstance(event, CycleOpened)
