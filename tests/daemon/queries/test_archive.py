@@ -15,7 +15,7 @@ from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
 from daemon.queries.archive import archive, join
-from daemon.queries.history import History
+from daemon.queries.history import History, write_snapshots
 from daemon.queries.replay import replay_log
 from daemon.simulation import simulate
 from daemon.view_rebuild import write_views_anew
@@ -217,7 +217,7 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
     result = muster("object", "Node/n1", "--log", path)
     assert "no change of Node//n1 from position 50 to 98" in error_of(result)
     assert muster("log", "snapshot", path, "--every", "10").exit_code == 0
-    assert "equal: 49 records" in muster("replay", path, "--jobs", "2").stdout
+    assert "equal: 49 records" in muster("replay", path).stdout
     for words in (("why", "Node/n1"), ("queue", "list"), ("usage",), ("log", "tail")):
         place = [path] if words == ("log", "tail") else ["--log", path]
         assert muster(*words, *place).exit_code == 0, words
@@ -226,3 +226,13 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
     result = muster("log", "join", bundle, "--log", path)
     assert "49 records" in result.stdout
     assert muster("rebuild", "--log", path).exit_code == 0
+
+
+@pytest.mark.soak
+async def test_what_is_left_is_replayed_in_two_processes(path: Path) -> None:
+    log = await opened(path)
+    await archive(log, path.with_name("1.muster"), 50)
+    await write_snapshots(log, 10)
+    await log.close()
+    result = await asyncio.to_thread(muster, "replay", path, "--jobs", "2")
+    assert "equal: 49 records" in result.stdout
