@@ -17,10 +17,12 @@ from daemon.log.verify import verify
 from daemon.queries.archive import archive, join
 from daemon.queries.history import History, write_snapshots
 from daemon.queries.replay import replay_log
+from daemon.queries.why import why
 from daemon.simulation import simulate
 from daemon.view_rebuild import write_views_anew
 from events.errors import DamagedLogError, UsageError
 from projections import snapshot
+from replay.why_text import lines_of
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import error_of, muster
@@ -236,3 +238,20 @@ async def test_what_is_left_is_replayed_in_two_processes(path: Path) -> None:
     await log.close()
     result = await asyncio.to_thread(muster, "replay", path, "--jobs", "2")
     assert "equal: 49 records" in result.stdout
+
+
+@pytest.mark.parametrize("cut", [30, 60, 75])
+async def test_a_pod_is_explained_whose_decisions_have_archived_causes(
+    path: Path, cut: int
+) -> None:
+    log = await opened(path)
+    try:
+        whole = {name: await why(log, f"default/train-{name}") for name in range(3)}
+        await archive(log, path.with_name("old.muster"), cut)
+        for name, answer in whole.items():
+            left = await why(log, f"default/train-{name}")
+            assert lines_of(left)[0] == lines_of(answer)[0]
+            kept = [one.position for one in answer.steps if one.position > log.base.position]
+            assert [one.position for one in left.steps] == kept
+    finally:
+        await log.close()
