@@ -20,7 +20,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import why as why_query
 from daemon.queries.tenant_answer import tenant_answer
-from events.errors import ClusterError, SettingsError, UsageError
+from events.errors import ClusterError, UsageError
 from replay.log_time import HEAD, LogTime
 from replay.why_answer import Answer
 from replay.why_text import lines_of
@@ -91,13 +91,7 @@ def why(
         if at is not None:
             raise UsageError("--at needs a log: a daemon answers about the present")
         access = Access(kubeconfig=kubeconfig, context=kube_context)
-        subject = _namespaced(subject)
-        try:
-            body = asyncio.run(ask_daemon(subject, access, server, service))
-        except SettingsError as error:
-            raise SettingsError(
-                f"no log is named by --log or MUSTER_LOG, and a daemon cannot be asked: {error}"
-            ) from error
+        body = asyncio.run(ask_daemon(_namespaced(subject), access, server, service))
         _show(_decoded(body), as_json=as_json)
         return
     moment = HEAD if at is None else at
