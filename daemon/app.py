@@ -20,7 +20,6 @@ from daemon.clock import WallClock
 from daemon.cluster.client.access import missing_calls
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.client.tenant_reviews import TenantReviews
 from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.lease import ApiLease
 from daemon.deciding_thread import DecidingThread
@@ -43,7 +42,6 @@ from daemon.retention import DAY_NS, Retention, keep_retained
 from daemon.settings import Settings, supervision, with_environment
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
-from daemon.tenant_process import answer_for_tenant
 from daemon.version import VERSION
 from engine.engine import Engine
 from engine.report_ages import StaleReports
@@ -129,9 +127,6 @@ class DaemonApp:
             self._elector = self._new_elector(client)
             self._leader_loop = leader_loop = self._new_leader_loop(client, self._elector)
             self._tell_sources()
-            if self._plan.settings.answers_tenants:
-                ask = partial(answer_for_tenant, self._plan.log)
-                self._operation.tenants.connect(TenantReviews(client), ask)
             if self._is_stopped:
                 leader_loop.stop()
             with ExitStack() as asked:

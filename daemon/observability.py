@@ -20,7 +20,6 @@ from daemon.notify import Notifier, keep_notified
 from daemon.notifying_log import Listener, NotifyingLog
 from daemon.serving.listening import listening
 from daemon.serving.pages import application, probing
-from daemon.serving.tenants import TenantPages
 from daemon.settings import Settings, Supervision, read_token
 from daemon.stderr import Teller
 
@@ -38,7 +37,6 @@ class Observability:
         self._log: NotifyingLog | None = None
         self.health = Health(elapsed_ns)
         self.metrics = Metrics(self.health, version, decider)
-        self.tenants = TenantPages(elapsed_ns)
         self.on_error = InternalErrorLog(self.metrics.counted.internal_error)
         """Records exceptions in muster's own code that were held to one object."""
 
@@ -81,11 +79,7 @@ class Observability:
             if settings.listen:
                 address = parse_address(settings.listen)
                 app = application(
-                    self.health,
-                    self.metrics,
-                    token=token,
-                    is_loopback=address.is_loopback,
-                    tenants=self.tenants if settings.answers_tenants else None,
+                    self.health, self.metrics, token=token, is_loopback=address.is_loopback
                 )
                 given = await stack.enter_async_context(listen(address, app))
                 _logger.info("listening", address=str(given))

@@ -73,9 +73,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     token_file: str | None = None
     """A file with the bearer token that requests need except for probes and metrics, relative to the folder of
     this file. Without it, such requests are answered on a loopback address only."""
-    answers_tenants: bool = False
-    """Whether `/v1/why/` is answered to callers with a bearer token of the API server, about pods and PodGroups that they
-    may get. The log is read for it in a process of its own."""
     kubeconfig: str | None = None
     """The kubeconfig, relative to the folder of this file; `--kubeconfig` takes precedence. Without one, the
     service account in a pod, and KUBECONFIG elsewhere."""

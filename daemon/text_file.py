@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from daemon.limits import exceeded, limits_of
 from events.errors import UsageError
@@ -37,14 +37,6 @@ def read_text(path: Path, named_in: str = "") -> str:
         raise UsageError(f"{place}: {error.strerror}") from error
     except ValueError as error:  # A path with a NUL in it.
         raise UsageError(f"{place}: {error}") from error
-
-
-def read_stream(stream: BinaryIO, place: str) -> str:
-    """The text of standard input to its end, within the limit `text-bytes`. `place` is its name in errors."""
-    try:
-        return _bounded(stream.read, place).decode()
-    except UnicodeError as error:
-        raise UsageError(f"{place}: not a text in UTF-8: {error}") from error
 
 
 def _read(path: Path, place: str) -> bytes:

@@ -8,11 +8,12 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from daemon.cli.command_list import CommandGroup
 from daemon.cli.failure import PIPE_CLOSED, explain
+from daemon.installed_plugins import load_plugins
 from daemon.memory_tuning import collect_rarely, collector_paused, return_large_blocks
+from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
 
@@ -65,6 +66,7 @@ class Muster(CommandGroup):
         wishes: dict[str, bool] = {}
         try:
             _refuse_without_assertions()
+            print_warnings_on_stderr()
             _replace_what_stdout_cannot_encode()
             name = prog_name or "muster"
             result = super().main(args, name, complete_var, standalone_mode=False, obj=wishes)
@@ -106,12 +108,6 @@ class Muster(CommandGroup):
         assert isinstance(command, click.Command)
         return command
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of a command or an option, without importing the commands for their help."""
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
-        return [*map(CompletionItem, names), *options]
-
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. A reader that closes the pipe is no error."""
         try:
@@ -134,15 +130,7 @@ def cli(context: click.Context, debug: bool) -> None:
     server, a database or a file failed; 4 the log is damaged; 5 the log is from a newer version; 70 a bug.
     """
     context.obj["debug"] = debug
-    if context.invoked_subcommand == "completion":
-        return
-    # Imported here: a shell waits for `--version` and completion.
-    from daemon.stderr import print_warnings_on_stderr
-
-    print_warnings_on_stderr()
     if context.invoked_subcommand not in WITHOUT_PLUGINS:
-        from daemon.installed_plugins import load_plugins
-
         load_plugins()
 
 

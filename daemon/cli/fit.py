@@ -7,7 +7,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from daemon.cli.inputs import load_scenario, read_named, read_policy
+from daemon.cli.inputs import load_scenario, read_policy
 from daemon.cli.output import (
     Line,
     at_option,
@@ -23,6 +23,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import fit as fit_query
 from daemon.simulation import SCHEDULER_NAMES, policy_of
+from daemon.text_file import read_text
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
 from replay.log_time import LogTime
@@ -36,12 +37,7 @@ DOES_NOT_FIT = 1
 
 
 @click.command()
-@click.argument(
-    "manifest",
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    nargs=-1,
-    required=True,
-)
+@click.argument("manifest", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True)
 @click.option(
     "--log",
     "log",
@@ -72,7 +68,7 @@ def fit(
     """Report whether manifests would be placed now; if not, what is missing, level by level.
 
     MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., also
-    queues or nodes that do not exist yet; `-` is standard input. They are added to the State of the log as if they had just been
+    queues or nodes that do not exist yet. They are added to the State of the log as if they had just been
     created; neither the log nor a cluster is changed. Exit code 1 means that some pod would wait.
 
     With --output json every node is listed: whether it fits the pod, why not, its score by plugin in thousandths
@@ -84,12 +80,11 @@ def fit(
         muster fit job.yaml --log demo.db
         muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
         muster fit job.yaml --log demo.db --at 10:05
-        kubectl get job train -o yaml | muster fit - --log demo.db
         muster fit job.yaml --scenario docs/examples/quota.yaml --output json
     """
     nodes_max = limits_of().yaml_nodes
     documents = [
-        one for name, text in read_named(manifest) for one in read_documents(text, name, nodes_max)
+        one for path in manifest for one in read_documents(read_text(path), str(path), nodes_max)
     ]
     objects, left_out = read_manifests(documents)
     for one in left_out:

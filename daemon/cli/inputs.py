@@ -1,6 +1,5 @@
 """Files that a user names: scenarios with the files that they refer to, and policies."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import msgspec
 from daemon.cli.output import print_warning
 from daemon.limits import limits_of
 from daemon.settings import with_environment
-from daemon.text_file import read_stream, read_text
+from daemon.text_file import read_text
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
 from projections.duration import nanoseconds
@@ -21,8 +20,6 @@ from simulator.what_if_change import Change, parse_change
 from simulator.what_if_history import RecordedHistory
 
 SUFFIXES = (".yaml", ".yml")
-STDIN = "-"
-STDIN_NAME = "standard input"
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
@@ -46,26 +43,6 @@ def is_scenario(path: Path) -> bool:
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())
 
 
-def read_input(path: Path) -> str:
-    """Return the text of a file or pipe; `-` is standard input. Either can be read once."""
-    if str(path) == STDIN:
-        return read_stream(sys.stdin.buffer, STDIN_NAME)
-    return read_text(path)
-
-
-def read_named(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """Return the name and text of each file; `-` is standard input, which can be read once."""
-    found: list[tuple[str, str]] = []
-    for path in paths:
-        if str(path) != STDIN:
-            found.append((str(path), read_text(path)))
-        elif any(name == STDIN_NAME for name, _ in found):
-            raise UsageError("- is given twice: standard input can be read once")
-        else:
-            found.append((STDIN_NAME, read_input(path)))
-    return found
-
-
 def read_duration(option: str, text: str) -> int:
     """Return the duration that an option states (`90s`), in nanoseconds."""
     try:
@@ -81,7 +58,7 @@ def load_scenario(path: Path) -> LoadedScenario:
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario without the files that it refers to."""
-    return parse_scenario(read_input(path), str(path), limits_of().yaml_nodes)
+    return parse_scenario(read_text(path), str(path), limits_of().yaml_nodes)
 
 
 def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
@@ -99,16 +76,16 @@ def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
     return done
 
 
-def load_change(
-    text: str, path: Path, history: RecordedHistory | None, length_ns: int | None
-) -> Change:
-    """Read a change of a recorded past from the text of a file, and its policy file. Relative paths start at its folder.
+def load_change(path: Path, history: RecordedHistory | None, length_ns: int | None) -> Change:
+    """Read a change of a recorded past, and its policy file. Relative paths start at its folder.
 
     Steps may name only the objects of the history, unless that is None, and come within a length of time.
     """
     nodes_max = limits_of().yaml_nodes
     objects = None if history is None else history.names
-    change = parse_change(text, str(path), nodes_max, objects=objects, length_ns=length_ns)
+    change = parse_change(
+        read_text(path), str(path), nodes_max, objects=objects, length_ns=length_ns
+    )
     if change.policy_file is not None:
         file = path.parent / with_environment(change.policy_file, change.policy_place)
         text = read_text(file, change.policy_place)

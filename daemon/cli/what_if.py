@@ -8,7 +8,7 @@ import click
 
 from daemon.cli.decision_table import model_lines
 from daemon.cli.figures import figure_table, figures, group_name, more, queue_table, totals_table
-from daemon.cli.inputs import load_change, read_duration, read_input
+from daemon.cli.inputs import load_change, read_duration
 from daemon.cli.output import (
     Line,
     Styled,
@@ -41,10 +41,10 @@ _TITLES = {"record": "happened", "model": "no change"}
 @moment_option("--at", "Where the branch begins.", required=True)
 @click.option(
     "--change",
-    type=click.Path(allow_dash=True, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE",
     required=True,
-    help="The change from there on: policy, steps, faults, dropped records; `-` is standard input.",
+    help="The change from there on: policy, steps, faults, dropped records.",
 )
 @click.option(
     "--baseline",
@@ -103,7 +103,6 @@ def what_if(
 async def _ask(
     url: str, moment: LogTime, change: Path, kept: str | None, checkpoint_ns: int
 ) -> Branch:
-    text = read_input(change)  # Once: it may be a pipe.
     log = await open_log(url)
     try:
         target = None if kept is None else await open_log(kept, "write")
@@ -114,7 +113,7 @@ async def _ask(
                 return await what_if_query.what_if(
                     log,
                     moment,
-                    lambda history, length_ns: load_change(text, change, history, length_ns),
+                    lambda history, length_ns: load_change(change, history, length_ns),
                     kept=target,
                     checkpoint_ns=checkpoint_ns,
                     progress=shown,

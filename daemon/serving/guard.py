@@ -6,15 +6,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from daemon.serving.tenants import PREFIX
-
 OPEN: Final = frozenset({"/livez", "/healthz", "/readyz", "/metrics"})
 """What kubelets and Prometheus ask for, which bring no token; nothing there is a secret."""
-
-
-def _is_open(path: str) -> bool:
-    # The tenants' pages check a token of the API server themselves.
-    return path in OPEN or path.startswith(PREFIX)
 
 
 def guard(token: str | None, *, is_loopback: bool) -> Middleware:
@@ -27,7 +20,7 @@ def guard(token: str | None, *, is_loopback: bool) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if _is_open(request.path) or (expected is None and is_loopback):
+        if request.path in OPEN or (expected is None and is_loopback):
             return await handler(request)
         if expected is None:
             raise web.HTTPForbidden(text="no token is set, so this is answered on loopback only\n")

@@ -9,7 +9,6 @@ from daemon.health import Health
 from daemon.metrics.export import CONTENT_TYPE, Metrics, text_of
 from daemon.serving.guard import guard
 from daemon.serving.listening import served_application
-from daemon.serving.tenants import PREFIX, TenantPages
 
 _OK = 200
 _UNAVAILABLE = 503
@@ -42,20 +41,13 @@ class Probes:
 
 
 def application(
-    health: Health,
-    metrics: Metrics,
-    *,
-    token: str | None,
-    is_loopback: bool,
-    tenants: TenantPages | None = None,
+    health: Health, metrics: Metrics, *, token: str | None, is_loopback: bool
 ) -> web.Application:
     """Everything that is served."""
     probes = Probes(health, metrics)
     app = served_application()
     app.middlewares.append(guard(token, is_loopback=is_loopback))
     app.add_routes([*_of_probes(probes), web.get("/metrics", probes.metrics)])
-    if tenants is not None:
-        app.router.add_get(f"{PREFIX}{{kind}}/{{namespace}}/{{name}}", tenants.why)
     return app
 
 

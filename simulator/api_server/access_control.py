@@ -93,36 +93,7 @@ class AccessControl:
 
     def review(self, user: User, document: JsonObject) -> Response:
         """Answer a SelfSubjectAccessReview: whether the requesting user may do something."""
-        return self._review("SelfSubjectAccessReview", user, dict(section(document, "spec")))
-
-    def review_subject(self, document: JsonObject) -> Response:
-        """Answer a SubjectAccessReview: whether the user that it names may do something."""
         spec = section(document, "spec")
-        name = text_at(spec, "user")
-        known = (one for one in self.tokens.values() if one.name == name)
-        user = next(known, User(name, None if not self.tokens else ()))
-        return self._review("SubjectAccessReview", user, dict(spec))
-
-    def review_token(self, document: JsonObject, now_ns: int) -> Response:
-        """Answer a TokenReview: the user of a token. Without tokens every one is the admin's."""
-        spec = section(document, "spec")
-        user = self.tokens.get(text_at(spec, "token")) if self.tokens else User("admin")
-        is_good = user is not None and (user.expires_ns is None or now_ns < user.expires_ns)
-        status: dict[str, Json] = {"authenticated": is_good}
-        if user is not None and is_good:
-            status["user"] = {"username": user.name, "groups": ["system:authenticated"]}
-        return json_response(
-            {
-                "kind": "TokenReview",
-                "apiVersion": "authentication.k8s.io/v1",
-                "metadata": {},
-                "spec": {},
-                "status": status,
-            },
-            201,
-        )
-
-    def _review(self, kind: str, user: User, spec: JsonObject) -> Response:
         asked = section(spec, "resourceAttributes")
         address = Address(
             group=text_at(asked, "group"),
@@ -136,7 +107,7 @@ class AccessControl:
         status: dict[str, Json] = {"allowed": self.allows(user, address)}
         return json_response(
             {
-                "kind": kind,
+                "kind": "SelfSubjectAccessReview",
                 "apiVersion": "authorization.k8s.io/v1",
                 "metadata": {},
                 "spec": dict(spec),

@@ -38,8 +38,6 @@ from simulator.api_server.served_resources import (
     BUDGET,
     CRD,
     EVENT,
-    SUBJECT_REVIEW,
-    TOKEN_REVIEW,
     ResourceCatalogue,
     ServedResource,
     volcano_definitions,
@@ -223,12 +221,7 @@ class Api:
         if target.served.is_virtual:
             if verb != "create":
                 raise not_allowed()
-            document = decode_body(request, target.served)
-            if target.served.kind == TOKEN_REVIEW:
-                return self.access.review_token(document, self.simulated.now_ns)
-            if target.served.kind == SUBJECT_REVIEW:
-                return self.access.review_subject(document)
-            return self.access.review(user, document)
+            return self.access.review(user, decode_body(request, target.served))
         if len(request.body) > BODY_MAX:
             limit = f"limit is {BODY_MAX}"
             raise StatusError(

@@ -20,8 +20,6 @@ WHY: Final[Mapping[str, str]] = {
     "podgroups/status": "their phase, where it is a part of its own",
     "events": "what `kubectl describe` shows",
     "leases": "which of several daemons leads",
-    "tokenreviews": "who a tenant is that asks `why`",
-    "subjectaccessreviews": "whether this tenant may get what they ask about",
     "selfsubjectaccessreviews": "to say at the start what of all this is missing",
 }
 """Why a resource, or a part of one, is in the table."""

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from daemon.cli.app import cli
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import error_of, logged, muster
 
@@ -288,16 +287,3 @@ def test_a_place_that_is_missing_or_no_scenario_is_a_usage_error(
     result = muster("fit", manifest(tmp_path, PAIR, COUNT=2), *words)
     assert result.exit_code == 2
     assert said in error_of(result)
-
-
-def test_manifests_can_come_from_standard_input(log: Path) -> None:
-    words = ["fit", "-", "--log", str(log), "--output", "json"]
-    text = POD.replace("COUNT", "1").replace("QUOTA", "8")
-    piped = CliRunner().invoke(cli, words, input=text, prog_name="muster")
-    assert piped.exit_code == 0, piped.output
-    assert answers(piped)[0]["fits"] is True
-    broken = CliRunner().invoke(cli, words, input="a: [", prog_name="muster")
-    assert broken.exit_code == 2
-    assert error_of(broken).startswith("standard input:")
-    twice = muster("fit", "-", "-", "--log", log)
-    assert "given twice" in error_of(twice)
