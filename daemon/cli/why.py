@@ -130,7 +130,9 @@ def _owned(subject: str) -> list[tuple[str, str]]:
     """Return what a name may mean among pods and pod groups. Raises UsageError for a node or queue."""
     found = [one for one in candidates(subject) if one[0] in ("Pod", "PodGroup")]
     if not found:
-        raise UsageError(f"{subject}: tenants may ask about pods and pod groups only")
+        raise UsageError(
+            f"{subject}: without --log the running daemon is asked, and it tells tenants about pods and pod groups only"
+        )
     return found
 
 

@@ -25,7 +25,8 @@ RESOURCES: Final = {"Pod": PODS, "PodGroup": POD_GROUPS}
 class ReviewedUser(Struct, frozen=True):
     """The user of a token, as the API server names it."""
 
-    username: str
+    username: str = ""
+    """Empty for a token that is not accepted."""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
