@@ -96,10 +96,10 @@ class Muster(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = COMMANDS[cmd_name]
-        if module not in sys.modules:
-            from daemon.stderr import print_warnings_on_stderr
+        from daemon.stderr import print_warnings_on_stderr  # `--version` does without it.
 
-            print_warnings_on_stderr()
+        print_warnings_on_stderr()
+        if module not in sys.modules:
             with collector_paused():
                 import_module(module)
         name = cmd_name.replace("-", "_")

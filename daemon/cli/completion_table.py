@@ -40,6 +40,10 @@ class CommandEntry(Struct, frozen=True, omit_defaults=True):
     commands: tuple["CommandEntry", ...] = ()
 
 
+HELP: Final = ParameterEntry(("-h", "--help"), "Show this message and exit.", is_flag=True)
+"""The option that click adds to every command."""
+
+
 def entry_of(command: click.Command, name: str) -> CommandEntry:
     """Return the entry of a command and of all below it."""
     context = click.Context(command, info_name=name)
@@ -52,7 +56,7 @@ def entry_of(command: click.Command, name: str) -> CommandEntry:
     return CommandEntry(
         name=name,
         help=command.get_short_help_str(),
-        parameters=tuple(_parameter_of(one) for one in command.get_params(context)),
+        parameters=(*map(_parameter_of, command.params), HELP),
         commands=tuple(below),
     )
 
