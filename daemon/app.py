@@ -16,12 +16,16 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
+from daemon.address import parse_address
 from daemon.clock import WallClock
 from daemon.cluster.client.access import missing_calls
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
+from daemon.cluster.client.reviews import Reviews
+from daemon.cluster.client.trust import server_context
 from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.lease import ApiLease
+from daemon.connections import available_bounds
 from daemon.deciding_thread import DecidingThread
 from daemon.fold import refolder
 from daemon.health import Health
@@ -39,6 +43,9 @@ from daemon.metrics.sources import Lag
 from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
 from daemon.retention import DAY_NS, Retention, keep_retained
+from daemon.serving.answering import answers_from
+from daemon.serving.listening import listening
+from daemon.serving.tenants import TenantQuestions
 from daemon.settings import Settings, supervision, with_environment
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
@@ -57,6 +64,8 @@ STALE_SHOWN: Final = 5
 
 ANCHOR_EVENT_NS: Final = 660_000_000_000
 """Between two Events of anchors: more often, they would be summarized, and their digests lost (`daemon/cluster/acting/correlation.py`)."""
+TENANT_SECONDS: Final = 60.0
+"""Seconds for a tenant's question: reviews, the wait for a place and the answer have bounds of their own below this."""
 
 ACCESS_SECONDS: Final = 60.0
 """Time between two checks of permissions, while some are missing or the server does not answer."""
@@ -134,7 +143,7 @@ class DaemonApp:
                 if self._thread is not None:
                     asked.callback(self._thread.close)
                     asked.enter_context(self._operation.health.asking(self._thread))
-                async with asyncio.TaskGroup() as tasks:
+                async with self._tenants_answered(client), asyncio.TaskGroup() as tasks:
                     # A shadow does not even ask what it may do: that is a call that creates.
                     is_shadow = self._plan.running.is_shadow
                     access = (
@@ -149,6 +158,38 @@ class DaemonApp:
                             access.cancel()
         finally:
             await client.close()
+
+    @asynccontextmanager
+    async def _tenants_answered(self, client: Client) -> AsyncIterator[None]:
+        """Answer questions of tenants, if the settings say where, until the block ends."""
+        plan, settings = self._plan, self._plan.settings
+        if not settings.tenants_listen:
+            yield
+            return
+        if plan.running.is_shadow:
+            raise SettingsError(
+                "tenants_listen: a shadow answers no tenants, for it would have to create reviews"
+            )
+        questions = TenantQuestions(
+            Reviews(client), answers_from(plan.log), asyncio.get_running_loop().time
+        )
+        tls = None
+        if settings.tenants_certificate_file and settings.tenants_key_file:
+            tls = server_context(
+                plan.folder / settings.tenants_certificate_file,
+                plan.folder / settings.tenants_key_file,
+            )
+        address = parse_address(settings.tenants_listen)
+        async with listening(
+            address,
+            questions.application(),
+            bounds=structs.replace(available_bounds(), answer_seconds=TENANT_SECONDS),
+            observe=self._operation.metrics.counted.http_refused,
+            tls=tls,
+            has_any_host=True,
+        ) as given:
+            logger.info("listening for tenants", address=str(given), tls=tls is not None)
+            yield
 
     def _new_elector(self, client: Client) -> Elector | None:
         settings = self._plan.settings

@@ -73,6 +73,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     token_file: str | None = None
     """A file with the bearer token that requests need except for probes and metrics, relative to the folder of
     this file. Without it, such requests are answered on a loopback address only."""
+    tenants_listen: str = ""
+    """Host and port for questions of tenants, who present a Kubernetes bearer token; empty for none."""
+    tenants_certificate_file: str | None = None
+    """The TLS certificate for `tenants_listen`, relative to the folder of this file; needed unless on a loopback address."""
+    tenants_key_file: str | None = None
+    """The key of that certificate."""
     kubeconfig: str | None = None
     """The kubeconfig, relative to the folder of this file; `--kubeconfig` takes precedence. Without one, the
     service account in a pod, and KUBECONFIG elsewhere."""
@@ -168,12 +174,23 @@ def _check_retention(path: Path, settings: Settings) -> None:
 
 
 def _check_listen(path: Path, settings: Settings) -> None:
-    for key in ("listen", "probes_listen"):
+    for key in ("listen", "probes_listen", "tenants_listen"):
         if address := getattr(settings, key):
             try:
                 parse_address(address)
             except SettingsError as error:
                 raise SettingsError(f"{path}: {key}: {error}") from None
+    has_certificate = settings.tenants_certificate_file is not None
+    if has_certificate != (settings.tenants_key_file is not None):
+        raise SettingsError(
+            f"{path}: tenants_certificate_file and tenants_key_file: one without the other"
+        )
+    is_open = settings.tenants_listen and not parse_address(settings.tenants_listen).is_loopback
+    if is_open and not has_certificate:
+        raise SettingsError(
+            f"{path}: tenants_listen: tokens are sent there, so another address than a loopback one needs "
+            "tenants_certificate_file and tenants_key_file"
+        )
 
 
 def read_token(path: Path) -> str:

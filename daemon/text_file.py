@@ -4,6 +4,7 @@ import errno
 import gzip
 import os
 import stat
+import sys
 import zlib
 from collections.abc import Callable
 from io import BytesIO
@@ -12,6 +13,8 @@ from typing import Final
 
 from daemon.limits import exceeded, limits_of
 from events.errors import UsageError
+
+STDIN: Final = "standard input"
 
 _FAR: Final = 1 << 20
 """Bytes that are asked for at a time."""
@@ -37,6 +40,26 @@ def read_text(path: Path, named_in: str = "") -> str:
         raise UsageError(f"{place}: {error.strerror}") from error
     except ValueError as error:  # A path with a NUL in it.
         raise UsageError(f"{place}: {error}") from error
+
+
+def read_input(path: Path) -> tuple[str, str]:
+    """Return the text of a file, or of standard input for the path `-`, and a name for messages.
+
+    Standard input is read to its end, within the limit `text-bytes`.
+    """
+    if str(path) != "-":
+        return read_text(path), str(path)
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError(f"{STDIN}: it is closed")
+    try:
+        text = _bounded(sys.stdin.buffer.read, STDIN).decode()
+    except UnicodeError as error:
+        raise UsageError(f"{STDIN}: not a text in UTF-8: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{STDIN}: {error.strerror}") from error
+    if not text.strip():
+        raise UsageError(f"{STDIN}: it is empty, or `-` is given twice")
+    return text, STDIN
 
 
 def _read(path: Path, place: str) -> bytes:

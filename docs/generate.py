@@ -53,12 +53,21 @@ def main() -> str | None:
     }
     if importlib.util.find_spec("daemon.cli.app") is not None:
         pages["commands.md"] = commands_page()
+        pages["../daemon/cli/completion_table.json"] = completion_table()
     if "--check" in sys.argv[1:]:
         stale = [f"docs/{name}" for name, text in pages.items() if _read(HERE / name) != text]
         return f"stale, run `make docs`: {', '.join(stale)}" if stale else None
     for name, text in pages.items():
         (HERE / name).write_text(text, encoding="utf-8")
     return None
+
+
+def completion_table() -> str:
+    """The table that shell completion answers from."""
+    from daemon.cli.app import cli
+    from daemon.cli.completion_table import table_text
+
+    return table_text(cli)
 
 
 def events_page() -> str:

@@ -10,10 +10,8 @@ from typing import Any, Final
 import click
 
 from daemon.cli.command_list import CommandGroup
-from daemon.cli.failure import PIPE_CLOSED, explain
-from daemon.installed_plugins import load_plugins
+from daemon.cli.exit_codes import PIPE_CLOSED
 from daemon.memory_tuning import collect_rarely, collector_paused, return_large_blocks
-from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
 
@@ -46,6 +44,9 @@ COMMANDS: Final = {
 """The module of each command. It is imported when the command is used: each start imports only what it needs."""
 
 
+COMPLETION: Final = "_MUSTER_COMPLETE"
+"""The environment variable by which a shell asks for completion."""
+
 WITHOUT_PLUGINS: Final = ("completion", "migrate")
 """Commands that read no policy."""
 
@@ -66,13 +67,14 @@ class Muster(CommandGroup):
         wishes: dict[str, bool] = {}
         try:
             _refuse_without_assertions()
-            print_warnings_on_stderr()
             _replace_what_stdout_cannot_encode()
             name = prog_name or "muster"
             result = super().main(args, name, complete_var, standalone_mode=False, obj=wishes)
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
         except Exception as error:  # the one place
+            from daemon.cli.failure import explain  # It brings in what prints, which takes time.
+
             code = explain(error, debug=wishes.get("debug", False))
         if code == PIPE_CLOSED:
             _forget_stdout()
@@ -97,6 +99,9 @@ class Muster(CommandGroup):
         if cmd_name not in COMMANDS:
             return None
         module = COMMANDS[cmd_name]
+        from daemon.stderr import print_warnings_on_stderr  # `--version` does without it.
+
+        print_warnings_on_stderr()
         if module not in sys.modules:
             with collector_paused():
                 import_module(module)
@@ -131,11 +136,17 @@ def cli(context: click.Context, debug: bool) -> None:
     """
     context.obj["debug"] = debug
     if context.invoked_subcommand not in WITHOUT_PLUGINS:
+        from daemon.installed_plugins import load_plugins
+
         load_plugins()
 
 
 def main() -> None:
     """The entry point."""
+    if os.environ.get(COMPLETION):
+        from daemon.cli.completion_table import command_of_table
+
+        command_of_table().main(prog_name="muster", complete_var=COMPLETION)
     collect_rarely()
     return_large_blocks()
     cli.main()

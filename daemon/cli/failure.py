@@ -6,15 +6,9 @@ from collections.abc import Iterator
 
 import click
 
+from daemon.cli.exit_codes import BUG, FAILED, INTERRUPTED, PIPE_CLOSED
 from daemon.cli.output import print_error, print_lines
 from events.errors import MusterError
-
-FAILED = 3
-"""An error outside of muster: database, API server, file system."""
-BUG = 70
-INTERRUPTED = 130
-PIPE_CLOSED = 141
-"""The exit code that shells expect of a program whose pipe was closed."""
 
 
 def explain(error: BaseException, *, debug: bool) -> int:

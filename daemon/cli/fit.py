@@ -23,7 +23,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import fit as fit_query
 from daemon.simulation import SCHEDULER_NAMES, policy_of
-from daemon.text_file import read_text
+from daemon.text_file import read_input
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
 from replay.log_time import LogTime
@@ -37,7 +37,12 @@ DOES_NOT_FIT = 1
 
 
 @click.command()
-@click.argument("manifest", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True)
+@click.argument(
+    "manifest",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    nargs=-1,
+    required=True,
+)
 @click.option(
     "--log",
     "log",
@@ -47,13 +52,13 @@ DOES_NOT_FIT = 1
 )
 @click.option(
     "--scenario",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="In place of a log: the cluster of this scenario at time 0.",
 )
 @at_option
 @click.option(
     "--policy",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="Decide by this policy file instead of that of the log or scenario.",
 )
 @output_option
@@ -67,7 +72,7 @@ def fit(
 ) -> int:
     """Report whether manifests would be placed now; if not, what is missing, level by level.
 
-    MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., also
+    MANIFEST is a file of Kubernetes manifests (`-` for standard input): pods, pod groups, Jobs, Volcano Jobs, Deployments ..., also
     queues or nodes that do not exist yet. They are added to the State of the log as if they had just been
     created; neither the log nor a cluster is changed. Exit code 1 means that some pod would wait.
 
@@ -80,12 +85,11 @@ def fit(
         muster fit job.yaml --log demo.db
         muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
         muster fit job.yaml --log demo.db --at 10:05
+        kustomize build . | muster fit - --log demo.db
         muster fit job.yaml --scenario docs/examples/quota.yaml --output json
     """
     nodes_max = limits_of().yaml_nodes
-    documents = [
-        one for path in manifest for one in read_documents(read_text(path), str(path), nodes_max)
-    ]
+    documents = [one for path in manifest for one in read_documents(*read_input(path), nodes_max)]
     objects, left_out = read_manifests(documents)
     for one in left_out:
         print_warning(f"{one}: not read: it asks for no node")

@@ -8,7 +8,7 @@ import msgspec
 from daemon.cli.output import print_warning
 from daemon.limits import limits_of
 from daemon.settings import with_environment
-from daemon.text_file import read_text
+from daemon.text_file import read_input, read_text
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
 from projections.duration import nanoseconds
@@ -52,13 +52,14 @@ def read_duration(option: str, text: str) -> int:
 
 
 def load_scenario(path: Path) -> LoadedScenario:
-    """Read a scenario, its policy file and its trace. Relative paths start at the scenario's folder."""
+    """Read a scenario (`-`: from standard input), its policy file and its trace. Relative paths start at the scenario's folder."""
     return complete(read_scenario(path), path.parent)
 
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario without the files that it refers to."""
-    return parse_scenario(read_text(path), str(path), limits_of().yaml_nodes)
+    text, source = read_input(path)
+    return parse_scenario(text, source, limits_of().yaml_nodes)
 
 
 def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
@@ -83,9 +84,8 @@ def load_change(path: Path, history: RecordedHistory | None, length_ns: int | No
     """
     nodes_max = limits_of().yaml_nodes
     objects = None if history is None else history.names
-    change = parse_change(
-        read_text(path), str(path), nodes_max, objects=objects, length_ns=length_ns
-    )
+    text, source = read_input(path)
+    change = parse_change(text, source, nodes_max, objects=objects, length_ns=length_ns)
     if change.policy_file is not None:
         file = path.parent / with_environment(change.policy_file, change.policy_place)
         text = read_text(file, change.policy_place)
@@ -102,8 +102,9 @@ def read_policy(path: Path, *, tells: bool = True) -> bytes:
 
     Prints what it skips, unless the caller does.
     """
-    policy = scenario_sources.read_policy(read_text(path), str(path), limits_of().yaml_nodes)
-    return _check_policy(policy, str(path), tells=tells)
+    text, source = read_input(path)
+    policy = scenario_sources.read_policy(text, source, limits_of().yaml_nodes)
+    return _check_policy(policy, source, tells=tells)
 
 
 def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> bytes:

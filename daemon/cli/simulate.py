@@ -57,14 +57,18 @@ class Run(Struct, frozen=True):
 
 @click.command()
 @click.argument(
-    "scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO..."
+    "scenarios",
+    nargs=-1,
+    required=True,
+    type=click.Path(allow_dash=True, path_type=Path),
+    metavar="SCENARIO...",
 )
 @click.option("--log", "url", metavar="LOG", help="Keep the log there; by default in memory.")
 @output_option
 def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int:
     """Run scenarios with the daemon's own loop, in virtual time.
 
-    SCENARIO is a file, or a folder in which all scenarios are run. The `expect` of a scenario is compared
+    SCENARIO is a file, `-` for standard input, or a folder in which all scenarios are run. The `expect` of a scenario is compared
     with its result; the exit code is 1 if they differ. A scenario that ends in a bug of muster's, exit code
     70, is reported and does not end the others.
 

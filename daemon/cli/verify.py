@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from daemon.cli.failure import BUG, reason_of
+from daemon.cli.exit_codes import BUG
+from daemon.cli.failure import reason_of
 from daemon.cli.inputs import complete, is_scenario, read_scenario
 from daemon.cli.known_divergence import SUFFIX, KnownDivergence, known_divergence, log_of
 from daemon.cli.output import counted, output_option, print_json, print_lines, verdict

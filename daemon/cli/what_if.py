@@ -44,7 +44,7 @@ _TITLES = {"record": "happened", "model": "no change"}
     type=click.Path(path_type=Path),
     metavar="FILE",
     required=True,
-    help="The change from there on: policy, steps, faults, dropped records.",
+    help="The change from there on (`-`: standard input): policy, steps, faults, dropped records.",
 )
 @click.option(
     "--baseline",

@@ -1,6 +1,7 @@
 """Listening for requests, for as long as a block lasts, within bounds on connections and their parts."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -55,15 +56,20 @@ async def listening(
     bounds: Bounds | None = None,
     allowed_hosts: tuple[str, ...] = (),
     observe: Callable[[str], None] | None = None,
+    tls: ssl.SSLContext | None = None,
+    has_any_host: bool = False,
 ) -> AsyncIterator[Address]:
     """Answer requests; the address is yielded with the port that was given where 0 was asked for.
 
-    `observe` is called with the reason of each refusal.
+    `observe` is called with the reason of each refusal. `has_any_host` is for pages that nothing but a token in a header
+    opens: a browser that is misled to this address does not send one.
     """
     bounds = bounds or available_bounds()
     connections = Connections(bounds, WallClock().elapsed_ns, observe)
     hosts = (*allowed_hosts, address.host)
-    app.middlewares[:0] = (_timed(connections), checks_host(hosts, connections.refused))
+    app.middlewares.insert(0, _timed(connections))
+    if not has_any_host:
+        app.middlewares.insert(1, checks_host(hosts, connections.refused))
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -83,7 +89,11 @@ async def listening(
         assert runner.server is not None
         try:
             server = await asyncio.get_running_loop().create_server(
-                connections.guarding(runner.server), address.host, address.port, backlog=BACKLOG
+                connections.guarding(runner.server),
+                address.host,
+                address.port,
+                backlog=BACKLOG,
+                ssl=tls,
             )
         except OSError as error:
             raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error

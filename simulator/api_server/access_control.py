@@ -1,5 +1,7 @@
 """Authentication and authorization: bearer tokens that expire, RBAC rules, and verbs that tests withdraw."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
@@ -91,9 +93,32 @@ class AccessControl:
             details,
         )
 
-    def review(self, user: User, document: JsonObject) -> Response:
-        """Answer a SelfSubjectAccessReview: whether the requesting user may do something."""
+    def review(self, user: User, document: JsonObject, kind: str, now_ns: int) -> Response:
+        """Answer a review: whether the requesting or the named user may do something, or whose a token is."""
         spec = section(document, "spec")
+        if kind == "TokenReview":
+            version, status = "authentication.k8s.io/v1", self._token_status(spec, now_ns)
+        else:
+            version, status = "authorization.k8s.io/v1", self._access_status(user, spec, kind)
+        return json_response(
+            {
+                "kind": kind,
+                "apiVersion": version,
+                "metadata": {},
+                "spec": dict(spec),
+                "status": status,
+            },
+            201,
+        )
+
+    def _token_status(self, spec: Mapping[str, Json], now_ns: int) -> dict[str, Json]:
+        token = text_at(spec, "token")
+        user = self.tokens.get(token) if self.tokens else User("admin")
+        if user is None or (user.expires_ns is not None and now_ns >= user.expires_ns):
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": {"username": user.name, "groups": []}}
+
+    def _access_status(self, user: User, spec: Mapping[str, Json], kind: str) -> dict[str, Json]:
         asked = section(spec, "resourceAttributes")
         address = Address(
             group=text_at(asked, "group"),
@@ -104,17 +129,11 @@ class AccessControl:
             part=text_at(asked, "subresource"),
             verb=text_at(asked, "verb"),
         )
-        status: dict[str, Json] = {"allowed": self.allows(user, address)}
-        return json_response(
-            {
-                "kind": "SelfSubjectAccessReview",
-                "apiVersion": "authorization.k8s.io/v1",
-                "metadata": {},
-                "spec": dict(spec),
-                "status": status,
-            },
-            201,
-        )
+        if kind == "SubjectAccessReview":
+            named = text_at(spec, "user")
+            known = (one for one in self.tokens.values() if one.name == named)
+            user = next(known, User(named, () if self.tokens else None))
+        return {"allowed": self.allows(user, address)}
 
 
 def _covers(known: tuple[str, ...], asked: str) -> bool:

@@ -221,7 +221,9 @@ class Api:
         if target.served.is_virtual:
             if verb != "create":
                 raise not_allowed()
-            return self.access.review(user, decode_body(request, target.served))
+            document = decode_body(request, target.served)
+            now_ns = self.simulated.now_ns
+            return self.access.review(user, document, target.served.kind.kind, now_ns)
         if len(request.body) > BODY_MAX:
             limit = f"limit is {BODY_MAX}"
             raise StatusError(

@@ -48,7 +48,7 @@ class ServedResource(Struct, frozen=True):
     @property
     def is_virtual(self) -> bool:
         """Whether objects are answered and never stored."""
-        return self.kind == REVIEW
+        return self.kind in (REVIEW, TOKEN_REVIEW, SUBJECT_REVIEW)
 
 
 CRD: Final = Kind("CustomResourceDefinition", "apiextensions.k8s.io", "v1", is_namespaced=False)
@@ -56,6 +56,10 @@ LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = Kind("Event", "events.k8s.io", "v1")
 CORE_EVENT: Final = Kind("Event", "", "v1")
 REVIEW: Final = Kind("SelfSubjectAccessReview", "authorization.k8s.io", "v1", is_namespaced=False)
+TOKEN_REVIEW: Final = Kind("TokenReview", "authentication.k8s.io", "v1", is_namespaced=False)
+SUBJECT_REVIEW: Final = Kind(
+    "SubjectAccessReview", "authorization.k8s.io", "v1", is_namespaced=False
+)
 NAMESPACE: Final = Kind.of(NAMESPACES)
 POD: Final = Kind.of(PODS)
 NODE: Final = Kind.of(NODES)
@@ -96,6 +100,8 @@ BUILT_IN: Final = (
         categories=("api-extensions",),
     ),
     ServedResource(REVIEW, "selfsubjectaccessreviews"),
+    ServedResource(SUBJECT_REVIEW, "subjectaccessreviews"),
+    ServedResource(TOKEN_REVIEW, "tokenreviews"),
 )
 
 

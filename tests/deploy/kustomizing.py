@@ -44,8 +44,13 @@ def shipped(name: str) -> list[Manifest]:
     return rendered(FOLDER / name)
 
 
-def composed(folder: Path, base: str, namespace: str = "muster-system") -> list[Manifest]:
-    """A folder of ours with every component, in some namespace, as an operator would put it together."""
+def composed(
+    folder: Path,
+    base: str,
+    namespace: str = "muster-system",
+    components: tuple[str, ...] = COMPONENTS,
+) -> list[Manifest]:
+    """A folder of ours with components, in some namespace, as an operator would put it together."""
     # kustomize follows symbolic links and takes no absolute paths.
     ours = os.path.relpath(FOLDER, folder.resolve())
     document = {
@@ -53,7 +58,7 @@ def composed(folder: Path, base: str, namespace: str = "muster-system") -> list[
         "kind": "Kustomization",
         "namespace": namespace,
         "resources": [f"{ours}/{base}"],
-        "components": [f"{ours}/components/{name}" for name in COMPONENTS],
+        "components": [f"{ours}/components/{name}" for name in components],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     return rendered(folder)

@@ -10,6 +10,7 @@ from daemon.address import parse_address
 from daemon.cli.run import run
 from daemon.cluster.client.calls import SHADOW_CALLS
 from daemon.cluster.client.rbac import cluster_rules, own_rules
+from daemon.cluster.client.tenant import SERVICE
 from daemon.settings import read_settings
 from tests.checkout import ROOT
 from tests.deploy.kustomizing import FOLDER, WHOLE, Manifest, composed, one, shipped
@@ -108,6 +109,31 @@ def test_the_network_policy_admits_only_prometheus_to_its_port(tmp_path: Path) -
     ]
     (port,) = container(shipped("base"))["ports"]
     assert [one_port["port"] for one_port in rule["ports"]] == [port["name"]]
+
+
+def test_tenants_reach_the_service_that_the_command_asks_and_no_other(tmp_path: Path) -> None:
+    manifests = composed(tmp_path, "base", components=("tenants",))
+    namespace, _, proxied = SERVICE.partition("/")
+    role = next(
+        one
+        for one in manifests
+        if one["kind"] == "Role" and one["metadata"]["name"] == proxied.split(":")[1]
+    )
+    assert role["metadata"]["namespace"] == namespace
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["services/proxy"],
+            "resourceNames": [proxied],
+            "verbs": ["get"],
+        }
+    ]
+    (port,) = one(manifests, "Service")["spec"]["ports"]
+    assert f"https:{one(manifests, 'Service')['metadata']['name']}:{port['name']}" == proxied
+    ports = {found["name"]: found["containerPort"] for found in container(manifests)["ports"]}
+    assert ports[port["targetPort"]] == 8443
+    mounts = [found["mountPath"] for found in container(manifests)["volumeMounts"]]
+    assert "/etc/muster/tls" in mounts
 
 
 def test_a_pod_is_given_longer_to_end_than_the_daemon_takes() -> None:

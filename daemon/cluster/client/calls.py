@@ -23,6 +23,12 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io",
     is_namespaced=False,
 )
+TOKEN_REVIEWS: Final = Resource(
+    "TokenReview", "tokenreviews", "authentication.k8s.io", is_namespaced=False
+)
+SUBJECT_REVIEWS: Final = Resource(
+    "SubjectAccessReview", "subjectaccessreviews", "authorization.k8s.io", is_namespaced=False
+)
 
 WATCHED: Final = tuple(one.resource for one in KINDS.values() if one.is_watched)
 """What is listed and watched whole, in the order in which lists are applied (K4)."""
@@ -73,8 +79,8 @@ class Call(Struct, frozen=True):
     @property
     def is_optional(self) -> bool:
         """Whether muster does without, if it is not allowed: the namespace belongs to a device stack, which need not
-        be installed."""
-        return bool(self.namespace)
+        be installed, or the call serves only tenants' questions."""
+        return bool(self.namespace) or self.resource in (TOKEN_REVIEWS, SUBJECT_REVIEWS)
 
 
 def _scope(resource: Resource) -> str:
@@ -107,6 +113,8 @@ GET_LEASE: Final = Call("get", LEASES, scope=OWN)
 CREATE_LEASE: Final = Call("create", LEASES, scope=OWN)
 UPDATE_LEASE: Final = Call("update", LEASES, scope=OWN)
 REVIEW_ACCESS: Final = Call("create", ACCESS_REVIEWS)
+REVIEW_TOKEN: Final = Call("create", TOKEN_REVIEWS)
+REVIEW_SUBJECT: Final = Call("create", SUBJECT_REVIEWS)
 
 CALLS: Final = (
     *LIST.values(),
@@ -116,6 +124,7 @@ CALLS: Final = (
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
     *(*PATCH_CONFIG_MAP.values(), *CREATE_CONFIG_MAP.values()),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
+    *(REVIEW_TOKEN, REVIEW_SUBJECT),
 )
 """All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""
 

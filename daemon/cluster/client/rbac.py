@@ -21,6 +21,8 @@ WHY: Final[Mapping[str, str]] = {
     "events": "what `kubectl describe` shows",
     "leases": "which of several daemons leads",
     "selfsubjectaccessreviews": "to say at the start what of all this is missing",
+    "tokenreviews": "whose token a tenant's question brings",
+    "subjectaccessreviews": "whether that tenant may get the pod or pod group asked about",
 }
 """Why a resource, or a part of one, is in the table."""
 

@@ -32,6 +32,18 @@ def tls_context(
     return context
 
 
+def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """A context for a listener with a certificate and its key."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"{certificate} and {key}: no certificate with its key: {_reason(error)}"
+        ) from error
+    return context
+
+
 def _reason(error: OSError) -> str:
     """What is wrong, without the paths of files that are only there for a moment."""
     return error.strerror or str(error)

@@ -63,7 +63,7 @@ def test_completion_prints_the_script_of_the_shell(shell: str) -> None:
         (["simulate", "x.yaml", "--fast"], "--fast"),
         (["replay"], "Missing argument 'LOG'. (see muster replay --help)"),
         (["log", "tail", "x", "-n", "many"], "'many' is not a valid integer range."),
-        (["why", "default/p1"], "Missing option '--log'"),
+        (["why", "Node/n1"], "without --log the running daemon is asked"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(words: list[str], said: str) -> None:
