@@ -8,7 +8,7 @@ import msgspec
 from daemon.cli.output import print_warning
 from daemon.limits import limits_of
 from daemon.settings import with_environment
-from daemon.text_file import read_input, read_text
+from daemon.text_file import STDIN, read_input, read_text
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
 from projections.duration import nanoseconds
@@ -77,14 +77,16 @@ def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
     return done
 
 
-def load_change(path: Path, history: RecordedHistory | None, length_ns: int | None) -> Change:
-    """Read a change of a recorded past, and its policy file. Relative paths start at its folder.
+def load_change(
+    text: str, path: Path, history: RecordedHistory | None, length_ns: int | None
+) -> Change:
+    """Read a change of a recorded past from the text of a file, and its policy file. Relative paths start at its folder.
 
     Steps may name only the objects of the history, unless that is None, and come within a length of time.
     """
     nodes_max = limits_of().yaml_nodes
     objects = None if history is None else history.names
-    text, source = read_input(path)
+    source = STDIN if str(path) == "-" else str(path)
     change = parse_change(text, source, nodes_max, objects=objects, length_ns=length_ns)
     if change.policy_file is not None:
         file = path.parent / with_environment(change.policy_file, change.policy_place)

@@ -24,6 +24,7 @@ from daemon.cli.output import (
 )
 from daemon.log.opening import open_log
 from daemon.queries import what_if as what_if_query
+from daemon.text_file import read_input
 from events.errors import UsageError
 from replay.log_time import LogTime, format_time
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
@@ -103,6 +104,7 @@ def what_if(
 async def _ask(
     url: str, moment: LogTime, change: Path, kept: str | None, checkpoint_ns: int
 ) -> Branch:
+    text, _ = read_input(change)  # Once: it may be a pipe.
     log = await open_log(url)
     try:
         target = None if kept is None else await open_log(kept, "write")
@@ -113,7 +115,7 @@ async def _ask(
                 return await what_if_query.what_if(
                     log,
                     moment,
-                    lambda history, length_ns: load_change(change, history, length_ns),
+                    lambda history, length_ns: load_change(text, change, history, length_ns),
                     kept=target,
                     checkpoint_ns=checkpoint_ns,
                     progress=shown,

@@ -119,21 +119,6 @@ def test_what_is_watched_is_shown_again_when_it_changes_until_ctrl_c(
     assert result.exit_code == 0, result.output
 
 
-def test_a_scenario_and_a_change_are_read_from_standard_input(log: Path, tmp_path: Path) -> None:
-    scenario = (ROOT / "docs/examples/quota.yaml").read_text("utf-8")
-    from_file = muster("simulate", ROOT / "docs/examples/quota.yaml").stdout
-    assert muster("simulate", "-", stdin=scenario).stdout == from_file
-    text = "drop: [{kind: Node, name: n2}]\n"
-    change = tmp_path / "change.yaml"
-    change.write_text(text)
-    words = ("what-if", log, "--at", "50s", "--change")
-    done = muster(*words, "-", stdin=text)
-    assert (done.exit_code, done.stdout) == (0, muster(*words, change).stdout)
-    failed = muster(*words, "-", stdin="drop: 1\n")
-    assert failed.exit_code == 2
-    assert "drop" in failed.stderr
-
-
 def test_the_list_of_commands_has_whole_sentences() -> None:
     shown = muster("--help").stdout
     assert "..." not in shown.partition("Commands:")[2]
