@@ -5,7 +5,7 @@ import sys
 from asyncio import create_subprocess_exec, timeout
 from asyncio.subprocess import PIPE
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGINT, default_int_handler, signal
 
 from daemon.log.contents import Packer
 from daemon.log.opening import open_log
@@ -54,6 +54,8 @@ async def followed(
         cwd=ROOT,
         stdout=PIPE,
         stderr=PIPE,
+        # A shell lets what it runs in the background ignore Ctrl-C.
+        preexec_fn=lambda: signal(SIGINT, default_int_handler),
     )
     assert process.stdout is not None
     try:

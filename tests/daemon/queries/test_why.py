@@ -1,6 +1,7 @@
 """`why` from the records of the subject and from snapshots is the answer of a fold of the whole log."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -30,8 +31,8 @@ QUICK = 2
 EVERY = 9
 RECENT = 20
 """Records in which a node or queue is followed here."""
-SUBJECTS_MAX = 2
-PODS_MAX = 3
+SUBJECTS_MAX = 1
+PODS_MAX = 2
 """Pods of a scenario that are asked about."""
 
 
@@ -40,11 +41,16 @@ def texts() -> Iterator[ParameterSet]:
     seen: set[str] = set()
     for pattern in SCENARIOS:
         folder, _, name = pattern.rpartition("/")
-        for number, path in enumerate(sorted((ROOT / folder).rglob(name))[:8]):
+        for number, path in enumerate(_found(ROOT / folder, name)):
             if path.name not in seen:
                 seen.add(path.name)
                 marks = [pytest.mark.soak] if number >= QUICK else []
                 yield pytest.param(path.read_text(encoding="utf-8"), id=path.name, marks=marks)
+
+
+def _found(folder: Path, pattern: str) -> list[Path]:
+    found = folder.rglob(pattern) if "*" in pattern else folder.glob(pattern)
+    return sorted(found)[:8]
 
 
 async def recorded(text: str) -> MemoryLog:
