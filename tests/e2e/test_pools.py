@@ -204,6 +204,7 @@ async def test_a_task_that_does_not_exit_is_evicted_at_its_deadline(rig: Rig) ->
         await make(rig, "notebook", cards=2, priority=30, kind="NOTEBOOK")
         for name in ("trial-1", "trial-2"):
             await make(rig, name, cards=3, priority=40)
+            await asyncio.sleep(1.1)  # Of jobs of one second the hash of the name decides.
         await rig.until(lambda found: on(found) == stay | {"trial-2"})
         work.deaf = {"trial-1", "trial-2"}
         await make(rig, "large", cards=3, priority=60)
