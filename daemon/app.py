@@ -144,18 +144,11 @@ class DaemonApp:
                     asked.callback(self._thread.close)
                     asked.enter_context(self._operation.health.asking(self._thread))
                 async with self._tenants_answered(client), asyncio.TaskGroup() as tasks:
-                    # A shadow does not even ask what it may do: that is a call that creates.
-                    is_shadow = self._plan.running.is_shadow
-                    access = (
-                        None
-                        if is_shadow
-                        else tasks.create_task(self._look_at_access(client), name="access")
-                    )
+                    access = tasks.create_task(self._look_at_access(client), name="access")
                     try:
                         await leader_loop.run()
                     finally:
-                        if access is not None:
-                            access.cancel()
+                        access.cancel()
         finally:
             await client.close()
 
@@ -269,7 +262,7 @@ class DaemonApp:
             self._loop, self._cluster = loop, cluster
             health.role = "shadow" if plan.running.is_shadow else "leader"
             anchoring = self._new_anchoring(log)
-            yield _Term(loop, cluster, health, partial(self._beside, log, anchoring), anchoring)
+            yield _Term(loop, cluster, health, partial(self._keep_log, log, anchoring), anchoring)
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
             self._loop = self._cluster = None
@@ -294,8 +287,8 @@ class DaemonApp:
             self._event_at_ns = now_ns
             self._cluster.note_anchor(head, settings.lease_name)
 
-    async def _beside(self, log: Log, anchoring: Anchoring | None) -> None:
-        """Audit the log once, then keep it as long as the settings say."""
+    async def _keep_log(self, log: Log, anchoring: Anchoring | None) -> None:
+        """Audit the log once, then archive what is older than the settings say."""
         plan, clock = self._plan, self._clock
         await keep_audited(log, clock.elapsed_ns, None if anchoring is None else anchoring.signed)
         folder = plan.settings.archive_folder
@@ -414,7 +407,12 @@ class DaemonApp:
         return {}
 
     async def _look_at_access(self, client: Client) -> None:
-        """Check permissions until none is missing; report those that are (rule K15.3)."""
+        """Check permissions until none is missing; report those that are (rule K15.3).
+
+        A shadow does not: to ask is a call that creates an object.
+        """
+        if self._plan.running.is_shadow:
+            return
         health = self._operation.health
         while True:
             try:
@@ -462,11 +460,11 @@ class _Term:
         loop: Loop,
         cluster: KubernetesCluster,
         health: Health,
-        audit: Callable[[], Coroutine[None, None, None]],
+        keep_log: Callable[[], Coroutine[None, None, None]],
         anchoring: Anchoring | None,
     ) -> None:
         self._anchoring = anchoring
-        self._audit = audit
+        self._keep_log = keep_log
         self._loop = loop
         self._cluster = cluster
         self._health = health
@@ -476,21 +474,20 @@ class _Term:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            beside = tasks.create_task(self._cluster.run(self._health), name="cluster")
-            audit = tasks.create_task(self._audit(), name="audit")
-            anchors: asyncio.Task[None] | None = None
+            beside = [
+                tasks.create_task(self._cluster.run(self._health), name="cluster"),
+                tasks.create_task(self._keep_log(), name="log"),
+            ]
             if self._anchoring is not None:
-                anchors = tasks.create_task(self._anchoring.run(), name="anchors")
+                beside.append(tasks.create_task(self._anchoring.run(), name="anchors"))
             try:
                 await self._loop.run()
                 if self._anchoring is not None:
                     await self._anchoring.finish()
                 await self._cluster.recorder.drained(1.0)
             finally:
-                beside.cancel()
-                audit.cancel()
-                if anchors is not None:
-                    anchors.cancel()
+                for task in beside:
+                    task.cancel()
 
 
 def _signing_key(plan: DaemonConfig) -> SigningKey | None:

@@ -133,8 +133,8 @@ class NodeHistory:
         before, self._facts = self._facts, self._node_facts()
         changes = [one.text for one in node_changes(before, self._facts)]
         if record.subject != self._subject:
-            told_by = subject_text(record.subject)
-            changes = [f"{one} ({told_by})" for one in changes]
+            cause = subject_text(record.subject)
+            changes = [f"{one} ({cause})" for one in changes]
         elif before is None or isinstance(event, ObjectDeleted):
             return sentences(record, event, content)
         return [f"node {self._name}: {changes[0]}", *changes[1:]] if changes else []

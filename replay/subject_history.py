@@ -1,7 +1,7 @@
 """The history of one subject, record by record: what a record means for a pod, pod group, node, queue or card.
 
-Pods and pod groups are told from their own records (`RecordsHistory`). What happens to a queue or a card is mostly in
-records of pods, so State is folded beside (`FactsHistory`). A node has a way of its own (`node_history.py`).
+The history of a pod or pod group is made from its own records (`RecordsHistory`). Events of a queue or a card are mostly in
+records of pods, so State is folded as well (`FactsHistory`). For nodes see `node_history.py`.
 """
 
 from collections.abc import Iterable

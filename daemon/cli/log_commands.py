@@ -65,6 +65,16 @@ LINES: Final = 10
 """Records that `tail` begins with."""
 
 
+_bundle_option: Final = click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The bundle to write; its name ends in .muster.",
+)
+
+
 @click.group(cls=CommandGroup)
 def log() -> None:
     """Verify, sign, export, import and tail logs, and write their snapshots."""
@@ -259,14 +269,7 @@ def signatures(log: str, as_json: bool) -> None:
 
 @log.command()
 @log_argument
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="The bundle to write; its name ends in .muster.",
-)
+@_bundle_option
 @moment_option("--from", "Begin with the batch of this moment.", "first")
 @moment_option("--to", "End with the batch of this moment.", "last", forms=AS_FROM)
 @click.option(
@@ -461,14 +464,7 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
 
 @log.command()
 @log_argument
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="FILE",
-    help="The bundle to write; its name ends in .muster.",
-)
+@_bundle_option
 @moment_option("--before", "Archive the batches before that of this moment.", required=True)
 @click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @output_option

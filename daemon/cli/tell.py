@@ -73,8 +73,8 @@ def tell(
             record, content = one.entry.record, one.entry.content
             start_ns = record.recorded_at_ns if start_ns is None else start_ns
             if as_json:
-                told = sentences(record, one.event, content, is_shadow=shadow)
-                print_json(_document(one.entry, told))
+                lines = sentences(record, one.event, content, is_shadow=shadow)
+                print_json(_document(one.entry, lines))
             else:
                 print_lines(
                     narrate(record, one.event, content, start_ns=start_ns, is_shadow=shadow)

@@ -214,15 +214,13 @@ class SqlLog:
         try:
             async with self._reader.connection(is_patient=True) as connection:
                 found, wrong = await snapshots.latest(connection, version, before)
-                if found is None and self._has_facts(version, before):
-                    found = await bases.facts(connection, self.place)
         except DamagedLogError as error:
             if not IN_SNAPSHOTS.search(str(error)):
                 raise
             found, wrong, self._torn_snapshots = None, [str(error)], True
-            if self._has_facts(version, before):
-                async with self._reader.connection(is_patient=True) as connection:
-                    found = await bases.facts(connection, self.place)
+        if found is None and self._has_facts(version, before):
+            async with self._reader.connection(is_patient=True) as connection:
+                found = await bases.facts(connection, self.place)
         for one in wrong:
             logger.warning("a snapshot is passed over", place=self.place, error=one)
         return found

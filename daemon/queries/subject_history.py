@@ -188,14 +188,14 @@ async def _of_node(
 ) -> list[HistoryEvent]:
     """Read the records from the nearest snapshot on; only those that name the node are looked at."""
     after = await history.nearest(begin - 1)
-    told = NodeHistory(name, await history.facts_at_position(after))
+    events = NodeHistory(name, await history.facts_at_position(after))
     found: list[HistoryEvent] = []
     async for entries in checked_records(log, after, log.read(after, until)):
         for entry in entries:
             try:
-                event = told.take(entry.record, entry.content)
+                event = events.take(entry.record, entry.content)
             except ApplyError as error:
-                told.replace_state(await history.facts_at_position(error.position))
+                events.replace_state(await history.facts_at_position(error.position))
                 continue
             if event is not None and event.position >= begin:
                 found.append(event)
@@ -217,12 +217,12 @@ async def _from_facts(
     found: list[HistoryEvent] = []
     node = await _node_of_card(log, history, key, until) if kind == CARD else ""
     before = state = await history.facts_at_position(begin - 1)
-    told = FactsHistory(kind, key, before, node)
+    events = FactsHistory(kind, key, before, node)
     async for one in followed(
         checked_records(log, begin - 1, log.read(begin - 1, until)), history, before
     ):
         state = one.state
-        event = told.take(one.record, one.event, one.entry.content, one.scope, state)
+        event = events.take(one.record, one.event, one.entry.content, one.scope, state)
         if event is not None:
             found.append(event)
         if progress is not None:
@@ -240,15 +240,15 @@ async def _from_records(
         positions = await _of_pod(log, history, key, begin, until)
     else:
         positions = await _of_group(log, history, key, begin, until)
-    told = RecordsHistory(kind, key)
+    events = RecordsHistory(kind, key)
     found: list[HistoryEvent] = []
     async for entry in _entries(log, sorted(positions)):
         event = event_of(entry.record)
         if kind == "Pod" and isinstance(event, Decision) and not _is_about(event, key):
             continue
-        told_of = told.take(entry.record, event, entry.content)
-        if told_of is not None and entry.record.position >= begin:
-            found.append(told_of)
+        shown = events.take(entry.record, event, entry.content)
+        if shown is not None and entry.record.position >= begin:
+            found.append(shown)
     return found
 
 

@@ -4,19 +4,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
-from daemon.log.opening import open_log
-from events.chain import Draft, seal
-from events.cluster import ObjectDeleted, ObjectObserved
-from events.codec import encode
 from events.json_value import Json
-from events.normalize import normalize
-from events.record import Record, StoredObject
-from projections.batch import Batch
 from tests.daemon.cli.builders import documents, error_of, muster
+from tests.daemon.object_log import write_object_log
 
 TIME = "2026-01-31T09:30:00Z"
 START_NS = 1_769_850_000_000_000_000
@@ -36,33 +29,8 @@ def queue(cpu: int, manager: str) -> Json:
 @pytest.fixture
 async def log(tmp_path: Path) -> Path:
     """A queue is created, shown twice alike, lowered by bob, and deleted."""
-    path = tmp_path / "log.db"
-    target = await open_log(str(path), "write")
-    head = await target.take_over("test")
-    records: list[Record] = []
-    objects: list[StoredObject] = []
-    digest = head.digest
-    for index, (cpu, manager) in enumerate(
-        ((8, "alice"), (8, "alice"), (4, "bob\x1b[31m"), (0, ""))
-    ):
-        seen = normalize(msgspec.json.encode(queue(cpu, manager)))
-        is_deleted = not manager
-        event = (
-            ObjectDeleted(uid="u1", resource_version="9")
-            if is_deleted
-            else ObjectObserved(uid="u1", resource_version=str(index), changed_by=seen.changed_by)
-        )
-        draft = Draft(
-            *(index + 1, 1, head.epoch, START_NS + index * 1_000_000_000, None, None),
-            *(event.kind, seen.subject, encode(event), None if is_deleted else seen.stored.digest),
-        )
-        records.append(seal(digest, draft))
-        digest = records[-1].digest
-        if not is_deleted:
-            objects.append(seen.stored)
-    await target.append(Batch(before=head, records=records, objects=objects, views={}))
-    await target.close()
-    return path
+    shown = (queue(8, "alice"), queue(8, "alice"), queue(4, "bob\x1b[31m"), None)
+    return await write_object_log(tmp_path / "log.db", "Queue//ls", shown, START_NS)
 
 
 def test_an_object_is_shown_as_it_was(log: Path) -> None:

@@ -2,20 +2,13 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from daemon.log.opening import open_log
-from events.chain import Draft, seal
-from events.cluster import ObjectDeleted, ObjectObserved
-from events.codec import encode
 from events.json_value import Json
-from events.normalize import normalize
-from events.record import Record, StoredObject
-from projections.batch import Batch
 from tests.daemon.cli.builders import documents, muster
+from tests.daemon.object_log import write_object_log
 
-START_NS = 1_769_850_000_000_000_000
+START_NS = 1_769_850_001_000_000_000
 
 
 def queue(cpu: int, state: str, manager: str, subresource: str = "") -> Json:
@@ -54,33 +47,7 @@ SHOWN: tuple[Json, ...] = (
 @pytest.fixture
 async def log(tmp_path: Path) -> Path:
     """A queue that bob lowers, whose status changes then, that is deleted and created again."""
-    path = tmp_path / "log.db"
-    target = await open_log(str(path), "write")
-    head = await target.take_over("test")
-    records: list[Record] = []
-    objects: dict[str, StoredObject] = {}
-    digest = head.digest
-    for index, manifest in enumerate(SHOWN, start=1):
-        event: ObjectObserved | ObjectDeleted = ObjectDeleted(uid="u1", resource_version="9")
-        subject, stored = "Queue//ls", None
-        if manifest is not None:
-            seen = normalize(msgspec.json.encode(manifest))
-            event = ObjectObserved(
-                uid="u1", resource_version=str(index), changed_by=seen.changed_by
-            )
-            subject, stored = seen.subject, seen.stored
-            objects[stored.digest] = stored
-        draft = Draft(
-            *(index, 1, head.epoch, START_NS + index * 1_000_000_000, None, None),
-            *(event.kind, subject, encode(event), None if stored is None else stored.digest),
-        )
-        records.append(seal(digest, draft))
-        digest = records[-1].digest
-    await target.append(
-        Batch(before=head, records=records, objects=list(objects.values()), views={})
-    )
-    await target.close()
-    return path
+    return await write_object_log(tmp_path / "log.db", "Queue//ls", SHOWN, START_NS)
 
 
 def change_at(log: Path, position: int) -> dict[str, object]:
