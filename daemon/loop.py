@@ -120,6 +120,8 @@ class Running(Struct, frozen=True):
     """Keep State each time so many records have been added, and when leaving; 0 for never."""
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
+    pod_labels: tuple[str, ...] = ()
+    """Keys of the labels of pods that the view `pod` shows."""
     is_shadow: bool = False
     """Whether nothing is carried out: other schedulers, of these names, place the pods."""
     shadow_hold_ns: int = HOLD_NS
@@ -272,6 +274,7 @@ class Loop:
             period_ns=self._running.period_ns,
             scheduler_names=self._running.scheduler_names,
             is_shadow=self._running.is_shadow,
+            pod_labels=self._running.pod_labels,
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         engine = self.engine = await self._refold(head)

@@ -23,6 +23,8 @@ SECONDS_MAX: Final = 1_000_000_000.0
 
 
 RETAIN_DAYS_MAX: Final = 36_500.0
+POD_LABELS_MAX: Final = 32
+"""Every row of the view `pod` has room for so many labels."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +40,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Shortest time between two cycles in seconds; by default that of the scenario."""
     scheduler_names: tuple[str, ...] = ("muster",)
     """muster schedules pods with one of these as `schedulerName`."""
+    pod_labels: tuple[str, ...] = ()
+    """Keys of the labels of pods that the view `pod` shows, such as `team`: what is asked for in SQL by team, project or cost centre."""
     shadow_of: tuple[str, ...] = ()
     """Run as a shadow of the schedulers of these names: record the cluster, decide about their pods, and act on nothing;
     `--shadow --of` takes precedence. `scheduler_names` and leader election have no effect then."""
@@ -152,6 +156,10 @@ def read_settings(path: Path) -> Settings:
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
+    if "" in settings.pod_labels or len(settings.pod_labels) > POD_LABELS_MAX:
+        raise SettingsError(
+            f"{path}: pod_labels must name at most {POD_LABELS_MAX} labels, and none that is empty"
+        )
     if not all(settings.shadow_of):
         raise SettingsError(f"{path}: shadow_of has an empty name")
     return settings

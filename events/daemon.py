@@ -18,6 +18,8 @@ class DaemonStarted(Fact, frozen=True, kw_only=True):
     """Pods with one of these as `schedulerName` are ours to schedule."""
     is_shadow: bool = False
     """Whether the daemon carries nothing out: other schedulers of these names place the pods."""
+    pod_labels: tuple[str, ...] = ()
+    """Keys of the labels of pods that the view `pod` shows."""
 
 
 class PolicyChanged(Fact, frozen=True, kw_only=True):

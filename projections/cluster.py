@@ -40,6 +40,7 @@ from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
 from projections.pods import (
     Charge,
     Pod,
+    has_same_attributes,
     has_same_charge,
     is_placed_alike,
     node_share,
@@ -87,6 +88,8 @@ class Cluster:
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.is_shadow = False
         """Whether decisions are not carried out: other schedulers of these names place the pods."""
+        self.pod_labels: tuple[str, ...] = ()
+        """Keys of the labels of pods that the view `pod` shows."""
         self.nodes = NodeTable()
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
@@ -231,6 +234,8 @@ class Cluster:
             delta = PodChanged(old, new, is_same_charge=True, only_runs=True)
         else:
             self.changed_rows.pods[uid] = None
+            if not has_same_attributes(old, new):
+                self.changed_rows.pod_attributes[uid] = None
             share, is_same_charge = node_share(new), has_same_charge(old, new)
             delta = PodChanged(old, new, node_share(old), share, is_same_charge)
         self.indexes.dispatch(self, delta)
@@ -542,7 +547,8 @@ class Cluster:
         for names in (rows.nodes, rows.topology):
             names.update(dict.fromkeys(nodes))
         rows.groups.update(dict.fromkeys(self.groups))
-        rows.pods.update(dict.fromkeys(self.pods))
+        for uids in (rows.pods, rows.pod_attributes):
+            uids.update(dict.fromkeys(self.pods))
         rows.switches.update(dict.fromkeys(self.indexes.of(LeafSwitches).numbers))
         rows.faults.update(dict.fromkeys(self.indexes.of(FaultyPods).nodes))
 

@@ -57,6 +57,7 @@ class Owner(Struct, gc=False):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+    apiVersion: str = ""  # noqa: N815
 
 
 class Metadata(Struct):

@@ -199,7 +199,9 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     owner = next((one for one in meta.ownerReferences or () if one.controller), None)
     if owner is not None:
         is_valid = bool(names.read("metadata.ownerReferences", owner.uid))
-        owner.kind, owner.name = intern(owner.kind), ""  # Its UID tells it from others.
+        owner.kind, owner.apiVersion = intern(owner.kind), intern(owner.apiVersion)
+        # Its UID tells it from others: the name is only shown.
+        owner.name = "" if object_name_problem(owner.name) else intern(owner.name)
         owner = owner if is_valid else None
     least = labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER)
     least = least or annotations.get(MIN_AVAILABLE)
@@ -539,6 +541,24 @@ def is_placed_alike(old: Pod, new: Pod) -> bool:
         and old.are_devices_reported == new.are_devices_reported
         and has_same_charge(old, new)
     )
+
+
+def has_same_attributes(old: Pod | None, new: Pod | None) -> bool:
+    """Return whether all stays the same that a pod has without a node: labels, owner, pod group and request; and whether
+    it is evicted."""
+    if old is None or new is None:
+        return False
+    return (
+        old.facts.labels == new.facts.labels
+        and old.group_key == new.group_key
+        and old.evicted == new.evicted
+        and old.facts.owner == new.facts.owner
+        and (old.pod_class is new.pod_class or _requests_same(old.pod_class, new.pod_class))
+    )
+
+
+def _requests_same(old: PodClass, new: PodClass) -> bool:
+    return old.request == new.request and old.cards == new.cards
 
 
 def has_same_charge(old: Pod | None, new: Pod | None) -> bool:

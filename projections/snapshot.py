@@ -37,7 +37,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 22
+VERSION: Final = 23
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -106,6 +106,7 @@ class Image(Struct, frozen=True):
     policy_position: int
     policy: bytes
     scheduler_names: tuple[str, ...]
+    pod_labels: tuple[str, ...]
     listed: dict[str, None]
     watched: dict[str, str]
     newest: dict[str, dict[str, tuple[str, str, bool]]]
@@ -197,6 +198,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         policy_position=state.policy_position,
         policy=state.policy_document,
         scheduler_names=cluster.scheduler_names,
+        pod_labels=cluster.pod_labels,
         listed=state.listed,
         watched=state.watched,
         newest=state.newest,
@@ -290,6 +292,7 @@ def load(read: Callable[[int], bytes]) -> State:
     state.policy_position, state.policy_document = image.policy_position, image.policy
     cluster.set_policy(parse_policy(image.policy)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
+    cluster.pod_labels = image.pod_labels
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest

@@ -352,6 +352,9 @@ class State:
         self.listed, self.period_ns = {}, event.period_ns
         cluster.is_shadow = event.is_shadow
         apply_outcome.mark_outcomes_unknown(self)
+        if event.pod_labels != cluster.pod_labels:
+            cluster.pod_labels = event.pod_labels
+            cluster.changed_rows.pod_attributes.update(dict.fromkeys(cluster.pods))
         if event.scheduler_names == cluster.scheduler_names:
             return
         cluster.scheduler_names = event.scheduler_names

@@ -66,6 +66,8 @@ class ChangedRows(Struct):
     nodes: Names = field(default_factory=dict)
     groups: Names = field(default_factory=dict)
     pods: Names = field(default_factory=dict)
+    pod_attributes: Names = field(default_factory=dict)
+    """Pods that came or went, or of which something changed that does not depend on their node."""
     topology: Names = field(default_factory=dict)
     switches: Names = field(default_factory=dict)
     faults: Names = field(default_factory=dict)

@@ -24,7 +24,7 @@ from daemon.log.tables import table_name
 from daemon.view_rebuild import write_views_anew
 from events.errors import UsageError
 from projections.views.catalogue import VIEWS
-from projections.views.project import checksum_of
+from projections.views.checksum import checksum_of
 from projections.views.rows import Row, View
 
 

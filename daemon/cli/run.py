@@ -327,6 +327,7 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
         version=VERSION,
         period_ns=period_ns if seconds is None else round(seconds * SECOND),
         scheduler_names=settings.scheduler_names,
+        pod_labels=settings.pod_labels,
         policy=_policy(scenario) if policy is None else policy.current,
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),

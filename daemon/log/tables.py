@@ -41,6 +41,7 @@ REVISIONS = (
     "0010",
     "0011",
     "0012",
+    "0013",
 )
 """The schema revisions that this release knows, oldest first."""
 

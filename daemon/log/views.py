@@ -13,7 +13,7 @@ from daemon.log.entry import Projection, StandingView
 from daemon.log.statements import Statements
 from events.errors import DamagedLogError
 from projections.views.catalogue import VIEWS
-from projections.views.project import checksum_of
+from projections.views.checksum import checksum_of
 from projections.views.rows import Row, RowChanges, View, ViewChanges
 
 BY_NAME = {view.name: view for view in VIEWS}

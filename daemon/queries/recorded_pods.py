@@ -7,29 +7,20 @@ import msgspec
 from msgspec import Struct
 
 from daemon.log.store import SqlLog
-from projections.kinds.node import NODES
-from projections.kinds.workload import VOLCANO_JOBS
+from projections.objects import Owner
 from projections.pod_group_resolution import group_key_of
 from projections.pod_reading import read_facts
+from projections.views.now import owner_subject
 
 OWNERS_MAX: Final = 8
 """The most owners above one another that are followed: Pod, Job, CronJob are two."""
-
-
-class _OwnerReference(Struct):
-    """An entry of `metadata.ownerReferences`."""
-
-    kind: str = ""
-    name: str = ""
-    apiVersion: str = ""  # noqa: N815
-    controller: bool | None = None
 
 
 class _Metadata(Struct):
     name: str = ""
     namespace: str | None = None
     labels: dict[str, str] | None = None
-    ownerReferences: list[_OwnerReference] | None = None  # noqa: N815
+    ownerReferences: list[Owner] | None = None  # noqa: N815
 
 
 class _Object(Struct):
@@ -120,10 +111,5 @@ def _metadata(content: bytes | None) -> _Metadata | None:
 
 def _owner(metadata: _Metadata) -> str:
     """Return the subject of the controller of an object; empty if it has none."""
-    for one in metadata.ownerReferences or ():
-        if one.controller and one.name:
-            is_volcano = (one.kind, one.apiVersion) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.api_version)
-            kind = VOLCANO_JOBS.name if is_volcano else one.kind
-            namespace = "" if kind == NODES.kind else metadata.namespace or ""
-            return f"{kind}/{namespace}/{one.name}"
-    return ""
+    owners = (one for one in metadata.ownerReferences or () if one.controller and one.name)
+    return owner_subject(metadata.namespace or "", next(owners, None))

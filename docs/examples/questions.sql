@@ -40,6 +40,14 @@ select card, sum(total) as there, sum(allocated) as allocated, sum(free) as free
 select pod, cards, bound_position, released_position, reason from placement
  where node = 'openb-node-0001' order by bound_position;
 
+-- How many pods did each namespace have, how many of them got a node, and how many were evicted for others?
+-- With `pod_labels: [team]` in the settings, `json_extract(labels, '$.team')` (PostgreSQL: `labels::jsonb ->> 'team'`) asks by team.
+select pod_history.namespace, count(distinct pod_history.uid) as pods,
+       count(distinct placement.uid) as placed,
+       count(distinct case when evicted_for <> '' then pod_history.uid end) as evicted
+  from pod_history left join placement on placement.uid = pod_history.uid
+ group by pod_history.namespace order by pod_history.namespace;
+
 -- What was decided, and for which reasons was it no?
 select kind, code, count(*) as decisions from decision group by kind, code order by kind, code;
 

@@ -160,6 +160,28 @@ PLACEMENT = View(
 """The time of a pod on a node: from the decision that bound it (or the record that showed it there) to its release.
 `devices` and `cards` are JSON; `reason` is why it was released."""
 
+POD = View(
+    name="pod",
+    version=1,
+    keys=1,
+    history=True,
+    columns=(
+        ("uid", "text"),
+        ("pod", "text"),
+        ("namespace", "text"),
+        ("owner", "text"),
+        ("labels", "text"),
+        ("pod_group", "text"),
+        ("queue", "text"),
+        ("cards", "text"),
+        ("evicted_for", "text"),
+    ),
+)
+"""Key: pod, by its UID; every pod of the cluster, placed or not. `owner` is its controller (`Job/namespace/name`), or empty. `labels`
+are those that the setting `pod_labels` names, as JSON. `pod_group` and `queue` are empty for pods of other schedulers. `cards` are the accelerators that it requests, as JSON: by
+the models that it accepts, else by resource; what it was charged is in `placement`. `evicted_for` is the pod group for which it was evicted or asked to
+release its cards, or empty."""
+
 DECISION = View(
     name="decision",
     version=1,
@@ -205,6 +227,7 @@ VIEWS = (
     SWITCH_STATE,
     FAULT,
     PLACEMENT,
+    POD,
     DECISION,
     OUTCOME,
 )

@@ -11,9 +11,14 @@ from projections.cluster import Cluster
 from projections.devices import Device, device_of
 from projections.fault_hits import pods_hit
 from projections.faulty_pods import FaultyPods
+from projections.group_facts import compound
 from projections.identity_cache import IdentityCache
+from projections.kinds.node import NODES
+from projections.kinds.workload import VOLCANO_JOBS
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
+from projections.objects import Owner
+from projections.pod_class import PodClass
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.pool_index import counts_devices
 from projections.quantity import MAX
@@ -241,6 +246,46 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
             refusal.code if refusal else "",
         )
     ]
+
+
+def pod_row(cluster: Cluster, pod: Pod, evicted_for: str) -> Row:
+    """Return the row of a pod in the view `pod`."""
+    facts, shown = pod.facts, cluster.pod_labels
+    group = cluster.groups.get(pod.group_key)
+    labels = {key: storable(value) for key, value in facts.labels if key in shown} if shown else {}
+    return (
+        facts.uid,
+        pod.key,
+        facts.namespace,
+        owner_subject(facts.namespace, facts.owner),
+        _ENCODER.encode(labels).decode() if labels else "{}",
+        pod.group_key,
+        group.queue if group else "",
+        _REQUESTED.of(pod.pod_class),
+        evicted_for,
+    )
+
+
+def owner_subject(namespace: str, owner: Owner | None) -> str:
+    """Return the subject of the controller of a pod; empty if it has none."""
+    if owner is None or not owner.name:
+        return ""
+    is_volcano = (owner.kind, owner.apiVersion) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.api_version)
+    kind = VOLCANO_JOBS.name if is_volcano else storable(owner.kind)
+    return f"{kind}/{'' if kind == NODES.kind else namespace}/{owner.name}"
+
+
+def _requested_cards(pod_class: PodClass) -> str:
+    """Return the accelerators that a pod requests, as JSON: by the models that it accepts, else by resource."""
+    models = compound(pod_class.cards)
+    cards: dict[str, int] = {}
+    for resource, amount in pod_class.request:
+        if counts_devices(resource):
+            cards[models or resource] = cards.get(models or resource, 0) + amount
+    return _ENCODER.encode(cards).decode() if cards else "{}"
+
+
+_REQUESTED: Final = IdentityCache(_requested_cards, 10_000)
 
 
 def devices_of(pod: Pod) -> str:

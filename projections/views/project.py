@@ -1,18 +1,14 @@
 """Convert State to rows: after each batch, the rows of all keys that the batch changed.
 
-A row that did not change is not written. The checksum of a view is the sum of the CRCs of its current rows, so it can be
-updated with each row and compared with that of a rebuild. It finds torn and stale rows; the digests of the log are what
-protects the records.
+A row that did not change is not written.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias, get_args
-from zlib import crc32
-
-import msgspec
 
 from events.daemon import PolicyChanged
 from events.decision import Decision
+from events.decisions.eviction import EvictionDecided
 from events.decisions.faults_marked import FaultsMarked
 from events.decisions.reschedule import RescheduleDecided
 from events.outcome import (
@@ -41,13 +37,11 @@ from projections.node_faults import NodeFault
 from projections.pods import Pod
 from projections.state import State
 from projections.views import now
-from projections.views.catalogue import PLACEMENT, VIEWS
+from projections.views.catalogue import PLACEMENT, POD, VIEWS
+from projections.views.checksum import MODULUS, checksum_of, row_checksum
+from projections.views.pod_rows import PodRows
 from projections.views.rows import Cell, Row, RowChanges, View, ViewChanges
 
-MODULUS: Final = 1 << 64
-"""Checksums of views are sums modulo this."""
-
-_ENCODER = msgspec.msgpack.Encoder()
 _NOTED: Final = frozenset((*DECISIONS, *get_args(Outcome), PolicyChanged))
 RECORDED_ONLY: Final = "recorded only"
 """What was done about a fault if nothing was."""
@@ -55,16 +49,6 @@ DONE_CHARS_MAX: Final = 4000
 """Length of the text on what was done about a fault beyond which no more is added."""
 
 _RELEASED: Final = PLACEMENT.column_names.index("released_position")
-
-
-def row_checksum(row: Row) -> int:
-    """Return the CRC of a row, as it enters the checksum of its view."""
-    return crc32(_ENCODER.encode(row))
-
-
-def checksum_of(rows: Iterable[Row]) -> int:
-    """Return the checksum of a view with these rows, in any order."""
-    return sum(map(row_checksum, rows)) % MODULUS
 
 
 def is_whole(view: str, rows: Iterable[Row], checksum: int) -> bool:
@@ -172,7 +156,8 @@ class Views:
     def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.state = state
         self.on_error = on_error
-        self._current = {view.name: _Current(view) for view in VIEWS}
+        self._current = {view.name: _Current(view) for view in VIEWS if view is not POD}
+        self._pods = PodRows()
         self._changes: ViewChanges = {}
         self._restarts: dict[str, list[tuple[int, RescheduleDecided | FaultsMarked]]] = {}
         """Node to the decisions of this batch that restart jobs after faults of it, or mark pods of them, with their
@@ -180,6 +165,9 @@ class Views:
 
     def resume(self, view: str, rows: Iterable[Row], checksum: int) -> None:
         """Load the stored rows of a view; those with a history end with their position."""
+        if view == POD.name:
+            self._pods.resume(rows, checksum)
+            return
         current = self._current[view]
         width = len(current.view.columns)
         for row in rows:
@@ -199,6 +187,8 @@ class Views:
                 self._restarts.setdefault(node, []).append((record.position, event))
         if isinstance(event, Decision):
             self._append("decision", decision_rows(record, event))
+            if isinstance(event, EvictionDecided):
+                self._pods.evicted(event)
         elif isinstance(event, PolicyChanged):
             # It says which conditions and taints are faults.
             faults, current = self.state.cluster.indexes.of(FaultyPods), self._current["fault"]
@@ -221,17 +211,24 @@ class Views:
             ("pod_group", touched.groups, now.group_rows),
         ):
             for key in keys:
-                self._keep(view, key, self._rows_of(view, key, rows_of), position)
+                rows = self._rows_of(view, key, rows_of)
+                if view == "pod_group":
+                    self._note_queue(key, rows)
+                self._keep(view, key, rows, position)
         for name in self._nodes_with_faults():
             rows = self._rows_of("fault", name, now.fault_rows)
             self._keep("fault", name, self._fault_rows(rows, position, recorded_at_ns), position)
         self._restarts = {}
         for uid in touched.pods:
             self._place(uid, position, recorded_at_ns)
+        if touched.pod_attributes:
+            cluster, change = self.state.cluster, self._change("pod")
+            self._pods.update(cluster, touched.pod_attributes, change, position, self.on_error)
         self.state.cluster.clear_changed_rows()
         changes, self._changes = self._changes, {}
         for name, change in changes.items():
-            change.checksum = self._current[name].checksum
+            owner = self._pods if name == POD.name else self._current[name]
+            change.checksum = owner.checksum
         return {name: one for name, one in changes.items() if not one.is_empty}
 
     def _rows_of(
@@ -254,6 +251,13 @@ class Views:
         current = self._current[view]
         if rows or current.keys_of(first):
             current.keep(self._change(view), first, rows, position)
+
+    def _note_queue(self, key: str, rows: list[Row]) -> None:
+        """Count the pods of a group as changed if it has another queue than before."""
+        old = self._current["pod_group"].rows.get((key,))
+        group = self.state.cluster.groups.get(key)
+        if old is not None and rows and group is not None and old[0][1] != rows[0][1]:
+            self.state.cluster.changed_rows.pod_attributes.update(dict.fromkeys(group.pods))
 
     def _nodes_with_faults(self) -> Iterable[str]:
         """Return the nodes of which faults may have changed, what was done about them, or how many pods they hit."""

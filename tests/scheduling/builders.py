@@ -39,13 +39,19 @@ class EngineHarness:
         """What is true so far."""
         return self.engine.state
 
-    def start(self, policy: dict[str, object] | None = None) -> None:
+    def start(
+        self, policy: dict[str, object] | None = None, pod_labels: tuple[str, ...] = ()
+    ) -> None:
         """Begin an epoch, as a daemon that was restarted does, perhaps with another policy."""
         changed = None
         if policy is not None:
             changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
         started = DaemonStarted(
-            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+            holder="test",
+            version="0",
+            period_ns=SECOND,
+            scheduler_names=("muster",),
+            pod_labels=pod_labels,
         )
         self._keep(self.engine.start(started, changed, self.engine.head.epoch + 1, self.now_ns))
 

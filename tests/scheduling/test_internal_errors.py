@@ -60,9 +60,11 @@ class Broken(EngineHarness):
         self.errors: list[InternalError] = []
         super().__init__(policy=policy)
 
-    def start(self, policy: dict[str, object] | None = None) -> None:
+    def start(
+        self, policy: dict[str, object] | None = None, pod_labels: tuple[str, ...] = ()
+    ) -> None:
         self.engine = Engine(self.engine.state, self.engine.head, on_error=self.errors.append)
-        super().start(policy)
+        super().start(policy, pod_labels)
 
     def begin(self, *pods: bytes, groups: tuple[bytes, ...] = (), nodes: int = 3) -> None:
         """Show nodes of four cpus, pod groups and pods; and hold a cycle."""

@@ -514,6 +514,32 @@ class SqlLogContract(LogContract):
             ("team/p2", *same, None, "a/hi", "preempt", "", time),
         ]
 
+    async def test_the_view_of_pods_has_rows_with_times(
+        self, log: Log, raw_database: RawDatabase
+    ) -> None:
+        head = await log.take_over("test")
+        draft = Draft(
+            *(head.position + 1, head.position + 1, head.epoch, RECORDED_AT_NS, None, None),
+            *("pod_deleted.v1", "Pod/team/p1", b"{}", None),
+        )
+        record = seal(head.digest, draft)
+        same = ("team", "Job/team/p", '{"team":"vision"}', "team/g", "q", '{"H200":8}')
+        opened: list[Row] = [
+            ("u1", "team/p1", *same, "", record.position),
+            ("u1", "team/p1", *same, "team/high", record.position + 1),
+        ]
+        closed: list[Row] = [(record.position, "u1", record.position)]
+        views = {"pod": RowChanges(opened=opened, closed=closed)}
+        await log.append(Batch(before=head, records=[record], objects=[], views=views))
+        columns = "pod, namespace, owner, labels, pod_group, queue, cards, evicted_for"
+        found = await raw_database.run(f"SELECT {columns} FROM pod")
+        assert found == [("team/p1", *same, "team/high")]
+        found = await raw_database.run(
+            "SELECT evicted_for, from_time, to_time FROM pod_history ORDER BY from_position"
+        )
+        time = "2023-11-14T22:13:20.000Z"
+        assert found == [("", time, time), ("team/high", None, None)]
+
     async def _is_damaged(self, url: str, position: int) -> None:
         with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:
             await _verified(url)
