@@ -5,17 +5,15 @@ it is valid are kept in memory.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from events.decisions.eviction import EvictionDecided
+from projections.cluster import Cluster
 from projections.internal_error import OnError, report
 from projections.views import now
 from projections.views.catalogue import POD
 from projections.views.checksum import MODULUS, row_checksum
 from projections.views.rows import Row, RowChanges
-
-if TYPE_CHECKING:
-    from projections.cluster import Cluster
 
 _EVICTED_FOR: Final = POD.column_names.index("evicted_for")
 _CRC_BITS: Final = 32
@@ -52,7 +50,7 @@ class PodRows:
 
     def update(
         self,
-        cluster: "Cluster",
+        cluster: Cluster,
         uids: Iterable[str],
         changes: RowChanges,
         position: int,
@@ -78,7 +76,7 @@ class PodRows:
                 self._evicted_for.pop(uid, None)
         self.checksum %= MODULUS
 
-    def _row_of(self, cluster: "Cluster", uid: str, on_error: OnError) -> Row | None:
+    def _row_of(self, cluster: Cluster, uid: str, on_error: OnError) -> Row | None:
         """Return the row of a pod; None if it is gone, or if computing it raises, as it will in a rebuild, too."""
         pod = cluster.pods.get(uid)
         if pod is None:

@@ -34,11 +34,11 @@ from projections.fault_hits import is_hit
 from projections.faulty_pods import FaultyPods
 from projections.internal_error import OnError, ignore, report
 from projections.node_faults import NodeFault
-from projections.pods import Pod
 from projections.state import State
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, POD, VIEWS
 from projections.views.checksum import MODULUS, checksum_of, row_checksum
+from projections.views.placement_rows import PlacementRows
 from projections.views.pod_rows import PodRows
 from projections.views.rows import Cell, Row, RowChanges, View, ViewChanges
 
@@ -47,8 +47,6 @@ RECORDED_ONLY: Final = "recorded only"
 """What was done about a fault if nothing was."""
 DONE_CHARS_MAX: Final = 4000
 """Length of the text on what was done about a fault beyond which no more is added."""
-
-_RELEASED: Final = PLACEMENT.column_names.index("released_position")
 
 
 def is_whole(view: str, rows: Iterable[Row], checksum: int) -> bool:
@@ -156,8 +154,9 @@ class Views:
     def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.state = state
         self.on_error = on_error
-        self._current = {view.name: _Current(view) for view in VIEWS if view is not POD}
-        self._pods = PodRows()
+        self._placements, self._pods = PlacementRows(), PodRows()
+        apart = (PLACEMENT, POD)
+        self._current = {view.name: _Current(view) for view in VIEWS if view not in apart}
         self._changes: ViewChanges = {}
         self._restarts: dict[str, list[tuple[int, RescheduleDecided | FaultsMarked]]] = {}
         """Node to the decisions of this batch that restart jobs after faults of it, or mark pods of them, with their
@@ -168,11 +167,12 @@ class Views:
         if view == POD.name:
             self._pods.resume(rows, checksum)
             return
+        if view == PLACEMENT.name:
+            self._placements.resume(rows, checksum)
+            return
         current = self._current[view]
         width = len(current.view.columns)
         for row in rows:
-            if view == "placement" and row[_RELEASED] is not None:
-                continue
             since = row[width] if current.view.history else 0
             assert isinstance(since, int)
             current.load(row[:width], since)
@@ -219,16 +219,20 @@ class Views:
             rows = self._rows_of("fault", name, now.fault_rows)
             self._keep("fault", name, self._fault_rows(rows, position, recorded_at_ns), position)
         self._restarts = {}
-        for uid in touched.pods:
-            self._place(uid, position, recorded_at_ns)
+        cluster = self.state.cluster
+        if touched.pods:
+            change = self._change(PLACEMENT.name)
+            self._placements.update(cluster, touched.pods, change, position, recorded_at_ns)
+            change.checksum = self._placements.checksum
         if touched.pod_attributes:
-            cluster, change = self.state.cluster, self._change("pod")
+            change = self._change(POD.name)
             self._pods.update(cluster, touched.pod_attributes, change, position, self.on_error)
-        self.state.cluster.clear_changed_rows()
+            change.checksum = self._pods.checksum
+        cluster.clear_changed_rows()
         changes, self._changes = self._changes, {}
         for name, change in changes.items():
-            owner = self._pods if name == POD.name else self._current[name]
-            change.checksum = owner.checksum
+            if name in self._current:
+                change.checksum = self._current[name].checksum
         return {name: one for name, one in changes.items() if not one.is_empty}
 
     def _rows_of(
@@ -309,51 +313,6 @@ class Views:
         current, change = self._current[view], self._change(view)
         change.upserted += rows
         current.checksum = (current.checksum + sum(map(row_checksum, rows))) % MODULUS
-
-    def _place(self, uid: str, position: int, at_ns: int) -> None:
-        """Open, update or close the placement of a pod."""
-        pod = self.state.cluster.pods.get(uid)
-        current = self._current["placement"]
-        key = next(iter(current.keys_of(uid)), None)
-        old = current.rows[key][0] if key is not None else None
-        is_placed = pod is not None and pod.occupies
-        since = pod.bound_at if pod is not None and is_placed else 0
-        change: RowChanges | None = None
-        if old is not None and (not is_placed or old[1] != since or old[5] != _node(pod)):
-            change = self._change("placement")
-            closed = (*old[:9], position, at_ns, _why_released(self.state.cluster, pod))
-            current.put(change, closed, position)
-            assert key is not None
-            current.forget(key)  # A closed placement never changes again.
-        if pod is not None and is_placed:
-            group = self.state.cluster.groups.get(pod.group_key)
-            begun = at_ns if old is None or change is not None else old[8]
-            row = (uid, since, pod.key, pod.group_key, group.queue if group else "", pod.node)
-            current.put(
-                self._change("placement"),
-                (
-                    *row,
-                    now.devices_of(pod),
-                    now.cards_of(self.state.cluster, pod),
-                    begun,
-                    None,
-                    None,
-                    "",
-                ),
-                position,
-            )
-
-
-def _node(pod: Pod | None) -> str:
-    return "" if pod is None else pod.node
-
-
-def _why_released(cluster: Cluster, pod: Pod | None) -> str:
-    if pod is None:
-        return "deleted"
-    if pod.facts.phase in ("Succeeded", "Failed"):
-        return pod.status
-    return "not carried out" if cluster.is_shadow else "bind failed"
 
 
 def decision_rows(record: Record, event: Decision) -> list[Row]:
