@@ -27,7 +27,7 @@ PAUSE_SECONDS: Final = 0.02
 PAUSE_SECONDS_MAX: Final = 5.0
 
 CHECK_SECONDS: Final = 600.0
-"""Time between two checks, and before the first."""
+"""Time between two checks."""
 
 DAY_NS: Final = 86_400_000_000_000
 _SECOND_NS: Final = 1_000_000_000
@@ -74,7 +74,6 @@ async def keep_retained(
 ) -> None:
     """Archive what is due, for ever. Raises DamagedLogError, and lets nothing more be written then."""
     while True:
-        await asyncio.sleep(check_seconds)
         try:
             archived = await archive_old(log, retention, now_ns(), _paced(elapsed_ns))
         except DamagedLogError as error:
@@ -88,6 +87,7 @@ async def keep_retained(
             if archived is not None:
                 first, last = archived.base.position + 1, archived.head.position
                 logger.info("archived a part of the log", first=first, last=last)
+        await asyncio.sleep(check_seconds)
 
 
 def _paced(elapsed_ns: Callable[[], int]) -> Callable[[], Awaitable[None]]:

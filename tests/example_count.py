@@ -4,7 +4,7 @@ from typing import Final
 
 from hypothesis import settings
 
-LESS: Final = 3
+LESS: Final = 5
 """How many times fewer examples `make test` draws."""
 
 

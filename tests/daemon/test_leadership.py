@@ -14,6 +14,7 @@ from daemon.leadership import Elector, Timing, holder_identity
 from events.errors import SettingsError
 from tests.daemon.leases import Fate, Server, Wire
 from tests.daemon.processes import Process, Universe
+from tests.example_count import examples
 
 TICK = 0.25
 """Between two acts of a leader."""
@@ -281,7 +282,7 @@ PAUSES = st.lists(
 RATES = st.sampled_from([0.9, 1.0, 1.1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     fates=st.lists(st.one_of(FATES, GOOD), min_size=3, max_size=3),
     pauses=PAUSES,

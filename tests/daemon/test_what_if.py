@@ -145,13 +145,13 @@ async def assert_decided_again(path: Path) -> None:
         assert_as_recorded(await branch_of(log, LogTime(position=ends[len(ends) // 2])))
 
 
-@pytest.mark.parametrize("path", SHOWN[::2], ids=name_of)
+@pytest.mark.parametrize("path", SHOWN[::4], ids=name_of)
 async def test_without_a_change_the_rest_of_a_log_is_decided_as_recorded(path: Path) -> None:
     await assert_decided_again(path)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("path", SHOWN[1::2], ids=name_of)
+@pytest.mark.parametrize("path", [one for one in SHOWN if one not in SHOWN[::4]], ids=name_of)
 async def test_without_a_change_the_rest_of_the_other_logs_is_decided_as_recorded(
     path: Path,
 ) -> None:

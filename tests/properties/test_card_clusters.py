@@ -6,6 +6,7 @@ from typing import Final
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from tests.example_count import examples
 from tests.properties.card_cluster_sim import (
     CardClusterSim,
     Day,
@@ -17,7 +18,7 @@ from tests.properties.card_cluster_sim import (
 )
 from tests.properties.reached import rarely_reached
 
-REACHED_MIN: Final = 2
+REACHED_MIN: Final = 1
 REACHED: Final = (
     "pods are bound: a gang",
     "pods are nominated",
@@ -34,7 +35,7 @@ REACHED: Final = (
 _seen: Counter[str] = Counter()
 
 
-@settings(max_examples=140, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     policy=policies,
     there=st.lists(node_shapes, min_size=1, max_size=3),

@@ -32,6 +32,7 @@ from scheduling.rescheduling.job_faults import JobFaults, job_faults
 from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminating, name_of, node_of, phase_of, section, text_at
 from simulator.scenario import Apply, Delete, DeviceReportStep, Fail, Patch, kind_named
+from tests.example_count import examples
 from tests.properties.fault_cluster import NODES, NPU, NPU_NODES, SECOND, FaultCluster
 from tests.properties.fault_judge import Job, Rules
 from tests.properties.reached import rarely_reached
@@ -368,7 +369,7 @@ _LENIENT = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_
 
 def test_faults_of_any_kind_move_only_what_they_should() -> None:
     profile = settings(
-        max_examples=50,
+        max_examples=examples(250),
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=_LENIENT,

@@ -19,6 +19,7 @@ from events.normalize import JsonObject
 from projections import snapshot
 from projections.leaf_switches import LARGE_MODEL, NORMAL, STATES
 from projections.views import now
+from tests.example_count import examples
 from tests.scheduling.ascend.builders import T, npu_pod, policy, report
 from tests.scheduling.builders import EngineHarness, gone, raw
 from tests.scheduling.leaf_switches.builders import switch_map
@@ -273,7 +274,7 @@ def play(rules: tuple[str, int], steps: list[tuple[str, int, str]]) -> None:
         network.take(*one)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(RULES, STEPS)
 @example(("2.0", 1), [("job", 4, LARGE_MODEL), ("job", 8, NORMAL), ("end", 0, ""), ("map", 1, "")])
 @example(

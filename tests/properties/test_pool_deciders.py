@@ -33,6 +33,7 @@ from events.union import Event
 from projections.snapshot import restore, take
 from projections.state import State
 from scheduling.pools.fair_share_offers import Offer, ShareGroup, offers
+from tests.example_count import examples
 from tests.properties.api import Api
 from tests.properties.witness import Witness, same
 from tests.structure import check_apart, check_same, structure_of
@@ -913,7 +914,7 @@ def play(decider: str, other: str, sizes: list[int], steps: list[tuple[object, .
 
 
 @pytest.mark.parametrize("decider", DECIDERS)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(list(DECIDERS)), SIZES, HISTORIES)
 def test_pools_keep_what_is_promised(
     decider: str, other: str, sizes: list[int], steps: list[tuple[object, ...]]

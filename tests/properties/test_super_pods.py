@@ -17,6 +17,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from projections import snapshot
+from tests.example_count import examples
 from tests.scheduling.ascend.builders import T, npu_pod, policy, report
 from tests.scheduling.builders import EngineHarness, gone, raw
 
@@ -218,7 +219,7 @@ def play(order: str, steps: list[tuple[str, int, int]]) -> Cluster:
 ORDERS: Final = st.sampled_from(("figure", "matrix"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(ORDERS, STEPS)
 @example("figure", [("job", 2, 2), ("replace", 1, 0), ("move", 4, 0), ("replace", 0, 0)])
 @example("matrix", [("job", 1, 3), ("job", 2, 2), ("restart", 0, 0), ("end", 0, 0), ("job", 3, 1)])

@@ -17,6 +17,7 @@ from events.record import Record
 from events.union import Event
 from projections import snapshot
 from replay.log_replay import Replay
+from tests.example_count import examples
 from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
@@ -108,7 +109,7 @@ def _pods(described: list[tuple[int, str, str, int]]) -> list[bytes]:
 
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", ALL])
 @pytest.mark.parametrize("cpu", [64, 0])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(described=waiting)
 def test_a_narrow_work_budget_reaches_the_same_placements(
     actions: str, cpu: int, described: list[tuple[int, str, str, int]]
@@ -120,7 +121,7 @@ def test_a_narrow_work_budget_reaches_the_same_placements(
     assert not narrow.state.deferred_work.batches
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(described=waiting, cpu=st.sampled_from((64, 1, 0)))
 def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
     described: list[tuple[int, str, str, int]], cpu: int
@@ -220,7 +221,7 @@ def test_records_replay_to_the_same_decisions() -> None:
     assert replay.finish() is None
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     described=waiting,
     stream=st.lists(st.sampled_from(("same", "queue", "namespace")), min_size=1, max_size=3),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from events.normalize import Json, JsonObject
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
+from tests.example_count import examples
 from tests.scenarios.play import play
 from tests.simulator.builders import seen, simulated
 
@@ -193,7 +194,7 @@ def scaled(load: list[Json], at: int, replicas: int) -> list[Json]:
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     policy=st.sampled_from(POLICIES),
     replicas=st.integers(0, 3),

@@ -60,7 +60,7 @@ def faults_of_the_view(entries: list[Entry]) -> set[tuple[object, ...]]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_every_fault_and_every_decision_after_it_is_in_an_incident(seed: int) -> None:
     entries = await stormy(seed)
     reports = reports_of(entries)
@@ -85,7 +85,7 @@ async def test_every_fault_and_every_decision_after_it_is_in_an_incident(seed: i
         assert sorted((*decision.faulty, *decision.healthy)) == deleted
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_all_incidents_of_a_storm_are_over_when_everything_is_repaired(seed: int) -> None:
     entries = await stormy(seed)
     reports = reports_of(entries)

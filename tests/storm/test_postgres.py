@@ -40,8 +40,8 @@ async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
 
     verdict = await killed_in_a_storm(
         *(tmp_path, make_daemon, new_log),
-        seconds=12,
-        waves_per_second=3,
+        seconds=16,
+        waves_per_second=2,
         kills=3,
         rounds=1,
         seed=SEED,

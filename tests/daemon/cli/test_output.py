@@ -232,7 +232,7 @@ def said(result: Result) -> str:
     return result.stdout + result.stderr
 
 
-@settings(EXAMPLES, max_examples=3)  # Each example runs all commands.
+@settings(EXAMPLES, max_examples=2)  # Each example runs all commands.
 @example(EVIL)
 @given(text=TEXTS.filter(bool))
 def test_no_command_prints_control_sequences(

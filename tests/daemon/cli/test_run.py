@@ -140,7 +140,12 @@ def test_a_daemon_that_is_started_again_goes_on(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    ["inside_commit:4", "after_commit:4", "after_commit:5", "after_effect", "after_effect:9"],
+    [
+        "inside_commit:4",
+        "after_commit:5",
+        "after_effect:9",
+        *(pytest.param(one, marks=pytest.mark.soak) for one in ("after_commit:4", "after_effect")),
+    ],
 )
 def test_a_daemon_that_dies_is_continued_without_loss(daemon: Daemon, point: str) -> None:
     process = daemon.start(crash_at=point)

@@ -1,5 +1,6 @@
 """`muster run --simulate --http`: the daemon as on a real API server, and others beside it."""
 
+import asyncio
 import json
 import signal
 import sqlite3
@@ -13,6 +14,9 @@ from time import monotonic, sleep  # noqa: TID251  # a daemon in a process of it
 
 import pytest
 
+from daemon.log.opening import open_log
+from daemon.log.store import SqlLog
+from daemon.queries.history import write_snapshots
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import documents, muster, scenario
 
@@ -138,6 +142,49 @@ def nodes(pods: str) -> list[str]:
     items = ask(pods)["items"]
     assert isinstance(items, list)
     return sorted(item["spec"].get("nodeName", "") for item in items)
+
+
+def test_a_daemon_archives_what_is_older_than_its_settings_say(tmp_path: Path) -> None:
+    log, folder = tmp_path / "run.db", tmp_path / "archives"
+    folder.mkdir()
+    old = ROOT / "docs" / "examples" / "node_fault.yaml"  # Its virtual time is in 1970.
+    assert muster("simulate", old, "--log", log).exit_code == 0
+    before = str(documents(muster("log", "verify", log, "--output", "json"))[0]["records"])
+    asyncio.run(with_snapshots(log))
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("{retain_days: 1, archive_folder: archives}", encoding="utf-8")
+    daemon = Daemon(tmp_path, "--config", str(settings))
+    try:
+        archived = daemon.told("archived a part of the log")
+        daemon.told("pod bound")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        daemon.process.kill()
+        daemon.process.wait()
+    [archive] = folder.glob("*.muster")
+    assert archive.name == f"log-{1:012}-{int(archived['last']):012}.muster"
+    assert 1 < int(archived["last"]) <= int(before)
+    for part in (archive, log):
+        assert muster("log", "verify", part).exit_code == 0
+        assert muster("replay", part).exit_code == 0
+    assert (
+        muster("rebuild", "--log", log).exit_code == 1
+    )  # Rows of the archived past are gone then.
+    assert muster("rebuild", "--log", log).exit_code == 0
+    [apart] = documents(muster("log", "verify", log, "--output", "json"))
+    assert muster("log", "join", archive, "--log", log).exit_code == 0
+    [whole] = documents(muster("log", "verify", log, "--output", "json"))
+    assert (whole["position"], whole["digest"]) == (apart["position"], apart["digest"])
+    assert muster("replay", log).exit_code == 0
+
+
+async def with_snapshots(path: Path) -> None:
+    """Write the snapshots that a daemon would have written."""
+    log = await open_log(str(path), "write")
+    assert isinstance(log, SqlLog)
+    await write_snapshots(log, 10)
+    await log.close()
 
 
 def until(holds: Callable[[], bool]) -> None:

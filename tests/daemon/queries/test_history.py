@@ -20,6 +20,7 @@ from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import documents, error_of, logged, muster
 from tests.daemon.counting_log import CountingLog
+from tests.example_count import examples
 
 EXAMPLES = ROOT / "docs" / "examples"
 EVERY = 7
@@ -61,7 +62,7 @@ def laddered(name: str) -> CountingLog:
 
 @pytest.mark.parametrize("name", ["node_fault.yaml", "quota.yaml"])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_facts_at_any_position_are_those_of_the_whole_fold(name: str, data: st.DataObject) -> None:
     log, expected = laddered(name), facts(name)
     asked = data.draw(st.lists(st.integers(1, log.head.position), min_size=1, max_size=6))

@@ -26,7 +26,7 @@ SCENARIOS = (
     "docs/examples/quota.yaml",
     *(f"tests/scenarios/{name}.yaml" for name in ("*preempt*", "*reclaim*", "*gang*", "*restart*")),
 )
-QUICK = 2
+QUICK = 1
 """Scenarios of each pattern that are not left to `make soak`."""
 EVERY = 9
 RECENT = 20

@@ -25,6 +25,7 @@ from scheduling.device_families.ascend.module_910 import Module910
 from scheduling.device_families.ascend.module_910b import Module910B
 from scheduling.device_families.ascend.module_a3 import ModuleA3
 from scheduling.device_families.ascend.super_pod_a3 import SuperPodA3
+from tests.example_count import examples
 
 Picked = tuple[int, ...]
 Rank = tuple[object, ...] | None
@@ -188,7 +189,7 @@ def test_all_states_of_a_small_node_agree_with_all_sets_of_its_chips(product: Pr
 
 @pytest.mark.parametrize("product", RULES, ids=repr)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_states_of_a_node_agree_with_all_sets_of_its_chips(
     product: Product, data: st.DataObject
 ) -> None:
@@ -208,7 +209,7 @@ def test_states_of_a_node_agree_with_all_sets_of_its_chips(
 
 @pytest.mark.parametrize("product", RULES, ids=repr)
 @given(free=st.integers(0, (1 << 16) - 1), network=st.integers(0, (1 << 16) - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_chips_without_network_are_given_to_jobs_of_one_task_only(
     product: Product, free: int, network: int
 ) -> None:
@@ -222,7 +223,7 @@ def test_chips_without_network_are_given_to_jobs_of_one_task_only(
 
 @pytest.mark.parametrize("product", RULES, ids=repr)
 @given(mask=st.integers(0, (1 << 16) - 1), count=st.integers(1, 16), distributed=st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_node_that_fits_still_fits_with_more_free_chips(
     product: Product, mask: int, count: int, distributed: bool
 ) -> None:

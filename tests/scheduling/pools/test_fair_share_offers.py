@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduling.pools.fair_share_offers import Offer, ShareBasis, ShareGroup, offers
+from tests.example_count import examples
 
 
 def group(
@@ -216,7 +217,7 @@ def test_a_group_with_impossible_numbers_is_an_error(weight: int, demand: int, f
         group("a", demand, weight=weight, fixed=fixed)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(capacities, share_groups(), bases)
 def test_the_offers_equal_those_of_the_definition(
     capacity: int, groups: list[ShareGroup], basis: ShareBasis

@@ -12,6 +12,7 @@ from engine.engine import Engine
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueHeap, QueueSortKey
+from tests.example_count import examples
 from tests.scheduling.builders import SECOND, EngineHarness, gone, node, pod, raw
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -53,7 +54,7 @@ moves = st.tuples(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(moves, max_size=20))
 def test_a_tree_kept_up_by_deltas_equals_a_rebuilt_one(
     steps: list[tuple[int, str, int, str]],

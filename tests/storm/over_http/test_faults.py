@@ -15,7 +15,7 @@ FIRST_SEED = int(os.environ.get("MUSTER_STORM_SEED", "1001"))
 """Of the first run; a soak that was ended early goes on from the seed after the last that it printed."""
 RUNS = int(os.environ.get("MUSTER_STORM_RUNS", "100"))
 
-SHORT_RUNS = 2
+SHORT_RUNS = 1
 
 
 def test_a_daemon_that_weathered_a_storm_knows_what_there_is(tmp_path: Path) -> None:
