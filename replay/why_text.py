@@ -1,7 +1,7 @@
 """The answer to a `why` as lines of text."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from events.amount_text import amount_text, amounts_text
 from replay.node_text import points_text, shortfall_text, table_lines
@@ -12,8 +12,13 @@ WALK_MAX: Final = 60
 """Maximum steps of a placement in the network that text shows."""
 
 
-def lines_of(answer: Answer) -> list[str]:
-    """Return all lines of an answer: what it is, what it waits for, why it got its nodes, its history."""
+Rows: TypeAlias = list[tuple[str, ...]]
+"""A table: its headers, and its rows."""
+
+
+def lines_of(answer: Answer, table: Callable[[Rows], list[str]] = table_lines) -> list[str]:
+    """Return all lines of an answer: what it is, what it waits for, why it got its nodes, its history. `table` lays the wide tables
+    out."""
     subject = answer.subject.replace("//", "/")  # Nodes and queues have no namespace.
     lines = [f"{subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
@@ -22,7 +27,7 @@ def lines_of(answer: Answer) -> list[str]:
     if answer.waiting is not None:
         lines += ["", *waiting_lines(answer.waiting)]
     for choice in answer.choices:
-        lines += ["", *_choice(choice, answer)]
+        lines += ["", *_choice(choice, answer, table)]
     for heading, entries in answer.lists.items():
         if entries:
             lines += ["", f"{heading}:", *(f"  {entry}" for entry in entries)]
@@ -126,7 +131,7 @@ def _held(held: Held) -> list[str]:
     return lines
 
 
-def _choice(choice: Choice, answer: Answer) -> list[str]:
+def _choice(choice: Choice, answer: Answer, table: Callable[[Rows], list[str]]) -> list[str]:
     charged = f", charged {amounts_text(choice.cards)}" if choice.cards else ""
     of = f" of {choice.domain}" if choice.domain else ""
     lines = [
@@ -144,7 +149,7 @@ def _choice(choice: Choice, answer: Answer) -> list[str]:
     for one in choice.ranked:
         given = (", ".join(one.devices),) if devices else ()
         rows.append((*_judged_node(one, choice, names, free), *given))
-    lines += table_lines(rows)
+    lines += table(rows)
     lines += _reasons(choice.reasons)
     if choice.walk:
         shown, more = choice.walk[:WALK_MAX], len(choice.walk) - WALK_MAX

@@ -62,7 +62,7 @@ def diff(one: str, other: str, as_json: bool) -> int:
 
     \b
         muster diff monday.db tuesday.db
-        muster what-if demo.db --at 90s --change policy.yaml --log branch.db
+        muster what-if demo.db --at 90s --change policy.yaml --out branch.db
         muster diff demo.db branch.db --output json
     """
     found = asyncio.run(_ask(one, other))

@@ -12,13 +12,13 @@ from daemon.cli.output import (
     Line,
     at_option,
     counted,
+    heading,
     log_option,
     moment_option,
     output_option,
     print_document,
     print_json,
     print_lines,
-    table,
 )
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
@@ -28,8 +28,8 @@ from events.errors import UsageError
 from projections.kind_table import KINDS
 from replay.log_time import LogTime, format_time
 
-VALUE_CHARS_MAX: Final = 48
-"""Characters of a value in a table; JSON has all of it."""
+VALUE_CHARS_MAX: Final = 120
+"""Characters of a value in text; JSON has all of it."""
 
 FORMS: Final = "give KIND/NAME, or KIND/NAMESPACE/NAME"
 
@@ -120,25 +120,17 @@ def _subjects(text: str) -> list[str]:
 
 
 def _diff_lines(subject: str, changes: list[ObjectChange], start_ns: int) -> list[Line]:
-    rows: list[tuple[str | int, ...]] = []
+    lines: list[Line] = [f"{subject.replace('//', '/')}: {counted(len(changes), 'change')}"]
     for one in changes:
         by = one.changed_by
-        head = (
-            one.position,
-            format_time(one.recorded_at_ns, start_ns),
-            "" if by is None else by.text,
-            "" if by is None else by.time,
-        )
-        if not one.fields:
-            rows.append((*head, one.what, "", ""))
-        for index, field in enumerate(one.fields):
-            shown = head if index == 0 else ("", "", "", "")
-            rows.append((*shown, field.field, _cut(field.before), _cut(field.after)))
-    headers = ("position", "seen at", "changed by", "at", "field", "before", "after")
-    return [
-        f"{subject}: {counted(len(changes), 'change')}",
-        *(table(headers, rows) if rows else []),
-    ]
+        what = "" if one.fields else f": {one.what}"
+        who = "" if by is None else f", changed by {by.text} at {by.time}"
+        at = format_time(one.recorded_at_ns, start_ns)
+        lines.append(heading(f"position {one.position} ({at}){what}{who}"))
+        lines += [
+            f"  {field.field}: {_cut(field.before)} -> {_cut(field.after)}" for field in one.fields
+        ]
+    return lines
 
 
 def _cut(text: str) -> str:

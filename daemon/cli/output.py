@@ -8,14 +8,22 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from itertools import zip_longest
 from typing import Final, TypeAlias, TypeVar
 
 import click
 import msgspec
-from msgspec import Struct
+from click.core import ParameterSource
+from msgspec import Struct, structs
 
-from daemon.cli.terminal import broken_cell, broken_line, fitting_widths, terminal_columns
+from daemon.cli.terminal import (
+    broken_cell,
+    broken_header,
+    broken_line,
+    fitting_widths,
+    terminal_columns,
+)
 from events.errors import UsageError
 from replay.log_time import MOMENTS, LogTime, parse_log_time
 from replay.printable import CELL_CHARS_MAX, printable, printable_json
@@ -37,6 +45,7 @@ Line: TypeAlias = Part | tuple[Part, ...]
 
 Cell = str | int | None
 _F = TypeVar("_F", bound=Callable[..., object])
+ResultT = TypeVar("ResultT")
 
 _NUMBER: Final = re.compile(r"|-|none|~?-?\d[\d,]*(\.\d+)?( ?%| (s|min|h)|m|[KMGTPE]i)?")
 """A cell of a column of numbers: nothing, none, or an amount with or without a unit."""
@@ -92,9 +101,27 @@ def _columns() -> int | None:
     return terminal_columns()
 
 
-def log_argument(command: _F) -> _F:
-    """LOG, or else MUSTER_LOG."""
-    return click.argument("log", metavar="LOG", envvar="MUSTER_LOG")(command)
+def log_argument(command: Callable[..., ResultT]) -> Callable[..., ResultT]:
+    """LOG, or else `--log LOG`, or else MUSTER_LOG."""
+
+    @wraps(command)
+    def with_log(*, log: str | None, log_option: str | None, **others: object) -> ResultT:
+        context = click.get_current_context()
+        is_given = context.get_parameter_source("log_option") is ParameterSource.COMMANDLINE
+        if log is not None and is_given:
+            raise click.UsageError("the log is given twice: as LOG and with --log")
+        if log is None and log_option is None:
+            raise click.UsageError("Missing argument 'LOG': give it, or --log LOG, or MUSTER_LOG")
+        return command(log=log if log is not None else log_option, **others)
+
+    option = click.option(
+        "--log",
+        "log_option",
+        metavar="LOG",
+        envvar="MUSTER_LOG",
+        help="The log, if no LOG is given; by default MUSTER_LOG.",
+    )
+    return click.argument("log", metavar="[LOG]", required=False)(option(with_log))
 
 
 def log_option(command: _F) -> _F:
@@ -165,7 +192,7 @@ def print_json(document: object) -> None:
 
 def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:
     """Print lines, each escaped and of bounded length."""
-    columns = None if to_stderr else _columns()
+    columns = terminal_columns(sys.stderr) if to_stderr else _columns()
     rendered = [text for line in lines for text in _broken(line, columns)]
     click.echo("\n".join(rendered), err=to_stderr)
 
@@ -189,16 +216,29 @@ def print_error(text: str) -> None:
 
 
 def _broken(line: Line, columns: int | None) -> list[str]:
-    """The lines into which a line is broken. One of several parts stays whole."""
+    """The lines into which a line is broken. Of one of several parts, those on its first line keep their style."""
     text = line.text if isinstance(line, Styled) else line
-    if columns is None or isinstance(text, tuple):
+    if columns is None:
         return [_rendered(line)]
+    if isinstance(text, tuple):
+        return _broken_parts(text, columns)
     if isinstance(line, Styled):
         if line.is_fitted:
             return [_rendered(line)]
         parts = broken_line(printable(text), columns)
         return [_rendered(Styled(one, line.colour, line.is_bold)) for one in parts]
     return broken_line(printable(text), columns)
+
+
+def _broken_parts(parts: tuple[Part, ...], columns: int) -> list[str]:
+    texts = [printable(one.text if isinstance(one, Styled) else one) for one in parts]
+    first, *more = broken_line("".join(texts), columns)
+    shown, at = "", 0
+    for part, text in zip(parts, texts, strict=True):
+        there = first[at : at + len(text)]
+        shown += _rendered(structs.replace(part, text=there) if isinstance(part, Styled) else there)
+        at += len(text)
+    return [shown, *more]
 
 
 def _rendered(line: Line) -> str:
@@ -221,8 +261,10 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
         headers, columns, sys.maxsize if room is None else room - len(indent)
     )
 
-    def lines(row: Sequence[str]) -> list[str]:
-        broken = [broken_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
+    def lines(
+        row: Sequence[str], break_: Callable[[str, int], list[str]] = broken_cell
+    ) -> list[str]:
+        broken = [break_(cell, width) for cell, width in zip(row, widths, strict=True)]
         return [line(one) for one in zip_longest(*broken, fillvalue="")]
 
     def line(row: Sequence[str]) -> str:
@@ -233,10 +275,19 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
         return (indent + (" " * gap).join(padded)).rstrip()
 
     is_fitted = room is not None
-    shown: list[Line] = [Styled(one, is_bold=True, is_fitted=is_fitted) for one in lines(headers)]
+    shown: list[Line] = [
+        Styled(one, is_bold=True, is_fitted=is_fitted) for one in lines(headers, broken_header)
+    ]
     for row in cells:
         shown += [Styled(one, is_fitted=True) for one in lines(row)] if is_fitted else lines(row)
     return shown
+
+
+def table_texts(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table as plain text; the first row holds the headers."""
+    headers, *others = rows
+    lines = table(headers, others)
+    return [line.text if isinstance(line, Styled) else str(line) for line in lines]
 
 
 def heading(text: str) -> Styled:

@@ -1,5 +1,8 @@
 """`muster state`: what was true at a position of a log."""
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import click
 
 from daemon.cli.output import (
@@ -17,9 +20,12 @@ from daemon.cli.watching import watch_option
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
+from daemon.queries.moments import recorded_at_ns
 from daemon.queries.state import state_document
+from events.amount_text import amount_text
 from projections.state import State
-from replay.log_time import LogTime
+from projections.views.catalogue import DEVICE
+from replay.log_time import LogTime, format_time
 
 SHOWN_MAX = 40
 """Rows a table shows in text; JSON has all."""
@@ -36,8 +42,8 @@ SHOWN_MAX = 40
 def state(log: str, at: LogTime | None, everything: bool, as_json: bool) -> None:
     """Show queues, nodes with their cards, devices with names, pod groups and pods at a moment.
 
-    Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards. A queue has a
-    row for each resource, a node for each card.
+    A queue has a row for each resource, a node for each card. The columns in JSON are those of the views in SQL: cpu in milli, memory
+    in bytes, times in nanoseconds; text has amounts as Kubernetes writes them, and the times of the log.
 
     Examples:
 
@@ -46,10 +52,13 @@ def state(log: str, at: LogTime | None, everything: bool, as_json: bool) -> None
         muster state demo.db --at 500 --output json
     """
 
-    async def ask(opened: ReadableLog) -> tuple[str, State]:
-        return opened.place, await state_at(opened, at)
+    async def ask(opened: ReadableLog) -> tuple[str, State, int]:
+        found = await state_at(opened, at)
+        is_empty = opened.head.position == opened.base.position
+        start_ns = 0 if is_empty else await recorded_at_ns(opened, opened.base.position + 1)
+        return opened.place, found, start_ns
 
-    place, found = ask_log(log, ask)
+    place, found, start_ns = ask_log(log, ask)
     document = state_document(found)
     if as_json:
         print_json({"log": place, **document})
@@ -64,7 +73,7 @@ def state(log: str, at: LogTime | None, everything: bool, as_json: bool) -> None
         lines += ["", heading(f"{name.replace('_', ' ')}: {count}")]
         if rows:
             shown = rows if everything else rows[:SHOWN_MAX]
-            lines += table(tuple(rows[0]), [[_cell(one) for one in row.values()] for row in shown])
+            lines += table(_COLUMNS[name], [_shown(name, row, start_ns) for row in shown])
             if len(shown) < len(rows):
                 lines.append(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
     print_lines(lines)
@@ -77,9 +86,40 @@ def _count(name: str, rows: int, state: State) -> str:
     return f"{count:,}" if count == rows else f"{count:,} ({rows:,} rows)"
 
 
-def _cell(value: Cell | dict[str, int] | tuple[str, ...]) -> Cell:
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{amount} {card}" for card, amount in value.items())
-    return value
+_COLUMNS: Final = {
+    "queues": (
+        *("queue", "resource", "capability", "guarantee", "deserved"),
+        *("allocated", "inqueue", "request", "elastic"),
+    ),
+    "nodes": (
+        *("node", "pods", "free cpu", "free memory", "card", "resource"),
+        *("total", "healthy", "allocated", "free"),
+    ),
+    "devices": tuple(one.replace("_", " ") for one in DEVICE.column_names),
+    "pod_groups": (
+        *("pod group", "queue", "phase", "min", "bound", "wanted", "priority", "since", "code"),
+    ),
+    "pods": ("pod", "pod group", "status", "node", "cards", "devices"),
+}
+"""Headers of the tables in text."""
+
+
+def _shown(name: str, row: Mapping[str, Any], start_ns: int) -> tuple[Cell, ...]:
+    """Return a row as text shows it."""
+    match name:
+        case "queues":
+            queue, resource, capability, *amounts = row.values()
+            most = "none" if capability is None else amount_text(resource, capability)
+            return (queue, resource, most, *(amount_text(resource, one) for one in amounts))
+        case "nodes":
+            node, pods, cpu, memory, *card = row.values()
+            return (node, pods, amount_text("cpu", cpu), amount_text("memory", memory), *card)
+        case "pod_groups":
+            *cells, since_ns, code = row.values()
+            return (*cells, format_time(since_ns, start_ns), code)
+        case "pods":
+            cards = ", ".join(f"{amount} {card}" for card, amount in row["cards"].items())
+            shown = (row["pod"], row["pod_group"], row["status"], row["node"])
+            return (*shown, cards, ", ".join(row["devices"]))
+        case _:
+            return tuple(row.values())

@@ -4,8 +4,9 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from textwrap import TextWrapper
-from typing import Final
+from typing import Final, TextIO
 
 COLUMNS_MIN: Final = 40
 """A narrower terminal breaks lines itself."""
@@ -16,14 +17,34 @@ HEADER_MIN: Final = 6
 GAPS: Final = (2, 1)
 """Spaces between columns: as a rule, and where they do not fit."""
 
+_HYPHENATED: Final = {
+    word.replace("-", ""): word.split("-")
+    for word in (
+        *(
+            "guaran-tee",
+            "de-served",
+            "re-served",
+            "capa-bility",
+            "allo-cated",
+            "in-queue",
+            "re-quest",
+        ),
+        *("re-quested", "elas-tic", "po-sition", "prior-ity", "health-y", "evict-ed", "pre-empted"),
+        *("wait-ing", "de-vices", "re-source", "pend-ing", "re-corded", "hap-pened", "re-leased"),
+        *("inci-dent", "deci-sion", "run-ning"),
+    )
+}
+"""Words of headers to their parts."""
+
 _INDENT: Final = re.compile(r" *")
 _WORDS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T|[^ /_]*[/_]|[^ /_]+ *| +")
 """What stays on one line: a word, a date, the part of a name up to a slash or underscore."""
+_HYPHENS: Final = re.compile(r"[^-]*-|[^-]+")
 
 
-def terminal_columns() -> int | None:
-    """Return the columns of the terminal that shows stdout; None if it is none."""
-    if not sys.stdout.isatty():
+def terminal_columns(stream: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal that shows a stream, by default stdout; None if it is none."""
+    if not (sys.stdout if stream is None else stream).isatty():
         return None
     return max(shutil.get_terminal_size().columns, COLUMNS_MIN)
 
@@ -56,7 +77,7 @@ def fitting_widths(
     ]
     of_cells = [max((_longest_word(cell) for cell in cells), default=0) for cells in columns]
     of_headers = [_longest_word(header) for header in headers]
-    of_parts = [min(one, HEADER_MIN) for one in of_headers]
+    of_parts = [_narrowest_header(header) for header in headers]
     of_broken = [min(one, CELL_MIN) for one in of_cells]
     wide, narrow = GAPS
     for floors, gap in (
@@ -78,10 +99,27 @@ def fitting_widths(
     return widths, narrow
 
 
+def broken_header(header: str, width: int) -> list[str]:
+    """Break a header between words, and words that are wider than the column, with a hyphen where their parts are known."""
+    words: list[str] = []
+    for word in _WORDS.findall(header):
+        parts = _HYPHENATED.get(word.rstrip())
+        if parts is None or len(word.rstrip()) <= width:
+            words.append(word)
+            continue
+        first, last = parts
+        words += [f"{first}-".ljust(width), last + word[len(word.rstrip()) :]]
+    return _broken_words(words, width)
+
+
 def broken_cell(cell: str, width: int) -> list[str]:
     """Break a cell between words, and words that are wider than the column."""
+    return _broken_words(_WORDS.findall(cell), width)
+
+
+def _broken_words(words: Sequence[str], width: int) -> list[str]:
     lines: list[str] = [""]
-    for word in _WORDS.findall(cell):
+    for word in chain.from_iterable(_narrow_words(one, width) for one in words):
         if len(lines[-1]) + len(word.rstrip()) > width and lines[-1]:
             lines.append("")
         rest = word
@@ -90,6 +128,22 @@ def broken_cell(cell: str, width: int) -> list[str]:
             rest = rest[width:]
         lines[-1] += rest
     return [one.rstrip() for one in lines]
+
+
+def _narrow_words(word: str, width: int) -> list[str]:
+    """Return the parts of a word that is wider than the column, up to its hyphens."""
+    return [word] if len(word.rstrip()) <= width else _HYPHENS.findall(word)
+
+
+def _narrowest_header(header: str) -> int:
+    """Return the width to which a header can be broken."""
+    widths = [0]
+    for word in map(str.rstrip, _WORDS.findall(header)):
+        parts = _HYPHENATED.get(word)
+        widths.append(
+            min(len(word), HEADER_MIN) if parts is None else max(len(parts[0]) + 1, len(parts[1]))
+        )
+    return max(widths)
 
 
 def _longest_word(cell: str) -> int:

@@ -55,7 +55,7 @@ _TITLES = {"record": "happened", "model": "no change"}
     help="Compare with what happened, or with the simulated cluster without the change.",
 )
 @click.option(
-    "--log", "kept", metavar="NEW", help="Keep the run with the change there, in a new log."
+    "--out", "kept", metavar="NEW", help="Keep the run with the change there, in a new log."
 )
 @click.option(
     "--checkpoint",
@@ -86,7 +86,7 @@ def what_if(
     \b
         muster what-if demo.db --at 812 --change more-quota.yaml
         muster what-if demo.db --at 2026-01-31T09:30:00Z --change no-fault.yaml --output json
-        muster what-if demo.db --at 90s --change policy.yaml --log branch.db
+        muster what-if demo.db --at 90s --change policy.yaml --out branch.db
     """
     checkpoint_ns = read_duration("--checkpoint", checkpoint)
     if not checkpoint_ns:

@@ -11,6 +11,7 @@ from daemon.cli.output import (
     print_json,
     print_lines,
     progress,
+    table_texts,
 )
 from daemon.cli.watching import watch_option
 from daemon.cluster.client.credentials import Access
@@ -125,7 +126,7 @@ def why(
     elif as_json:
         print_json(answer)
     else:
-        print_lines(lines_of(answer))
+        print_lines(lines_of(answer, table_texts))
 
 
 def _owned(subject: str) -> list[tuple[str, str]]:

@@ -61,7 +61,10 @@ def test_completion_prints_the_script_of_the_shell(shell: str) -> None:
         (["simulat"], "No such command 'simulat'"),
         (["simulate"], "Missing argument 'SCENARIO...'. (see muster simulate --help)"),
         (["simulate", "x.yaml", "--fast"], "--fast"),
-        (["replay"], "Missing argument 'LOG'. (see muster replay --help)"),
+        (
+            ["replay"],
+            "Missing argument 'LOG': give it, or --log LOG, or MUSTER_LOG (see muster replay --help)",
+        ),
         (["log", "tail", "x", "-n", "many"], "'many' is not a valid integer range."),
         (["why", "Node/n1"], "without --log the running daemon is asked"),
     ],

@@ -18,7 +18,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     `begin.muster`, `end.muster` and `other.muster`."""
     folder = tmp_path_factory.mktemp("diff")
     lost, more = folder / "lost.db", folder / "more.db"
-    change = ("--at", "3s", "--change", EXAMPLES / "more_quota.yaml", "--log", more)
+    change = ("--at", "3s", "--change", EXAMPLES / "more_quota.yaml", "--out", more)
     for words in (
         ("simulate", EXAMPLES / "lost_node.yaml", "--log", lost),
         ("what-if", lost, *change),

@@ -56,7 +56,12 @@ def test_the_changes_say_who_lowered_the_quota(log: Path) -> None:
     assert changes[1]["fields"] == [{"field": "spec.capability.cpu", "before": "8", "after": "4"}]
     assert changes[1]["changed_by"][0].startswith("bob")
     text = muster("object", "Queue/ls", "--log", log, "--diff", "--from", "2").stdout
-    assert "Queue//ls: 2 changes" in text
+    first, *more = text.splitlines()
+    assert first == "Queue/ls: 2 changes"
+    assert more[0].startswith("position 3 (")
+    assert ", changed by bob" in more[0]
+    assert more[1] == "  spec.capability.cpu: 8 -> 4"
+    assert more[2].endswith(": deleted")
     assert "\x1b" not in text
 
 

@@ -88,7 +88,10 @@ def test_an_incident_fits_80_columns_and_wide_is_as_in_a_pipe(log: Path) -> None
     assert max(map(len, piped.splitlines())) > 80
     shown = on_a_terminal(80, "incident", log)
     assert max(map(len, shown.splitlines())) <= 80
-    assert sorted("".join(shown.split())) == sorted("".join(piped.split()))
+    # Words of headers are broken with hyphens.
+    assert sorted("".join(shown.split()).replace("-", "")) == sorted(
+        "".join(piped.split()).replace("-", "")
+    )
     assert on_a_terminal(80, "incident", log, "-o", "wide") == piped
     assert on_a_terminal(200, "incident", log) == piped
 

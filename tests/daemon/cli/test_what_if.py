@@ -105,7 +105,7 @@ def test_a_change_that_changes_nothing_is_equal(lost: Path, tmp_path: Path) -> N
 
 def test_a_kept_branch_is_a_log_for_every_other_command(lost: Path, tmp_path: Path) -> None:
     branch = tmp_path / "branch.db"
-    arguments = ("--at", "3s", "--change", EXAMPLES / "more_quota.yaml", "--log", branch)
+    arguments = ("--at", "3s", "--change", EXAMPLES / "more_quota.yaml", "--out", branch)
     result = muster("what-if", lost, *arguments)
     assert result.exit_code == 0
     assert result.stdout.endswith(f"the run with the change is kept in {branch}\n")
