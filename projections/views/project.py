@@ -178,6 +178,15 @@ class Views:
             current.load(row[:width], since)
         current.checksum = checksum
 
+    def checksums(self) -> dict[str, int]:
+        """Return the checksum of each view."""
+        found = {name: current.checksum for name, current in self._current.items()}
+        return {
+            **found,
+            PLACEMENT.name: self._placements.checksum,
+            POD.name: self._pods.checksum,
+        }
+
     def note(self, record: Record, event: Event) -> None:
         """Add the rows of a record that State has just applied."""
         if type(event) not in _NOTED:

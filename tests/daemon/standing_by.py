@@ -13,7 +13,6 @@ from daemon.standby import StandbyFollower
 from engine.engine import Engine
 from events.daemon import DaemonStarted
 from projections import snapshot
-from projections.views.catalogue import VIEWS
 from projections.views.project import Views
 from simulator.scenario import parse_scenario
 from simulator.scenario_sources import load_sources
@@ -68,13 +67,15 @@ async def until(holds: Callable[[], bool]) -> None:
 
 def rows_of(views: Views) -> dict[str, object]:
     """All that views remember. From when on a row holds, only a history knows."""
-    now = views._current  # noqa: SLF001  # nothing else shows it
     found: dict[str, object] = {}
-    for view in VIEWS:
-        rows = now[view.name].rows.items()
-        since = {key: (row, at if view.history else 0) for key, (row, at, _) in rows}
-        keys = {key[0]: {*now[view.name].keys_of(key[0])} for key in now[view.name].rows}
-        found[view.name] = (since, keys, now[view.name].checksum)
+    for name, current in views._current.items():  # noqa: SLF001  # nothing else shows it
+        rows = current.rows.items()
+        has_history = current.view.history
+        since = {key: (row, at if has_history else 0) for key, (row, at, _) in rows}
+        keys = {key[0]: {*current.keys_of(key[0])} for key in current.rows}
+        found[name] = (since, keys, current.checksum)
+    for apart in (views._placements, views._pods):  # noqa: SLF001
+        found[type(apart).__name__] = vars(apart)
     return found
 
 

@@ -135,7 +135,7 @@ async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
 def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials(monkeypatch)
     profile = settings(
-        max_examples=examples(40),
+        max_examples=examples(70),
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=list(HealthCheck),

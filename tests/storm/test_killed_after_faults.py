@@ -44,7 +44,7 @@ async def test_a_daemon_killed_after_faults_deletes_each_pod_once(
         await daemon.kill()
     await weathered(daemon, scenario)
     decided = await deletions(daemon)
-    assert len(decided) > NODES // 2, "pods are moved all the time"
+    assert len(decided) >= NODES // 2, "pods are moved all the time"
     assert set(decided.values()) == {1}, decided.most_common(3)
 
 
