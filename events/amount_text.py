@@ -27,6 +27,11 @@ def amount_text(name: str, amount: int) -> str:
     return str(amount)
 
 
+def amount_cell(name: str, amount: int) -> str:
+    """Return an amount as in `amount_text`, without a unit that follows from the name: `0.25` of `T4/milli`, which are cards."""
+    return fraction_text(amount) if name.endswith(SHARES) else amount_text(name, amount)
+
+
 def amounts_text(amounts: Mapping[str, int] | tuple[tuple[str, int], ...]) -> str:
     """`8 H200, 0.25 T4 (shared), 4 cpu, 16Gi memory`: cards and devices first; the resource `pods` is left out."""
     entries = dict(amounts)

@@ -13,6 +13,7 @@ from daemon.cli.output import (
     Line,
     Styled,
     at_option,
+    counted,
     heading,
     log_option,
     output_option,
@@ -231,6 +232,8 @@ def list_jobs(log: str, pool: str, at: LogTime | None, as_json: bool) -> None:
     from daemon.queries.jobs import all_jobs
 
     answers, _ = ask_log(log, lambda found: all_jobs(found, pool, at))
+    if not answers and not as_json:
+        print_lines(["the policy names no pool of jobs: `muster queue list` shows the queues"])
     for answer in answers:
         if as_json:
             print_json(answer)
@@ -238,7 +241,8 @@ def list_jobs(log: str, pool: str, at: LogTime | None, as_json: bool) -> None:
         order = answer.priority_direction.replace("_", " ")
         head = f"pool {answer.pool}: {answer.decider}"
         head += f" ({order})" if answer.decider == "priority" else ""
-        print_lines([heading(f"{head}, {answer.nodes} nodes, {len(answer.jobs)} jobs")])
+        sizes = f"{counted(answer.nodes, 'node')}, {counted(len(answer.jobs), 'job')}"
+        print_lines([heading(f"{head}, {sizes}")])
         print_lines(table(_JOB_COLUMNS, [_job_cells(one) for one in answer.jobs]))
 
 

@@ -18,7 +18,7 @@ from daemon.cli.output import (
 from daemon.cli.watching import watch_option
 from daemon.log.opening import ask_log
 from daemon.queries.queues import all_queues, one_queue
-from events.amount_text import amount_text, amounts_text
+from events.amount_text import amount_cell, amounts_text
 from replay.log_time import LogTime, format_time
 from replay.queue_answer import InLine, QueueAnswer, Resource
 
@@ -97,9 +97,9 @@ _COLUMNS = ("resource", "quota", "guarantee", "deserved", "used", "reserved", "w
 
 def _cells(one: Resource) -> tuple[str, ...]:
     amounts = (one.guarantee, one.deserved, one.allocated, one.inqueue, one.waiting)
-    limits = ["none" if most is None else amount_text(one.resource, most)
+    limits = ["none" if most is None else amount_cell(one.resource, most)
               for most in (one.capability, one.limit)]  # fmt: skip
-    shown_amounts = [amount_text(one.resource, amount) for amount in amounts]
+    shown_amounts = [amount_cell(one.resource, amount) for amount in amounts]
     return (one.resource, limits[0], *shown_amounts, limits[1])
 
 

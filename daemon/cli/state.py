@@ -22,7 +22,7 @@ from daemon.log.opening import ask_log
 from daemon.queries.log_state import state_at
 from daemon.queries.moments import recorded_at_ns
 from daemon.queries.state import state_document
-from events.amount_text import amount_text
+from events.amount_text import amount_cell
 from projections.state import State
 from projections.views.catalogue import DEVICE
 from replay.log_time import LogTime, format_time
@@ -109,11 +109,11 @@ def _shown(name: str, row: Mapping[str, Any], start_ns: int) -> tuple[Cell, ...]
     match name:
         case "queues":
             queue, resource, capability, *amounts = row.values()
-            most = "none" if capability is None else amount_text(resource, capability)
-            return (queue, resource, most, *(amount_text(resource, one) for one in amounts))
+            most = "none" if capability is None else amount_cell(resource, capability)
+            return (queue, resource, most, *(amount_cell(resource, one) for one in amounts))
         case "nodes":
             node, pods, cpu, memory, *card = row.values()
-            return (node, pods, amount_text("cpu", cpu), amount_text("memory", memory), *card)
+            return (node, pods, amount_cell("cpu", cpu), amount_cell("memory", memory), *card)
         case "pod_groups":
             *cells, since_ns, code = row.values()
             return (*cells, format_time(since_ns, start_ns), code)
