@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,8 +15,6 @@ from daemon.cli.output import (
     table_texts,
 )
 from daemon.cli.watching import watch_option
-from daemon.cluster.client.credentials import Access
-from daemon.cluster.client.tenant import SERVICE, TenantAccess, ask_daemon
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.queries import why as why_query
@@ -26,6 +25,9 @@ from replay.tenant_answer import TenantAnswer, tenant_answer, tenant_lines
 from replay.why_answer import Answer
 from replay.why_subject import candidates
 from replay.why_text import lines_of
+
+SERVICE: Final = "muster-system/https:muster-tenants:tenants"
+"""The Service that is asked: its namespace, scheme, name and port (`deploy/kustomize/components/tenants`)."""
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -99,6 +101,10 @@ def why(
     if log is None:
         if at is not None:
             raise UsageError("--at needs --log: the daemon is asked about now")
+        # Imported here because a log needs no client of an API server.
+        from daemon.cluster.client.credentials import Access
+        from daemon.cluster.client.tenant import TenantAccess, ask_daemon
+
         reach = TenantAccess(
             server=server,
             service=service,

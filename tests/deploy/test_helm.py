@@ -72,6 +72,22 @@ def test_a_part_of_a_release_is_the_folder_of_that_name(part: str, folder: str) 
     assert added == found
 
 
+def test_tenants_are_answered_as_with_the_component_of_kustomize(tmp_path: Path) -> None:
+    found = by_name(charting.shipped("tenants"))
+    wanted = by_name(composed(tmp_path, "base", components=("tenants",)))
+    [key] = [key for key in found if key[0] == "ConfigMap"]
+    settings, base = found.pop(key)["data"]["muster.yaml"], wanted.pop(key)["data"]["muster.yaml"]
+    assert settings == {
+        **base,
+        "tenants_listen": "0.0.0.0:8443",
+        "tenants_certificate_file": "tls/tls.crt",
+        "tenants_key_file": "tls/tls.key",
+    }
+    for manifest in (*found.values(), *wanted.values()):
+        manifest["metadata"].pop("labels", None)
+    assert found == wanted
+
+
 def test_the_roles_of_operators_are_those_of_kustomize_with_the_subjects_of_the_values() -> None:
     team = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "team-a"}
     values = {"queueOperators.create": True, "queueOperators.subjects": [team]}

@@ -8,9 +8,9 @@ import yaml
 
 from daemon.address import parse_address
 from daemon.cli.run import run
+from daemon.cli.why import SERVICE
 from daemon.cluster.client.calls import SHADOW_CALLS
 from daemon.cluster.client.rbac import cluster_rules, own_rules
-from daemon.cluster.client.tenant import SERVICE
 from daemon.settings import read_settings
 from tests.checkout import ROOT
 from tests.deploy.kustomizing import FOLDER, WHOLE, Manifest, composed, one, shipped

@@ -21,9 +21,6 @@ from events.errors import ClusterError, SettingsError, UsageError
 from events.limits import UNDECODABLE
 from replay.tenant_answer import TenantAnswer
 
-SERVICE: Final = "muster-system/https:muster-tenants:tenants"
-"""Namespace, scheme, name and port of the Service in front of the daemon."""
-
 SECONDS: Final = 60.0
 """Seconds for an answer, as many as the daemon takes."""
 
@@ -33,9 +30,10 @@ ANSWER_BYTES_MAX: Final = 8 * 2**20
 class TenantAccess(Struct, frozen=True):
     """How to reach the daemon."""
 
+    service: str
+    """Namespace, scheme, name and port of the Service in front of the daemon: `muster-system/https:muster-tenants:tenants`."""
     server: str | None = None
     """`https://host:port` of the daemon; None for the API server's service proxy."""
-    service: str = SERVICE
     authority: Path | None = None
     """A file with the CA of `server`; None for those of the system."""
     token: str | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.cli.why import SERVICE
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.tenant import TenantAccess, ask_daemon
 from daemon.serving.answering import answers_from
@@ -121,9 +122,12 @@ async def test_a_process_of_its_own_answers_and_an_unknown_pod_is_none(log: str)
 @pytest.mark.parametrize(
     ("reach", "said"),
     [
-        (TenantAccess(server="muster:8443", token="t"), "is no URL"),  # noqa: S106
-        (TenantAccess(server="http://muster:8443", token="t"), "only over https"),  # noqa: S106
-        (TenantAccess(access=Access(kubeconfig=Path("/absent"))), "without --log the running"),
+        (TenantAccess(SERVICE, server="muster:8443", token="t"), "is no URL"),  # noqa: S106
+        (TenantAccess(SERVICE, server="http://muster:8443", token="t"), "only over https"),  # noqa: S106
+        (
+            TenantAccess(SERVICE, access=Access(kubeconfig=Path("/absent"))),
+            "without --log the running",
+        ),
     ],
 )
 async def test_what_cannot_reach_the_daemon_is_said_in_one_line(

@@ -30,6 +30,9 @@ labels:
 {{/* The settings: those of the file, and what the values say instead. */}}
 {{- define "muster.settings" -}}
 {{- $file := .Files.Get "files/muster.yaml" | fromYaml -}}
+{{- if .Values.tenants.create -}}
+{{- $file = mergeOverwrite $file (dict "tenants_listen" "0.0.0.0:8443" "tenants_certificate_file" "tls/tls.crt" "tenants_key_file" "tls/tls.key") -}}
+{{- end -}}
 {{- mergeOverwrite $file .Values.settings | toYaml -}}
 {{- end -}}
 
