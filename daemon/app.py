@@ -22,7 +22,7 @@ from daemon.cluster.client.access import missing_calls
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.client.reviews import Reviews
-from daemon.cluster.client.trust import server_context
+from daemon.cluster.client.trust import keep_certificate, server_context
 from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.lease import ApiLease
 from daemon.connections import available_bounds
@@ -166,12 +166,9 @@ class DaemonApp:
         questions = TenantQuestions(
             Reviews(client), answers_from(plan.log), asyncio.get_running_loop().time
         )
-        tls = None
-        if settings.tenants_certificate_file and settings.tenants_key_file:
-            tls = server_context(
-                plan.folder / settings.tenants_certificate_file,
-                plan.folder / settings.tenants_key_file,
-            )
+        certificate, key = settings.tenants_certificate_file, settings.tenants_key_file
+        files = (plan.folder / certificate, plan.folder / key) if certificate and key else None
+        tls = None if files is None else server_context(*files)
         address = parse_address(settings.tenants_listen)
         async with listening(
             address,
@@ -182,7 +179,15 @@ class DaemonApp:
             has_any_host=True,
         ) as given:
             logger.info("listening for tenants", address=str(given), tls=tls is not None)
-            yield
+            if tls is None or files is None:
+                yield
+                return
+            async with asyncio.TaskGroup() as tasks:
+                renewing = tasks.create_task(keep_certificate(tls, *files), name="certificate")
+                try:
+                    yield
+                finally:
+                    renewing.cancel()
 
     def _new_elector(self, client: Client) -> Elector | None:
         settings = self._plan.settings
