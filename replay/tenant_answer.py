@@ -202,7 +202,9 @@ def _waiting_lines(waiting: TenantWaiting) -> list[str]:
     lines = [f"checks of pod group {waiting.pod_group}:"]
     for one in waiting.checks:
         text = one.text or ("passed" if one.passed else "not passed")
-        lines.append(f"  {'ok' if one.passed else 'NO'}  {one.level}: {text}")
+        lines.append(
+            f"  {'ok' if one.passed else 'NO'}  {one.level}: {text.removeprefix(f'{one.level}: ')}"
+        )
     if (line := waiting.line) is not None:
         ahead = f", behind {', '.join(line.ahead)}" if line.ahead else ""
         lines.append(f"  place {line.place} of {line.of} in line for {line.action}{ahead}")

@@ -73,7 +73,9 @@ def waiting_lines(waiting: Waiting) -> list[str]:
     """Return what a pod group waits for, level by level."""
     lines = [f"checks of pod group {waiting.pod_group}:"]
     lines += [
-        f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text}" for one in waiting.hurdles
+        # Texts about victims begin with the name of their action, which is the level.
+        f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text.removeprefix(f'{one.level}: ')}"
+        for one in waiting.hurdles
     ]
     if waiting.since:
         lines.append(f"  refused at position {waiting.since}")

@@ -51,7 +51,7 @@ def _summarize(content: bytes) -> list[str]:
     least = amounts_text(facts.min_resources or {})
     return [
         facts.phase,
-        f"needs {facts.min_available} pods",
+        f"needs {facts.min_available} pod{'s' * (facts.min_available != 1)}",
         f"and {least} at least" if least else "",
         f"queue {facts.queue}" if facts.queue else "",
         f"pods {facts.topology_constraint.text}" if facts.topology_constraint else "",
