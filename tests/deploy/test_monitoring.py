@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,14 @@ PROMETHEUS_OWN = {"le", "instance", "job", "cluster", "quantile"}
 RECORDED = re.compile(r"[a-z0-9_]+:\w+:\w+")
 
 
+@cache
 def written() -> list[dict[str, Any]]:
     """Every rule of the file."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
+@cache
 def recorded() -> dict[str, str]:
     """The expression of each recorded series; where there are several quantiles, that of one of them."""
     return {rule["record"]: rule["expr"] for rule in written() if "record" in rule}
