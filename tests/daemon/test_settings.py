@@ -30,3 +30,11 @@ def test_a_level_that_is_none_names_file_and_key(tmp_path: Path) -> None:
     assert read(tmp_path, "log_level: debug").log_level == "debug"
     with pytest.raises(SettingsError, match=r"muster\.yaml: .*log_level"):
         read(tmp_path, "log_level: chatty")
+
+
+def test_labels_that_cannot_be_shown_name_file_and_key(tmp_path: Path) -> None:
+    assert read(tmp_path, "pod_labels: [team, cost-centre]").pod_labels == ("team", "cost-centre")
+    many = ", ".join(f"label-{number}" for number in range(33))
+    for text in ("pod_labels: ['']", f"pod_labels: [{many}]"):
+        with pytest.raises(SettingsError, match=r"muster\.yaml: pod_labels must name at most 32"):
+            read(tmp_path, text)
