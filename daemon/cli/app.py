@@ -51,6 +51,10 @@ WITHOUT_PLUGINS: Final = ("completion", "migrate")
 """Commands that read no policy."""
 
 
+HELP_COLUMNS: Final = 100
+"""The width of help on a terminal that is wide enough."""
+
+
 class Muster(CommandGroup):
     """The group of all commands. An error is one line, and its kind is the exit code."""
 
@@ -121,7 +125,10 @@ class Muster(CommandGroup):
             raise click.exceptions.Exit(PIPE_CLOSED) from None
 
 
-@click.group(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Muster,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},
+)
 @click.version_option(VERSION, prog_name="muster", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
