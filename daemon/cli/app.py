@@ -69,6 +69,7 @@ class Muster(CommandGroup):
     ) -> Any:
         """Run a command and exit."""
         wishes: dict[str, bool] = {}
+        _open_closed_streams()
         try:
             _refuse_without_assertions()
             _replace_what_stdout_cannot_encode()
@@ -135,8 +136,9 @@ class Muster(CommandGroup):
 def cli(context: click.Context, debug: bool) -> None:
     """A Kubernetes scheduler for AI accelerators that can account for every decision.
 
-    LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster);
-    without LOG a command uses MUSTER_LOG. MUSTER_LIMITS sets how much of an input file is read.
+    LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster). Every command that
+    reads one log takes it as --log LOG, where its usage has [LOG] also as an argument, else from MUSTER_LOG.
+    MUSTER_LIMITS sets how much of an input file is read.
 
     Exit codes: 0 done, equal; 1 difference found, or does not fit; 2 usage or input error; 3 the API
     server, a database or a file failed; 4 the log is damaged; 5 the log is from a newer version; 70 a bug.
@@ -166,6 +168,14 @@ def _options(command: click.Command) -> set[str]:
 def _refuse_without_assertions() -> None:
     if not __debug__:
         raise SettingsError("muster does not run under `python -O`: its assertions are meant")
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of a closed stdout or stderr, so that no other file is opened as one of them."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
 
 
 def _replace_what_stdout_cannot_encode() -> None:
