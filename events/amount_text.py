@@ -21,7 +21,7 @@ def amount_text(name: str, amount: int) -> str:
     if name == _GPU_MEMORY:
         return f"{amount} MiB"
     if name == "cpu":
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+        return _cores_text(amount)
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
         return _bytes_text(amount)
     return str(amount)
@@ -53,6 +53,13 @@ def _entry_text(name: str, amount: int) -> str:
     if name == _GPU_MEMORY:
         return f"{amount} MiB of GPU memory"
     return f"{amount_text(name, amount)} {name}"
+
+
+def _cores_text(milli: int) -> str:
+    """Return cores as Kubernetes does; thousands with a fraction without it, as `~44212`."""
+    if milli % 1000 == 0:
+        return str(milli // 1000)
+    return f"{milli}m" if abs(milli) < 1_000_000 else f"~{milli // 1000}"
 
 
 def _bytes_text(amount: int) -> str:

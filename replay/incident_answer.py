@@ -1,6 +1,7 @@
 """Incidents as data: what broke, what it hit, what was decided, where the pods went, and what it cost.
 
-Times are texts for people (`at`) and spans in seconds; null where it has not happened.
+Times are texts for people (`at`) and nanoseconds (`at_ns`: since 1970 or, in a simulation, since its start), spans are seconds; null where it
+has not happened.
 """
 
 from msgspec import Struct
@@ -21,8 +22,10 @@ class FaultSeen(Struct, frozen=True):
     """The pod, if it is the pod itself that is faulty; else empty."""
     position: int
     at: str
+    at_ns: int
     cleared_position: int | None
     cleared_at: str | None
+    cleared_at_ns: int | None
     pods: int
     """Number of pods that it hit."""
 
@@ -47,6 +50,7 @@ class DeletionDecided(Struct, frozen=True):
 
     position: int
     at: str
+    at_ns: int
     code: str
     message: str
     mode: str
@@ -63,6 +67,7 @@ class Wait(Struct, frozen=True):
 
     position: int
     at: str
+    at_ns: int
     action: str
     code: str
     message: str
@@ -95,6 +100,7 @@ class JobRestart(Struct, frozen=True):
     queue: str
     position: int
     at: str
+    at_ns: int
     cards: dict[str, int]
     """Cards of the whole gang."""
     decisions: tuple[DeletionDecided, ...]
@@ -126,6 +132,7 @@ class NotMoved(Struct, frozen=True):
     pod_group: str
     position: int
     at: str
+    at_ns: int
     code: str
     message: str
 
@@ -136,6 +143,7 @@ class IncidentStep(Struct, frozen=True):
     position: int
     last_position: int
     at: str
+    at_ns: int
     kind: str
     """`fault`, `cleared`, `decision`, `outcome`, `wait`, `gone`, `bound`, `running`, `over` or `nothing`."""
     subject: str
@@ -154,8 +162,10 @@ class Incident(Struct, frozen=True):
     """The name of its first fault; `NAMESPACE/NAME@POSITION` of the pod group if there is none."""
     position: int
     at: str
+    at_ns: int
     last_position: int
     last_at: str
+    last_at_ns: int
     is_over: bool
     """Whether its faults are gone and its restarts are over."""
     text: str

@@ -220,6 +220,7 @@ class TrackedRestart(Struct, eq=False):
             queue=self.queue,
             position=self.position,
             at=format_time(self.at_ns, start_ns),
+            at_ns=self.at_ns,
             cards=sum_cards(self.cards.values()),
             decisions=tuple([_decision(one, start_ns) for one in self.decided]),
             waits=tuple([_waited(one, start_ns) for one in self.waits]),
@@ -262,6 +263,7 @@ def _decision(one: _Decided, start_ns: int) -> DeletionDecided:
     return DeletionDecided(
         position=one.position,
         at=format_time(one.at_ns, start_ns),
+        at_ns=one.at_ns,
         code=one.event.code,
         message=one.event.message,
         mode=one.event.mode,
@@ -276,6 +278,7 @@ def _waited(one: _Wait, start_ns: int) -> Wait:
     return Wait(
         position=one.position,
         at=format_time(one.at_ns, start_ns),
+        at_ns=one.at_ns,
         action=one.event.action,
         code=one.event.code,
         message=one.event.message,

@@ -82,6 +82,7 @@ def _finished(step: _Step, start_ns: int) -> IncidentStep:
         position=step.position,
         last_position=step.last_position,
         at=format_time(step.at_ns, start_ns),
+        at_ns=step.at_ns,
         kind=step.kind,
         subject=step.subject,
         text=step.text,

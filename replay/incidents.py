@@ -360,7 +360,7 @@ class Incidents:
         before = incident.not_moved.get(key)
         if before is None and len(incident.not_moved) >= RESTARTS_MAX:
             return
-        incident.not_moved[key] = NotMoved(key, position, at, code, message)
+        incident.not_moved[key] = NotMoved(key, position, at, at_ns, code, message)
         self._unmoved.setdefault(key, {})[incident] = None
         if has_step and (before is None or before.code != code):
             text = f"nothing is done for {key}: {message}"
@@ -644,8 +644,10 @@ class Incidents:
             name=incident.name,
             position=incident.position,
             at=format_time(incident.at_ns, start),
+            at_ns=incident.at_ns,
             last_position=incident.last_position,
             last_at=format_time(incident.last_ns, start),
+            last_at_ns=incident.last_ns,
             is_over=incident.is_over,
             text="pods of a gang were lost" if first is None else first.text,
             nodes=tuple(dict.fromkeys(one.node for one in incident.faults)),
@@ -701,8 +703,10 @@ def _fault_seen(one: TrackedFault, start_ns: int) -> FaultSeen:
         pod=one.pod,
         position=one.position,
         at=format_time(one.at_ns, start_ns),
+        at_ns=one.at_ns,
         cleared_position=one.cleared_position if is_gone else None,
         cleared_at=format_time(one.cleared_ns, start_ns) if is_gone else None,
+        cleared_at_ns=one.cleared_ns if is_gone else None,
         pods=one.hit_count,
     )
 

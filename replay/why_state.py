@@ -157,7 +157,7 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
         "quarantine": withheld_text({name: one.until_ns for name, one in node.quarantine.items()}),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
-    sentence += f", {len(pods)} pods on it"
+    sentence += f", {len(pods)} {'pod' if len(pods) == 1 else 'pods'} on it"
     return Standing(
         sentence,
         _filled(facts),

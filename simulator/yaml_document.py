@@ -175,6 +175,7 @@ def read_data(text: str, source: str, nodes_max: int = NODES_MAX) -> object:
     """Read the only document of a YAML text as `yaml.safe_load` does; None if it is empty."""
     with _named(source):
         node = compose(text, source, nodes_max)
+        _refuse_repeated_keys(node, source)
         try:
             return (
                 None
@@ -184,6 +185,29 @@ def read_data(text: str, source: str, nodes_max: int = NODES_MAX) -> object:
         except ValueError as error:
             # A number with too many digits, an invalid date.
             raise ScenarioError(f"{source}:1: not YAML: {error}") from error
+
+
+def _refuse_repeated_keys(root: Node | None, source: str) -> None:
+    """Refuse a mapping that has a key twice: YAML forbids it, and PyYAML takes the last."""
+    waiting = [] if root is None else [root]
+    looked_at: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in looked_at:
+            continue
+        looked_at.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys: set[tuple[str, str]] = set()
+            for key, value in node.value:
+                waiting.append(value)
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                if (key.tag, key.value) in keys:
+                    line = key.start_mark.line + 1
+                    raise ScenarioError(f"{source}:{line}: the key {key.value!r} stands twice")
+                keys.add((key.tag, key.value))
 
 
 def compose(text: str, source: str, nodes_max: int) -> Node | None:

@@ -51,6 +51,10 @@ WITHOUT_PLUGINS: Final = ("completion", "migrate")
 """Commands that read no policy."""
 
 
+HELP_COLUMNS: Final = 100
+"""The width of help on a terminal that is wide enough."""
+
+
 class Muster(CommandGroup):
     """The group of all commands. An error is one line, and its kind is the exit code."""
 
@@ -65,6 +69,7 @@ class Muster(CommandGroup):
     ) -> Any:
         """Run a command and exit."""
         wishes: dict[str, bool] = {}
+        _open_closed_streams()
         try:
             _refuse_without_assertions()
             _replace_what_stdout_cannot_encode()
@@ -121,15 +126,19 @@ class Muster(CommandGroup):
             raise click.exceptions.Exit(PIPE_CLOSED) from None
 
 
-@click.group(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Muster,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},
+)
 @click.version_option(VERSION, prog_name="muster", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(context: click.Context, debug: bool) -> None:
     """A Kubernetes scheduler for AI accelerators that can account for every decision.
 
-    LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster);
-    without LOG a command uses MUSTER_LOG. MUSTER_LIMITS sets how much of an input file is read.
+    LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster). Every command that
+    reads one log takes it as --log LOG, where its usage has [LOG] also as an argument, else from MUSTER_LOG.
+    MUSTER_LIMITS sets how much of an input file is read.
 
     Exit codes: 0 done, equal; 1 difference found, or does not fit; 2 usage or input error; 3 the API
     server, a database or a file failed; 4 the log is damaged; 5 the log is from a newer version; 70 a bug.
@@ -159,6 +168,14 @@ def _options(command: click.Command) -> set[str]:
 def _refuse_without_assertions() -> None:
     if not __debug__:
         raise SettingsError("muster does not run under `python -O`: its assertions are meant")
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of a closed stdout or stderr, so that no other file is opened as one of them."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
 
 
 def _replace_what_stdout_cannot_encode() -> None:

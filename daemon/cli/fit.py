@@ -83,7 +83,7 @@ def fit(
 
     \b
         muster fit job.yaml --log demo.db
-        muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
+        muster fit queue.yaml job.yaml --log demo.db --policy volcano.conf
         muster fit job.yaml --log demo.db --at 10:05
         kustomize build . | muster fit - --log demo.db
         muster fit job.yaml --scenario docs/examples/quota.yaml --output json

@@ -183,7 +183,7 @@ def update(target: _Target, items: tuple[str, ...]) -> None:
     Examples:
 
     \b
-        muster group update ml/train.priority=80 ml/eval.weight=0.5 ml/sweep.pool=h100
+        muster group update ml/train.priority=80 ml/eval.weight=0.5
         muster queue update ml/train.ahead-of=ml/eval
     """
     # Imported here because `muster queue list` needs no client of an API server.

@@ -63,6 +63,8 @@ ResultT = TypeVar("ResultT")
 
 LINES: Final = 10
 """Records that `tail` begins with."""
+LINES_MAX: Final = 1_000_000
+"""Records that `tail` can begin with, which are in memory at once."""
 
 
 _bundle_option: Final = click.option(
@@ -444,7 +446,8 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     Example:
 
     \b
-        muster log import incident.muster --log incident.db && muster rebuild --log incident.db
+        muster log import incident.muster --log incident.db
+        muster rebuild --log incident.db
     """
 
     async def copy(source: ReadableLog) -> tuple[str, Verified]:
@@ -477,7 +480,7 @@ def archive(log: str, path: Path, before: LogTime, force: bool, as_json: bool) -
     Example:
 
     \b
-        muster log archive muster.db --before 2026-03-01T00:00:00Z --file february.muster
+        muster log archive muster.db --before 2026-03-01T00:00:00Z --file a.muster
     """
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
@@ -520,7 +523,7 @@ def join(bundle: str, log: str, as_json: bool) -> None:
     Example:
 
     \b
-        muster log join february.muster --log muster.db
+        muster log join a.muster --log muster.db
     """
     if not bundle.endswith(".muster"):
         raise click.BadParameter(f"{bundle}: the name of a bundle ends in .muster")
@@ -556,7 +559,7 @@ async def _change(log: str, work: Callable[[SqlLog], Awaitable[ResultT]]) -> tup
 @click.option(
     "-n",
     "--lines",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, LINES_MAX),
     help="The number of records to begin with; by default 10.",
 )
 @moment_option("--since", "Begin with the records since a moment.")

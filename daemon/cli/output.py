@@ -58,10 +58,11 @@ def output_option(command: _F) -> _F:
         "-o",
         "as_json",
         type=click.Choice(["text", "wide", "json", "yaml"]),
+        metavar="FORMAT",
         default="text",
         show_default=True,
         callback=_note_format,
-        help="Text; wide: text that is not broken to fit the terminal; json: one document per line, with stable keys; "
+        help="text; wide: text that is not broken to fit the terminal; json: one document per line, with stable keys; "
         "yaml: the same documents.",
     )(command)
 
@@ -252,7 +253,8 @@ def _rendered(line: Line) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "  ") -> list[Line]:
-    """Columns under headers; numbers are aligned right. On a terminal, cells are broken so that it fits."""
+    """Columns under headers; numbers are aligned right. On a terminal, cells are broken so that it fits; the indent is
+    left out where it does not."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
     columns = list(zip(*cells, strict=True)) or [()] * len(headers)
     right = [bool(one) and all(map(_NUMBER.fullmatch, one)) for one in columns]
@@ -260,6 +262,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
     widths, gap = fitting_widths(
         headers, columns, sys.maxsize if room is None else room - len(indent)
     )
+    if room is not None and len(indent) + sum(widths) + gap * (len(widths) - 1) > room:
+        indent = ""
 
     def lines(
         row: Sequence[str], break_: Callable[[str, int], list[str]] = broken_cell

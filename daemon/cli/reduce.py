@@ -125,9 +125,9 @@ def reduce(
 
     \b
         muster reduce demo.db
-        muster reduce demo.db --keep 'decision kind=evict pod=ml/a-3' --out evicted.yaml
-        muster reduce demo.db --keep 'pending pod_group=ml/b code=NotEnoughResources' --to 5000
-        muster reduce demo.db --keep 'decision kind=evict pod=ml/a-3' --from 10:00 --to 10:30
+        muster reduce demo.db --keep 'decision kind=evict' --out evicted.yaml
+        muster reduce demo.db --keep 'pending pod_group=ml/b' --to 5000
+        muster reduce demo.db --keep 'decision pod=ml/a-3' --from 10:00 --to 10:30
     """
     condition = parse_condition(keep)
     limit_ns = read_duration("--time-limit", time_limit)

@@ -141,8 +141,8 @@ def run(**given: Path | str | tuple[str, ...] | bool | None) -> None:
     \b
         muster run --kubeconfig ~/.kube/config --log muster.db
         muster run --shadow --of volcano,default-scheduler --log shadow.db
-        muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
-        muster run --simulate docs/examples/quota.yaml --http 127.0.0.1:0 --log quota.db
+        muster run --simulate quota.yaml --world quota.world --log quota.db
+        muster run --simulate quota.yaml --http 127.0.0.1:0 --log quota.db
     """
     flags = volcano_flags.given(click.get_current_context())
     options = msgspec.convert({**given, "volcano": flags}, Options)

@@ -10,8 +10,8 @@ from typing import Final, TextIO
 
 COLUMNS_MIN: Final = 40
 """A narrower terminal breaks lines itself."""
-CELL_MIN: Final = 13
-"""To which a column of long words is broken."""
+CELL_MINS: Final = (13, 8)
+"""To which columns of long words are broken: as a rule, and where they do not fit."""
 HEADER_MIN: Final = 6
 """To which headers of long words are broken."""
 GAPS: Final = (2, 1)
@@ -37,8 +37,10 @@ _HYPHENATED: Final = {
 """Words of headers to their parts."""
 
 _INDENT: Final = re.compile(r" *")
-_WORDS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T|[^ /_]*[/_]|[^ /_]+ *| +")
-"""What stays on one line: a word, a date, the part of a name up to a slash or underscore."""
+_WORDS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T|[^ /_|]*[/_|]|[^ /_|]+ *| +")
+"""What stays on one line: a word, a date, the part of a name up to a slash, underscore or bar."""
+_NUMBER: Final = re.compile(r"~?-?\d[\d,]*(\.\d+)?(%|[a-zA-Z]{0,2})")
+"""An amount with or without a unit."""
 _HYPHENS: Final = re.compile(r"[^-]*-|[^-]+")
 
 
@@ -70,7 +72,7 @@ def fitting_widths(
 ) -> tuple[list[int], int]:
     """Return the widths of columns that fit into the room, as far as that goes, and the gap between them.
 
-    Cells are broken between words, then headers within words, at last cells within words.
+    Cells are broken between words, then headers within words, at last cells within words. Numbers are never broken.
     """
     widths = [
         max(map(len, [header, *cells])) for header, cells in zip(headers, columns, strict=True)
@@ -78,13 +80,12 @@ def fitting_widths(
     of_cells = [max((_longest_word(cell) for cell in cells), default=0) for cells in columns]
     of_headers = [_longest_word(header) for header in headers]
     of_parts = [_narrowest_header(header) for header in headers]
-    of_broken = [min(one, CELL_MIN) for one in of_cells]
     wide, narrow = GAPS
     for floors, gap in (
         (list(map(max, of_cells, of_headers)), wide),
         (list(map(max, of_cells, of_parts)), wide),
         (list(map(max, of_cells, of_parts)), narrow),
-        (list(map(max, of_broken, of_parts)), narrow),
+        *((_broken_widths(columns, of_parts, least), narrow) for least in CELL_MINS),
     ):
         excess = sum(widths) + gap * (len(widths) - 1) - room
         while excess > 0:
@@ -97,6 +98,26 @@ def fitting_widths(
         if excess <= 0:
             return widths, gap
     return widths, narrow
+
+
+def _broken_widths(
+    columns: Sequence[Sequence[str]], of_headers: Sequence[int], least: int
+) -> list[int]:
+    """Return the widths to which columns can be broken if words other than numbers may be broken to `least`."""
+    return [
+        max(
+            [
+                header,
+                *(_narrowest_word(word, least) for cell in cells for word in _WORDS.findall(cell)),
+            ]
+        )
+        for cells, header in zip(columns, of_headers, strict=True)
+    ]
+
+
+def _narrowest_word(word: str, least: int) -> int:
+    length = len(word.rstrip())
+    return length if _NUMBER.fullmatch(word.rstrip()) else min(length, least)
 
 
 def broken_header(header: str, width: int) -> list[str]:

@@ -47,7 +47,7 @@ def usage(log: str, by: str, first: LogTime | None, last: LogTime | None, as_jso
     \b
         muster usage --log muster.db
         muster usage --by label:team --from -24h --log muster.db
-        muster usage --by namespace --from 2026-01-05T00:00:00Z --to 2026-01-06T00:00:00Z --log muster.db
+        muster usage --by namespace --from 2026-01-05T00:00:00Z --log muster.db
     """
     from daemon.log.opening import ask_log
     from daemon.queries.usage import usage as asked

@@ -85,7 +85,7 @@ def what_if(
 
     \b
         muster what-if demo.db --at 812 --change more-quota.yaml
-        muster what-if demo.db --at 2026-01-31T09:30:00Z --change no-fault.yaml --output json
+        muster what-if demo.db --at 09:30 --change no-fault.yaml --output json
         muster what-if demo.db --at 90s --change policy.yaml --out branch.db
     """
     checkpoint_ns = read_duration("--checkpoint", checkpoint)

@@ -56,7 +56,8 @@ async def object_at(log: ReadableLog, subjects: list[str], at: At = None) -> Pas
 
 
 def _not_found(log: ReadableLog, subjects: list[str], until: int) -> UsageError:
-    names, base = " or ".join(subjects), log.base.position
+    names = " or ".join(subject.replace("//", "/") for subject in subjects)
+    base = log.base.position
     if base:
         return UsageError(
             f"{log.place} shows no change of {names} from position {base + 1} to {until}; earlier ones are in its archive"

@@ -199,11 +199,25 @@ def test_a_full_disk_ends_a_simulation_and_harms_nothing(tmp_path: Path) -> None
     assert muster("log", "verify", log).exit_code == 0
 
 
+def test_more_records_than_a_tail_can_hold_are_refused(tmp_path: Path) -> None:
+    result = muster("log", "tail", logged(tmp_path), "-n", "9" * 20)
+    assert (result.exit_code, "'-n' / '--lines'" in error_of(result)) == (2, True)
+
+
+def test_an_object_without_a_namespace_is_named_as_it_was_given(tmp_path: Path) -> None:
+    log = logged(tmp_path)
+    for more in ([], ["--diff"]):
+        error = error_of(muster("object", "Queue/none", "--log", log, *more))
+        assert " Queue/none up to position " in error
+
+
 SETTINGS = {
     "an unknown key": ("perod_seconds: 1", "perod_seconds"),
     "a wrong type": ("holder: 7", "$.holder"),
     "nothing of a second": ("period_seconds: 0", "period_seconds must be more than nothing"),
     "not YAML": ("holder: [", "not YAML"),
+    "a key twice": ("holder: a\nholder: b", ":2: the key 'holder' stands twice"),
+    "a key twice below": ("pod_labels: [{a: 1, a: 2}]", ":1: the key 'a' stands twice"),
 }
 
 

@@ -18,33 +18,45 @@ KEYS = {
         *("summary", "faults", "pods", "restarts", "not_moved", "timeline", "steps_left_out"),
     ],
     "summary": [
-        *("name", "position", "at", "last_position", "last_at", "is_over", "text", "nodes"),
+        *("name", "position", "at", "at_ns", "last_position", "last_at", "last_at_ns"),
+        *("is_over", "text", "nodes"),
         *("pod_groups", "pods_hit", "restarted", "done", "evicted", "seconds_to_decision"),
         *("seconds_to_running", "lost_card_seconds"),
     ],
     "faults": [
         *("name", "node", "device", "source", "level", "code", "effect", "pod", "position", "at"),
-        *("cleared_position", "cleared_at", "pods"),
+        *("at_ns", "cleared_position", "cleared_at", "cleared_at_ns", "pods"),
     ],
     "pods": ["pod", "uid", "pod_group", "node", "rank", "cards", "devices", "fault"],
     "restarts": [
-        *("pod_group", "queue", "position", "at", "cards", "decisions", "waits"),
+        *("pod_group", "queue", "position", "at", "at_ns", "cards", "decisions", "waits"),
         *("waits_left_out", "moves", "outcome", "message", "evicted", "evicted_healthy", "forced"),
         *("seconds_to_decision", "seconds_to_bound", "seconds_to_running", "lost_card_seconds"),
         *("healthy_card_seconds", "is_over"),
     ],
     "decisions": [
-        *("position", "at", "code", "message", "mode", "scope", "is_escalation", "faulty"),
+        *("position", "at", "at_ns", "code", "message", "mode", "scope", "is_escalation", "faulty"),
         "healthy",
     ],
-    "waits": ["position", "at", "action", "code", "message", "terminating", "seconds"],
+    "waits": ["position", "at", "at_ns", "action", "code", "message", "terminating", "seconds"],
     "moves": [
         *("rank", "pod", "old_pod", "from_node", "to_node", "was_faulty", "was_deleted"),
         "position",
     ],
-    "not_moved": ["pod_group", "position", "at", "code", "message"],
+    "not_moved": ["pod_group", "position", "at", "at_ns", "code", "message"],
     "timeline": [
-        *("position", "last_position", "at", "kind", "subject", "text", "details", "count", "why"),
+        *(
+            "position",
+            "last_position",
+            "at",
+            "at_ns",
+            "kind",
+            "subject",
+            "text",
+            "details",
+            "count",
+            "why",
+        ),
     ],
 }
 """Keys of the document, by the key that holds the objects."""
@@ -158,3 +170,13 @@ def test_the_page_shows_what_the_commands_of_its_example_print(
     fenced = re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     shown = [text for language, text in fenced if not language]
     assert shown == printed[1:]
+
+
+def test_each_time_is_there_as_a_number_of_nanoseconds(log: Path) -> None:
+    [document] = documents(muster("incident", log, "-o", "json"))
+    incidents = document["incidents"]
+    assert isinstance(incidents, list)
+    assert [(one["at"], one["at_ns"], one["last_at_ns"]) for one in incidents] == [
+        ("10.000s", 10_000_000_000, 15_000_000_000),
+        ("100.000s", 100_000_000_000, 200_000_000_000),
+    ]

@@ -79,7 +79,7 @@ def test_the_view_says_who_changed_what(log: Path) -> None:
     ("words", "message"),
     [
         (["Queue/ls"], "Queue//ls was deleted at position 4; --at 3 shows it"),
-        (["Queue/other"], "shows no Queue//other up to position 4"),
+        (["Queue/other"], "shows no Queue/other up to position 4"),
         (["jobs/x"], "shows no Job/default/x or Job.batch.volcano.sh/default/x"),
         (["Queue/ns/ls"], "a Queue has no namespace: give Queue/ls"),
         (["secrets/x"], "no log holds objects of such a kind"),

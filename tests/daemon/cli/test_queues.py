@@ -129,3 +129,8 @@ def test_of_many_queues_only_those_with_a_name_like_it_are_named(tmp_path: Path)
     assert said.count("team-") == 5
     said = error_of(muster("queue", "show", "xyz", "--log", path))
     assert said.endswith(": none of 30 queues has a name like it")
+
+
+def test_why_counts_one_pod_of_a_node_in_the_singular(tmp_path: Path) -> None:
+    shown = muster("why", "Node/n1", "--log", logged(tmp_path)).stdout
+    assert ", 1 pod on it" in shown.splitlines()[0]

@@ -1,8 +1,14 @@
-"""`-` in place of a file: manifests and scenarios from standard input."""
+"""`-` in place of a file: manifests and scenarios from standard input; standard streams that are closed."""
 
+import subprocess
+import sys
+
+import pytest
 from click.testing import CliRunner, Result
 
 from daemon.cli.app import cli
+from tests.checkout import ROOT
+from tests.daemon.cli.builders import QUOTA
 
 SCENARIO = """\
 scenario: one pod
@@ -47,3 +53,13 @@ def test_what_is_wrong_with_standard_input_is_one_line_that_names_it(tmp_path: o
         assert said in result.stderr
     result = muster(POD % 1, "fit", "-", "-", "--log", f"{tmp_path}/none.db")
     assert "`-` is given twice" in result.stderr
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stdout_or_stderr_changes_no_exit_code(closing: str) -> None:
+    for scenario, code in ((QUOTA, 0), ("none.yaml", 2)):
+        command = ["bash", "-c", f'exec "$@" {closing}', "bash", sys.executable, "-m", "daemon"]
+        done = subprocess.run(  # noqa: S603 - our own arguments
+            [*command, "simulate", str(scenario)], cwd=ROOT, capture_output=True, check=False
+        )
+        assert done.returncode == code, done.stderr

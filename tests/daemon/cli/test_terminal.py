@@ -8,10 +8,12 @@ import subprocess
 import sys
 import termios
 import threading
+from collections.abc import Iterator
 from fcntl import ioctl
 from itertools import chain, repeat
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from hypothesis import given
@@ -48,6 +50,35 @@ def test_a_table_is_broken_between_words_before_it_is_broken_within_them() -> No
     assert fitting_widths(headers, columns, 25) == ([8, 15], 2)
     assert fitting_widths(headers, columns, 18) == ([4, 13], 1)
     assert broken_cell(columns[1][0], 13) == ["2026-11-26T", "02:33:12.970Z"]
+
+
+def test_numbers_of_a_table_are_never_broken() -> None:
+    headers, columns = ["queue", "memory"], [["a-long-name-of-a-queue"], ["1,099,511,627,776"]]
+    assert fitting_widths(headers, columns, 26) == ([8, 17], 1)
+    assert fitting_widths(headers, columns, 10) == ([8, 17], 1)
+
+
+def test_alternative_cards_are_broken_at_their_bars() -> None:
+    assert broken_cell("P100|V100M16|V100M32", 8) == ["P100|", "V100M16|", "V100M32"]
+
+
+def test_help_fits_80_columns_with_its_examples() -> None:
+    shown = [(words, muster(*words, "--help").stdout) for words in _command_words(cli, ())]
+    assert len(shown) > 30
+    for words, text in shown:
+        assert max(map(len, text.splitlines())) <= 80, words
+
+
+def _command_words(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command and subcommand."""
+    context = click.Context(group)
+    yield words
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _command_words(command, (*words, name))
+        else:
+            yield (*words, name)
 
 
 @pytest.fixture(scope="module")
