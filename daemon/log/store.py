@@ -156,9 +156,17 @@ class SqlLog:
         """Entries at some positions, in chunks and in order. Objects are checked, the chain is not."""
         return self._reader.entries_at(positions)
 
-    async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
-        """The position of the last record with an object of each subject that has one."""
-        return await self._reader.newest_objects(subjects)
+    async def positions_of_subjects(
+        self, subjects: Sequence[str], kinds: Sequence[str], until: int
+    ) -> list[int]:
+        """The positions of the records of some kinds and subjects up to a position, in order."""
+        return await self._reader.positions_of_subjects(subjects, kinds, until)
+
+    async def newest_objects(
+        self, subjects: Sequence[str], until: int | None = None
+    ) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one, up to a position."""
+        return await self._reader.newest_objects(subjects, until)
 
     async def first_and_last_objects(self, kind: str) -> list[int]:
         """The positions of the first and the last record with an object of each subject of a kind."""
