@@ -158,7 +158,7 @@ class PoolFacts(Struct):
         """Forget the passes of pools that these are not, or that no decider decides any more."""
         for kept in (self.dirty, self.passes, self.due):
             for name in [name for name in kept if name not in pools.deciders]:
-                del kept[name]  # type: ignore[attr-defined]  # each is a dict
+                del kept[name]
 
     def pod_added(self, pod: Pod) -> None:
         """Give a pod the place of the released task that it continues, if there is one."""

@@ -1,6 +1,7 @@
 """Incidents as data: what broke, what it hit, what was decided, where the pods went, and what it cost.
 
-Times are texts for people (`at`) and spans in seconds; null where it has not happened.
+Times are texts for people (`at`) and spans in seconds; null where it has not happened. What stood before the first record of a log that
+begins with facts has the position where the log begins, and `before` its time.
 """
 
 from msgspec import Struct
@@ -109,8 +110,8 @@ class JobRestart(Struct, frozen=True):
     evicted_healthy: int
     forced: int
     """Number of pods that were deleted by force because they did not end."""
-    seconds_to_decision: float
-    """From the fault that the job was restarted for."""
+    seconds_to_decision: float | None
+    """From the fault that the job was restarted for; null if that stood before the first record of the log, and so are the next two."""
     seconds_to_bound: float | None
     seconds_to_running: float | None
     lost_card_seconds: float

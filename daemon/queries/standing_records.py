@@ -27,7 +27,7 @@ from engine.ingest import known_objects
 from events.cluster import ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.errors import UsageError
+from events.errors import DamagedLogError, UsageError
 from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import GENESIS
 from projections import snapshot as snapshots
@@ -86,7 +86,12 @@ async def records_at_base(log: ReadableLog) -> list[Entry]:
             f"{log.place} begins behind position {log.base.position} with facts that hold no objects; "
             "join its archive, or export the stretch again with this release"
         )
-    return await asyncio.to_thread(lambda: list(records_of(facts, log.place)))
+    found = await asyncio.to_thread(lambda: list(records_of(facts, log.place)))
+    if not found or found[-1].record.position != facts.position:
+        raise DamagedLogError(
+            f"{log.place}: the last record of the facts at position {facts.position} is missing"
+        )
+    return found
 
 
 async def with_standing_records(
