@@ -55,14 +55,18 @@ async def replay_log(
     stretch = (first or log.base.position + 1, last or log.head.position)
 
     async def attempt(left_out: LeftOut) -> Replayed:
-        replay = await _begin(log, stretch[0], policy, left_out)
+        replay = await begin_replay(log, policy, left_out, stretch[0])
         return await _replayed(log, replay, *stretch, progress)
 
     return await folded(attempt)
 
 
-async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: LeftOut) -> Replay:
-    if policy is None:
+async def begin_replay(
+    log: ReadableLog, policy: bytes | None, left_out: LeftOut, first: int | None = None
+) -> Replay:
+    """Return a replay behind the facts with which a log begins, or of a whole log; under the recorded policies behind the newest
+    snapshot before the position `first`."""
+    if policy is None and first is not None:
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
     else:
         snapshot = await facts_at_base(log)

@@ -45,6 +45,7 @@ Pause: TypeAlias = Callable[[], Awaitable[None]]
 
 class _Metadata(Struct):
     deletionTimestamp: str | None = None  # noqa: N815  # as in the API
+    labels: dict[str, str] | None = None
 
 
 class _Spec(Struct):
