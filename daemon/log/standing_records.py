@@ -17,8 +17,9 @@ from daemon.limits import exceeded, limits_of
 from daemon.log.bundle import RATIO_FROM_BYTES
 from daemon.log.entry import Entry, Snapshot
 from daemon.log.snapshots import frames_of, with_frame
+from events.cluster import ObjectObserved
 from events.errors import DamagedLogError
-from events.record import Record
+from events.record import Record, StoredObject
 
 LEVEL: Final = 9
 LENGTH_BYTES: Final = 8
@@ -78,6 +79,16 @@ def records_of(facts: Snapshot, place: str) -> Iterator[Entry]:
                 yield entry
         except (zstandard.ZstdError, msgspec.DecodeError) as error:
             raise _damaged(place, facts) from error
+
+
+def objects_of(facts: Snapshot, place: str) -> list[StoredObject]:
+    """Return the objects that facts refer to, as their records show them last. A later record may refer to one by its digest alone."""
+    newest: dict[str, StoredObject] = {}
+    for entry in records_of(facts, place):
+        record = entry.record
+        if record.kind == ObjectObserved.kind and record.object and entry.content is not None:
+            newest[record.subject] = StoredObject(record.object, entry.content)
+    return list(newest.values())
 
 
 def _is_other(entry: Entry) -> bool:
