@@ -224,8 +224,7 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
     for words in (("why", "Node/n1"), ("queue", "list"), ("usage",), ("log", "tail")):
         place = [path] if words == ("log", "tail") else ["--log", path]
         assert muster(*words, *place).exit_code == 0, words
-    words = ("--file", path.with_name("2.muster"), "--redact", "all")
-    result = muster("log", "export", path, *words)
+    result = muster("log", "export", path, "--file", path.with_name("2.muster"), "--redact", "all")
     assert "`muster log join` puts its archive back in front" in error_of(result)
     result = muster("log", "join", bundle, "--log", path)
     assert "49 records" in result.stdout
