@@ -133,8 +133,8 @@ def test_the_text_names_the_policy_and_fits_80_columns(lost: Path) -> None:
 
 def test_what_cannot_be_decided_again_is_an_error(lost: Path, tmp_path: Path) -> None:
     part = tmp_path / "part.muster"
-    words = ("--from", "20", "--leave-out", "queues", "--file", str(part))
-    assert muster("log", "export", lost, *words).exit_code == 0
+    export = ("log", "export", lost, "--from", "20", "--leave-out", "queues", "--file", part)
+    assert muster(*export).exit_code == 0
     policy = tmp_path / "policy.json"
     policy.write_bytes(msgspec.json.encode({"actions": 1}))
     for words, said in (
