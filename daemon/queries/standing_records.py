@@ -5,7 +5,7 @@ The facts say what is decided by; a branch, a reduced scenario and an incident n
 - of each object that stands its newest observation, and of pods, pod groups and workloads the first one and what changed between them:
   when they were seen, bound, run and stopped;
 - outcomes about them;
-- decisions to evict pods that are not gone, and to restart jobs that do not run again;
+- decisions to evict pods that are not gone, and to restart jobs that do not run again; of a shadow the first and the last placement of pods that wait;
 - the last start of a daemon, the last cycle, the record with which the next one was due, and the last record.
 
 Of a log with an index of subjects only these records are read, of another one all up to the position.
@@ -30,16 +30,23 @@ from events.cluster import ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.errors import DamagedLogError, UsageError
-from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
+from events.outcome import (
+    EvictionFailed,
+    PodBound,
+    PodEvicted,
+    PodGroupUpdated,
+    ShadowDecisionEnded,
+)
 from events.record import GENESIS
 from projections import snapshot as snapshots
+from projections.apply_outcome import BIND
 from projections.kind_table import KINDS
 from projections.state import State
 from simulator.controllers import WORKLOADS
 
 _OF_A_LIFE: Final = ("Pod", "PodGroup", *WORKLOADS)
 """Kinds of which more than the newest observation is kept."""
-_OUTCOMES: Final = (PodBound, PodEvicted, EvictionFailed, PodGroupUpdated)
+_OUTCOMES: Final = (PodBound, PodEvicted, EvictionFailed, PodGroupUpdated, ShadowDecisionEnded)
 _KINDS_OF_RECORDS: Final = (ObjectObserved.kind, *(one.kind for one in _OUTCOMES))
 
 Pause: TypeAlias = Callable[[], Awaitable[None]]
@@ -115,8 +122,11 @@ async def with_standing_records(
             standing.add(entry)
         if pause is not None:
             await pause()
-    end = await _of_the_end(log, state, standing.started, found)
-    payload = await asyncio.to_thread(with_records, facts.payload, standing.entries(end))
+    others = await _of_the_end(log, state, standing.started, found)
+    decided = {position for pair in standing.shadow_decisions.values() for position in pair}
+    others += [one for one in found if one.record.position in decided]
+    others += await _entries_at(log, [one for one in sorted(decided) if one > log.base.position])
+    payload = await asyncio.to_thread(with_records, facts.payload, standing.entries(others))
     return structs.replace(facts, payload=payload)
 
 
@@ -133,6 +143,9 @@ class _Standing:
         self._newest: dict[tuple[str, str], Entry] = {}
         """Subject and kind to the newest record."""
         self._glances: dict[str, _Glance | None] = {}
+        self._waiting = {one.facts.uid for one in state.cluster.pods.values() if not one.facts.node}
+        self.shadow_decisions: dict[str, tuple[int, int]] = {}
+        """Subject of a pod that waits to the positions of the first and the last placement that a shadow decided."""
 
     def add(self, entry: Entry) -> None:
         """Take a record."""
@@ -149,8 +162,17 @@ class _Standing:
         if isinstance(event, PodGroupUpdated):
             self._newest[subject, kind] = entry
             return
-        assert isinstance(event, ObjectObserved | PodBound | PodEvicted | EvictionFailed)
+        assert isinstance(
+            event, ObjectObserved | PodBound | PodEvicted | EvictionFailed | ShadowDecisionEnded
+        )
         if event.uid != self.uids[subject]:
+            return
+        if isinstance(event, ShadowDecisionEnded):
+            cause = entry.record.cause
+            if event.what == BIND and event.uid in self._waiting and cause is not None:
+                first, _ = self.shadow_decisions.get(subject, (cause, cause))
+                self.shadow_decisions[subject] = first, cause
+                self._kept[entry.record.position] = entry
             return
         if isinstance(event, ObjectObserved):
             self._newest[subject, kind] = entry
@@ -194,6 +216,21 @@ async def _candidates(
         yield entries
 
 
+async def _entries_at(log: ReadableLog, positions: list[int]) -> list[Entry]:
+    """Return the entries at some positions, in order."""
+    if not positions:
+        return []
+    if isinstance(log, SqlLog):
+        return [one async for entries in log.entries_at(positions) for one in entries]
+    wanted, first, last = set(positions), positions[0], positions[-1]
+    return [
+        one
+        async for entries in log.read(after=first - 1, until=last)
+        for one in entries
+        if one.record.position in wanted
+    ]
+
+
 async def _begin_of_epoch(log: SqlLog, position: int) -> range:
     """Return the positions from the first record of the epoch that wrote a position on, where its daemon tells that it started."""
     epoch, low, high = (await entry_at(log, position)).record.epoch, log.base.position, position
@@ -234,7 +271,9 @@ def _known(state: State) -> Iterator[tuple[str, str, str]]:
 
 
 def _decisions(state: State) -> Iterator[int]:
-    """Yield the positions of decisions that are not done: to evict pods, to restart jobs."""
+    """Yield the positions of decisions that are not done: to evict pods, to restart jobs; of a shadow also to place pods."""
+    if state.cluster.is_shadow:
+        yield from (one.decision for one in state.commitments.values())
     yield from (pod.evicted for pod in state.cluster.pods.values() if pod.evicted)
     yield from (one.position for one in state.cluster.reschedulings.restarts.values())
 
