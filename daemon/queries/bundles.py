@@ -61,8 +61,8 @@ async def export_stretch(
 
 
 async def facts_before(log: ReadableLog, base: Head) -> Snapshot | None:
-    """Return the facts at the end of a batch, with the records of what stands there behind them; None at the beginning of a
-    log, or of a bundle that has none."""
+    """Return the facts at the end of a batch with the records of what stands there; None at the beginning of a log, or of a
+    bundle that has none."""
     if base == GENESIS or (log.base != GENESIS and log.facts_version != snapshots.VERSION):
         return None
     if base.position == log.base.position:

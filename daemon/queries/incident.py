@@ -39,8 +39,9 @@ async def incidents(
 ) -> FoundIncidents:
     """Return the incidents that are asked for, oldest first. Raises UsageError where the log cannot answer.
 
-    The log is read up to where the answer is complete: from its first record, or from the facts with which it begins, or for a fault with a position from the
-    newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions as they are read.
+    The log is read up to where the answer is complete: from its first record or the facts with which it begins, or for a fault
+    with a position from the newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions
+    as they are read.
     """
     check_complete(log)
     if selection.moment is not None:

@@ -86,7 +86,7 @@ async def facts_at_base(log: ReadableLog) -> Snapshot | None:
 async def records_at_base(log: ReadableLog) -> list[Entry]:
     """Return the records of what stands where a log begins; none for a log that begins with the first record.
 
-    Raises UsageError for facts that have none behind them.
+    Raises UsageError for facts without records.
     """
     facts = await facts_at_base(log)
     if facts is None:
@@ -107,7 +107,7 @@ async def records_at_base(log: ReadableLog) -> list[Entry]:
 async def with_standing_records(
     log: ReadableLog, facts: Snapshot, state: State, pause: Pause | None = None
 ) -> Snapshot:
-    """Return facts at the end of a batch of a log, with the records of what stands there behind them. `state` is what they say.
+    """Return facts at the end of a batch of a log with the records of what stands there. `state` is what they say.
 
     Where a log begins with facts that have none, these have none either. `pause` is awaited between chunks.
     """

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.store import SqlLog
+from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, recorded_at_ns, resolved
 from daemon.queries.recorded_pods import (
     EarlierObjects,
@@ -186,6 +187,7 @@ async def _names_of_pods(
 
     Waiting is known by pod group, and counts for the first pod of the group.
     """
+    check_complete(log, ", and labels and owners of pods that were bound before are in them")
     pods = await pods_at(log, [one.seen for one in placed if one.seen is not None])
     earlier = EarlierObjects(await records_at_base(log))
     of_group: dict[str, RecordedPod] = {}
