@@ -73,10 +73,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in scenarios}
 
 
-async def opened(path: Path, stored: bytes) -> SqlLog:
+def written(path: Path, stored: bytes) -> str:
     path.touch(mode=0o600)
     path.write_bytes(stored)
-    log = await open_log(str(path), "write")
+    return str(path)
+
+
+async def opened(path: str) -> SqlLog:
+    log = await open_log(path, "write")
     assert isinstance(log, SqlLog)
     return log
 
@@ -84,7 +88,7 @@ async def opened(path: Path, stored: bytes) -> SqlLog:
 @pytest.fixture
 async def fault(recorded: dict[str, bytes], tmp_path: Path) -> AsyncIterator[SqlLog]:
     """A log of 98 records: a gang whose node stops twice, at positions 44 and 49; it is restarted from 52 to 94."""
-    log = await opened(tmp_path / "fault.db", recorded["fault"])
+    log = await opened(written(tmp_path / "fault.db", recorded["fault"]))
     yield log
     await log.close()
 
@@ -92,7 +96,7 @@ async def fault(recorded: dict[str, bytes], tmp_path: Path) -> AsyncIterator[Sql
 @pytest.fixture
 async def quota(recorded: dict[str, bytes], tmp_path: Path) -> AsyncIterator[SqlLog]:
     """A log in which two of four pods wait for quota, and a node is lost."""
-    log = await opened(tmp_path / "quota.db", recorded["quota"])
+    log = await opened(written(tmp_path / "quota.db", recorded["quota"]))
     yield log
     await log.close()
 
