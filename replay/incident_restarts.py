@@ -175,8 +175,8 @@ class TrackedRestart(Struct, eq=False):
         if isinstance(event, GangBindDecided) and group is not None and self._has_all(state, group):
             self.bound_ns = record.recorded_at_ns
 
-    def begin_earlier(self, state: State, standing: Restart) -> None:
-        """Take what the facts say of a restart that was open before the first record of the log."""
+    def begin_earlier(self, state: State, standing: Restart, now_ns: int) -> None:
+        """Take what the facts say of a restart that was open before the first record of the log, which begins at `now_ns`."""
         self.fault_ns = None
         self.at_ns = self.lost_ns = standing.begun_ns
         for old, new in standing.replaced.items():
@@ -185,6 +185,10 @@ class TrackedRestart(Struct, eq=False):
             if pod is not None and place and pod.node:
                 self._places[new] = place
                 self.placed[place] = _Placed(pod.key, new, pod.node, pod.decision)
+        group = state.cluster.groups.get(self.pod_group)
+        if group is not None and self._has_all(state, group):
+            self.bound_ns = now_ns
+            self.update_running(state, now_ns)
 
     def end_wait(self, at_ns: int) -> None:
         """End the last wait."""

@@ -196,7 +196,7 @@ class Incidents:
                     fault.add_earlier_hit(self.state, event.pod_group, one)
         self._rescheduled(record, event, content)
         restart = self._active[event.pod_group]
-        restart.begin_earlier(self.state, standing)
+        restart.begin_earlier(self.state, standing, self._begun_ns)
         for incident in self._incidents_of[restart]:
             incident.is_earlier = True
 

@@ -281,6 +281,16 @@ async def test_an_incident_that_began_before_the_cut_says_so(fault: SqlLog, cut:
     assert {step.why for step in one.timeline if step.position <= base} == {""}
 
 
+async def test_a_restart_of_which_all_pods_run_again_is_over_with_its_record(
+    fault: SqlLog, cut: Cut
+) -> None:
+    log = await cut(fault, 93)
+    (one,) = (await found_by(log, Selection(node="n2"))).values()
+    (restart,) = one.restarts
+    assert (one.summary.is_over, restart.is_over, restart.outcome) == (True, True, "Restarted")
+    assert [move.to_node for move in restart.moves] == ["n1", "n4", "n3"]
+
+
 # Objects, usage, reduced scenarios
 
 
