@@ -73,10 +73,10 @@ async def _fold(
     return state
 
 
-def restored(snapshot: Snapshot) -> State:
-    """Return the State of a snapshot."""
+def restored(snapshot: Snapshot, policy: bytes | None = None) -> State:
+    """Return the State of a snapshot; with another `policy` as if that had been in force before."""
     with collector_paused():
-        return state_of(snapshot.payload)
+        return state_of(snapshot.payload, policy)
 
 
 async def restore_in_thread(snapshot: Snapshot, left_out: LeftOut) -> State:

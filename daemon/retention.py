@@ -12,9 +12,11 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from daemon.log.snapshots import state_of
 from daemon.log.store import SqlLog
 from daemon.queries.archive import Archived, archive_until
 from daemon.queries.moments import entry_at, recorded_at_ns
+from daemon.queries.standing_records import with_standing_records
 from events.errors import DamagedLogError, LogUnavailableError, MusterError
 from events.record import Head
 from projections.snapshot import VERSION
@@ -61,6 +63,8 @@ async def archive_old(
         return None
     record = (await entry_at(log, facts.position)).record
     until = Head(position=record.position, digest=record.digest, epoch=record.epoch)
+    state = await asyncio.to_thread(state_of, facts.payload)
+    facts = await with_standing_records(log, facts, state, pause)
     path = retention.folder / f"log-{base + 1:012}-{until.position:012}.muster"
     return await archive_until(log, path, until, facts, pause=pause)
 

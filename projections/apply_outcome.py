@@ -172,6 +172,23 @@ def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecision
         state.cluster.bind_failures.pop(old.group_key, None)
 
 
+def forget_open_decisions(state: "State") -> None:
+    """Forget the placements and evictions that a shadow assumes, in the State of facts: what follows is applied without decisions."""
+    for uid, one in list(state.commitments.items()):
+        del state.commitments[uid]
+        state.assignments.remove(one.node, uid)
+        old = state.cluster.pods.get(uid)
+        if old is not None and not old.facts.node:
+            state.cluster.replace_pod(old, without_node(old))
+    for uid in list(state.evictions):
+        del state.evictions[uid]
+        old = state.cluster.pods.get(uid)
+        if old is not None:
+            pod = old.copy()
+            pod.evicted = 0
+            state.cluster.replace_pod(old, pod)
+
+
 def _phase_outcome(
     state: "State", record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
 ) -> None:

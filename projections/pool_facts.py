@@ -154,6 +154,12 @@ class PoolFacts(Struct):
                 self.passes[name] = now_ns
                 del self.dirty[name]
 
+    def keep_pools(self, pools: Pools) -> None:
+        """Forget the passes of pools that these are not, or that no decider decides any more."""
+        for kept in (self.dirty, self.passes, self.due):
+            for name in [name for name in kept if name not in pools.deciders]:
+                del kept[name]
+
     def pod_added(self, pod: Pod) -> None:
         """Give a pod the place of the released task that it continues, if there is one."""
         waiting = self.returning.get(pod.group_key)

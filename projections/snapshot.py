@@ -22,6 +22,7 @@ from projections.fault_marks import FaultMark
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import KINDS
+from projections.node_updates import change_reports
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
@@ -33,6 +34,7 @@ from projections.quarantine import Quarantine
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
 from projections.rescheduling import FaultReports, Restart, Retries
+from projections.restart_times import update_deadline
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
@@ -280,8 +282,8 @@ def restore(payload: bytes) -> State:
     return load(BytesIO(payload).read)
 
 
-def load(read: Callable[[int], bytes]) -> State:
-    """Return the State of a snapshot that is read part by part."""
+def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
+    """Return the State of a snapshot that is read part by part; with another `policy` as if that had been in force before."""
     parts = parts_of(read)
     image = _IMAGES.decode(next(parts))
     state = State()
@@ -289,8 +291,9 @@ def load(read: Callable[[int], bytes]) -> State:
     state.begin_at(image.position)
     cluster.position = image.position
     state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
-    state.policy_position, state.policy_document = image.policy_position, image.policy
-    cluster.set_policy(parse_policy(image.policy)[0])
+    state.policy_position = image.policy_position
+    state.policy_document = image.policy if policy is None else policy
+    cluster.set_policy(parse_policy(state.policy_document)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
     cluster.pod_labels = image.pod_labels
     state.listed, state.commitments = image.listed, image.commitments
@@ -338,11 +341,27 @@ def load(read: Callable[[int], bytes]) -> State:
     for part in parts:
         _restore_part(cluster, _PARTS.decode(part), shared)
     cluster.rebuild_indexes()
+    if policy is not None:
+        _leave_policy(cluster, image.policy, state.now_ns)
     cluster.inter_pod_affinity.outdated = image.outdated_terms
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
     cluster.pending_status.queues = dict.fromkeys(cluster.queues, image.position)
     return state
+
+
+def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
+    """Change what the policy that was in force has left in facts: reports of devices, deadlines, what its plugins and pools keep."""
+    policy, plugins = cluster.policy, cluster.plugins.all
+    cluster.set_policy(parse_policy(old)[0])
+    for plugin in cluster.plugins.group_state:
+        if plugin.name not in {one.name for one in plugins}:
+            plugin.removed(cluster)
+    change_reports(cluster, cluster.nodes.nodes, lambda: cluster.set_policy(policy))
+    cluster.pool_facts.keep_pools(policy.pools)
+    book = cluster.reschedulings
+    for key in dict.fromkeys((*book.deadlines, *book.restarts, *book.faulty_since_ns)):
+        update_deadline(cluster, key, now_ns)
 
 
 def _put_node(cluster: Cluster, one: NodeImage) -> None:

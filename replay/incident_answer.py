@@ -1,7 +1,8 @@
 """Incidents as data: what broke, what it hit, what was decided, where the pods went, and what it cost.
 
 Times are texts for people (`at`) and nanoseconds (`at_ns`: since 1970 or, in a simulation, since its start), spans are seconds; null where it
-has not happened.
+has not happened. What stood before the first record of a log that begins with facts has position and `at_ns` of the place where the log begins, and
+`before` its time.
 """
 
 from msgspec import Struct
@@ -115,8 +116,8 @@ class JobRestart(Struct, frozen=True):
     evicted_healthy: int
     forced: int
     """Number of pods that were deleted by force because they did not end."""
-    seconds_to_decision: float
-    """From the fault that the job was restarted for."""
+    seconds_to_decision: float | None
+    """From the fault that the job was restarted for; null if that stood before the first record of the log, and so are the next two."""
     seconds_to_bound: float | None
     seconds_to_running: float | None
     lost_card_seconds: float

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from events.amount_text import SHARES
+from events.decisions.reschedule import RestartedPod
 from projections.cluster import Cluster
 from projections.fault_hits import is_hit, pods_hit
 from projections.faulty_pods import FaultyPods, PodFault
@@ -52,6 +53,8 @@ class TrackedFault(Struct, eq=False):
     uid: str = ""
     """UID of the pod that is faulty itself; empty for a fault of the node."""
     pod: str = ""
+    is_earlier: bool = False
+    """Whether it stood before the first record: since when is not known."""
     cleared_position: int = 0
     cleared_ns: int = 0
     hits: dict[str, Hit] = field(default_factory=dict)
@@ -90,6 +93,14 @@ class TrackedFault(Struct, eq=False):
             self.hits[uid] = hit
         return hit
 
+    def add_earlier_hit(self, state: State, pod_group: str, one: RestartedPod) -> None:
+        """Add a pod that it hit before the first record of the log, as a decision names it. Its cards are known while it is there."""
+        if self.add_hit(state, one.uid, self.at_ns) is None and one.uid not in self.hits:
+            self.hit_count += 1
+            self.hits[one.uid] = Hit(
+                one.pod, one.uid, pod_group, one.node, one.rank, {}, (), self.at_ns
+            )
+
 
 class FaultChange(Struct):
     """A fault that is new, or that hits more pods."""
@@ -108,16 +119,29 @@ class FaultTracker:
         self.of_pods: dict[str, TrackedFault] = {}
         """UID of a pod to its own fault."""
 
-    def begin(self) -> None:
-        """Add the faults that stand in a State that is not empty. When they were first seen is not known."""
+    def begin(self, at_ns: int) -> list[FaultChange]:
+        """Add the faults that stand in a State that is not empty, and return them. When they were first seen is not known:
+        before `at_ns`."""
         cluster, position = self.state.cluster, self.state.position
         index = cluster.indexes.of(FaultyPods)
-        for node, faults in index.nodes.items():
-            self.of_nodes[node] = {one: TrackedFault(node, one, position, 0) for one in faults}
-        for uid, one in index.pods.items():
+        found: list[FaultChange] = []
+        for node, faults in sorted(index.nodes.items()):
+            self.of_nodes[node] = known = {
+                one: TrackedFault(node, one, position, at_ns, is_earlier=True) for one in faults
+            }
+            for fault, tracked in known.items():
+                hits = pods_hit(cluster, node, fault)
+                found.append(self._begun(tracked, hits, at_ns))
+        for uid, one in sorted(index.pods.items()):
             if one.source in OWN_SOURCES:
-                pod = cluster.pods[uid]
-                self.of_pods[uid] = _own_fault(pod, one, position, 0)
+                own = self.of_pods[uid] = _own_fault(cluster.pods[uid], one, position, at_ns)
+                own.is_earlier = True
+                found.append(self._begun(own, [uid], at_ns))
+        return found
+
+    def _begun(self, fault: TrackedFault, uids: list[str], at_ns: int) -> FaultChange:
+        hits = [fault.add_hit(self.state, uid, at_ns) for uid in uids]
+        return FaultChange(fault, is_new=True, hits=[one for one in hits if one is not None])
 
     def update_nodes(
         self, names: Iterable[str], position: int, at_ns: int

@@ -14,6 +14,7 @@ from projections.duration import SECOND
 from projections.fault_options import FORCE
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, SUCCEEDED
+from projections.rescheduling import Restart
 from projections.state import State
 from replay.incident_answer import DeletionDecided, JobRestart, Move, Wait
 from replay.incident_faults import TrackedFault, card_thousandths, cards_of_pod, sum_cards
@@ -66,8 +67,8 @@ class TrackedRestart(Struct, eq=False):
     queue: str
     position: int
     at_ns: int
-    fault_ns: int
-    """When the first fault that it is restarted for was seen."""
+    fault_ns: int | None
+    """When the first fault that it is restarted for was seen; None if that was before the first record of the log."""
     lost_ns: int
     """Since when the job does not work."""
     members: dict[str, RestartedPod] = field(default_factory=dict)
@@ -174,6 +175,21 @@ class TrackedRestart(Struct, eq=False):
         if isinstance(event, GangBindDecided) and group is not None and self._has_all(state, group):
             self.bound_ns = record.recorded_at_ns
 
+    def begin_earlier(self, state: State, standing: Restart, now_ns: int) -> None:
+        """Take what the facts say of a restart that was open before the first record of the log, which begins at `now_ns`."""
+        self.fault_ns = None
+        self.at_ns = self.lost_ns = standing.begun_ns
+        for old, new in standing.replaced.items():
+            pod = state.cluster.pods.get(new)
+            place = self._places.get(old, "")
+            if pod is not None and place and pod.node:
+                self._places[new] = place
+                self.placed[place] = _Placed(pod.key, new, pod.node, pod.decision)
+        group = state.cluster.groups.get(self.pod_group)
+        if group is not None and self._has_all(state, group):
+            self.bound_ns = now_ns
+            self.update_running(state, now_ns)
+
     def end_wait(self, at_ns: int) -> None:
         """End the last wait."""
         if self.waits and self.waits[-1].until_ns is None:
@@ -231,7 +247,7 @@ class TrackedRestart(Struct, eq=False):
             evicted=len(self.deleted),
             evicted_healthy=sum(one.is_healthy for one in self.deleted.values()),
             forced=sum(one.is_forced for one in self.deleted.values()),
-            seconds_to_decision=(self.at_ns - self.fault_ns) / SECOND,
+            seconds_to_decision=_seconds(self.fault_ns, self.at_ns),
             seconds_to_bound=_seconds(self.fault_ns, self.bound_ns),
             seconds_to_running=_seconds(self.fault_ns, self.running_ns),
             lost_card_seconds=lost,
@@ -287,5 +303,5 @@ def _waited(one: _Wait, start_ns: int) -> Wait:
     )
 
 
-def _seconds(begun_ns: int, until_ns: int | None) -> float | None:
-    return None if until_ns is None else (until_ns - begun_ns) / SECOND
+def _seconds(begun_ns: int | None, until_ns: int | None) -> float | None:
+    return None if until_ns is None or begun_ns is None else (until_ns - begun_ns) / SECOND

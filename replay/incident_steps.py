@@ -71,12 +71,12 @@ class Timeline:
             self._last.popleft()
             self.left_out += 1
 
-    def steps(self, start_ns: int) -> tuple[IncidentStep, ...]:
-        """Return the steps of a log that began at `start_ns`, oldest first."""
-        return tuple([_finished(one, start_ns) for one in (*self._first, *self._last)])
+    def steps(self, start_ns: int, base: int = 0) -> tuple[IncidentStep, ...]:
+        """Return the steps of a log that began at `start_ns` behind a position, oldest first. No command explains earlier ones."""
+        return tuple([_finished(one, start_ns, base) for one in (*self._first, *self._last)])
 
 
-def _finished(step: _Step, start_ns: int) -> IncidentStep:
+def _finished(step: _Step, start_ns: int, base: int) -> IncidentStep:
     more = [f"and {step.details_left_out} more"] if step.details_left_out else []
     return IncidentStep(
         position=step.position,
@@ -88,5 +88,5 @@ def _finished(step: _Step, start_ns: int) -> IncidentStep:
         text=step.text,
         details=(*step.details, *more),
         count=step.count,
-        why=why_command(step.subject, step.last_position),
+        why=why_command(step.subject, step.last_position) if step.last_position > base else "",
     )

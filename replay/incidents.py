@@ -33,6 +33,7 @@ from events.record import Record
 from events.subject import subject_text
 from events.union import Event
 from projections.duration import SECOND, format_duration
+from projections.fault_hits import is_hit
 from projections.faulty_pods import FaultyPods
 from projections.left_out import LeftOut
 from projections.node_faults import NODE_UNHEALTHY, SUB_HEALTH, NodeFault
@@ -71,6 +72,8 @@ class TrackedIncident:
         self.at_ns = self.last_ns = at_ns
         self.raised_ns = at_ns
         """When its last fault was seen."""
+        self.is_earlier = False
+        """Whether it began before the first record, at a time that is not known."""
         self.faults: list[TrackedFault] = []
         self.restarts: list[TrackedRestart] = []
         self.restarts_left_out = 0
@@ -103,8 +106,8 @@ class TrackedIncident:
 class Incidents:
     """Takes the records of a log in order, and then answers which incidents were asked for.
 
-    They are taken from the first one; or, with `state`, from the one behind a State in which no restart was open, whose last
-    record was written at `begun_ns`. The log began at `start_ns` then.
+    They are taken from the first one; or, with `state`, from the one behind a State, whose last record was written at `begun_ns`. The
+    log began at `start_ns` then. Faults and restarts that stand there are no incidents, unless `take_standing` adds them.
     """
 
     def __init__(
@@ -148,9 +151,54 @@ class Incidents:
         self._begun_ns = begun_ns
         self._first_ns: int | None = None
         """When the first incident that is asked for was first seen."""
-        self._tracker.begin()
+        self._base = 0 if state is None else state.position
+        self._standing = self._tracker.begin(begun_ns)
 
     # Records
+
+    def take_standing(self, decisions: Iterable[tuple[Record, bytes | None]]) -> None:
+        """Take the faults and restarts that stand before the first record as incidents that began earlier. `decisions` are the
+        records of the last decision about each restart."""
+        cluster, position, at_ns = self.state.cluster, self.state.position, self._begun_ns
+        of_node: dict[str, TrackedIncident] = {}
+        for fault in (change.fault for change in self._standing):
+            incident = of_node.get(fault.node)
+            if incident is None:
+                incident = of_node[fault.node] = TrackedIncident(fault.name, position, at_ns)
+                incident.is_earlier = True
+                self._open[incident] = None
+            incident.faults.append(fault)
+            self._of_fault[fault] = incident
+        for record, content in decisions:
+            event = event_of(record)
+            if isinstance(event, RescheduleDecided):
+                self._take_restart(record, event, content)
+        for change in self._standing:
+            fault, incident = change.fault, self._of_fault[change.fault]
+            subject = f"Pod/{fault.pod}" if fault.pod else f"Node/{fault.node}"
+            text = f"fault {fault.name} stands since an earlier record: {fault.text} ({fault.fault.effect})"
+            details = list(map(_hit_text, change.hits))
+            incident.timeline.add(position, at_ns, "fault", subject, text, details)
+            for key in {hit.pod_group: None for hit in change.hits}:
+                self._to_judge[incident, key] = None
+        self._record_names(cluster.nodes.nodes, (*cluster.groups, *cluster.reschedulings.restarts))
+
+    def _take_restart(
+        self, record: Record, event: RescheduleDecided, content: bytes | None
+    ) -> None:
+        """Take a restart that was open before the first record."""
+        standing = self.state.cluster.reschedulings.restarts.get(event.pod_group)
+        if standing is None or standing.position != record.position:
+            return
+        for one in event.members:
+            for fault in self._tracker.of_nodes.get(one.node, {}).values() if one.fault else ():
+                if is_hit(fault.fault, one.fault, one.device, one.source):
+                    fault.add_earlier_hit(self.state, event.pod_group, one)
+        self._rescheduled(record, event, content)
+        restart = self._active[event.pod_group]
+        restart.begin_earlier(self.state, standing, self._begun_ns)
+        for incident in self._incidents_of[restart]:
+            incident.is_earlier = True
 
     def take(self, record: Record, content: bytes | None) -> bool:
         """Take one record; return False if no more are needed."""
@@ -322,6 +370,7 @@ class Incidents:
             return
         at_ns = record.recorded_at_ns
         span = format_duration(at_ns - fault.at_ns)
+        span = f"more than {span}" if fault.is_earlier else span
         incident.touch(record.position, at_ns)
         subject = f"Pod/{fault.pod}" if fault.pod else f"Node/{fault.node}"
         text = f"fault {fault.name} is gone after {span}"
@@ -643,7 +692,7 @@ class Incidents:
         summary = Incident(
             name=incident.name,
             position=incident.position,
-            at=format_time(incident.at_ns, start),
+            at=_time_text(incident.at_ns, start, is_earlier=incident.is_earlier),
             at_ns=incident.at_ns,
             last_position=incident.last_position,
             last_at=format_time(incident.last_ns, start),
@@ -656,7 +705,14 @@ class Incidents:
             restarted=restarted,
             done=_done_text(restarted, not_moved),
             evicted=sum(one.evicted for one in restarts),
-            seconds_to_decision=min((one.seconds_to_decision for one in restarts), default=None),
+            seconds_to_decision=min(
+                (
+                    one.seconds_to_decision
+                    for one in restarts
+                    if one.seconds_to_decision is not None
+                ),
+                default=None,
+            ),
             seconds_to_running=max(running) if running and all_run else None,
             lost_card_seconds=sum(one.lost_card_seconds for one in restarts),
         )
@@ -668,7 +724,7 @@ class Incidents:
             pods=pods,
             restarts=tuple(restarts),
             not_moved=not_moved,
-            timeline=incident.timeline.steps(start),
+            timeline=incident.timeline.steps(start, self._base),
             steps_left_out=incident.timeline.left_out,
         )
 
@@ -702,13 +758,19 @@ def _fault_seen(one: TrackedFault, start_ns: int) -> FaultSeen:
         effect=one.fault.effect,
         pod=one.pod,
         position=one.position,
-        at=format_time(one.at_ns, start_ns),
+        at=_time_text(one.at_ns, start_ns, is_earlier=one.is_earlier),
         at_ns=one.at_ns,
         cleared_position=one.cleared_position if is_gone else None,
         cleared_at=format_time(one.cleared_ns, start_ns) if is_gone else None,
         cleared_at_ns=one.cleared_ns if is_gone else None,
         pods=one.hit_count,
     )
+
+
+def _time_text(at_ns: int, start_ns: int, *, is_earlier: bool) -> str:
+    """Return a time for people."""
+    text = format_time(at_ns, start_ns)
+    return f"before {text}" if is_earlier else text
 
 
 def _hit_text(hit: Hit) -> str:

@@ -27,6 +27,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.outcome import ShadowDecisionEnded
 from events.record import Record
 from events.union import Event
+from projections.apply_outcome import forget_open_decisions
 from projections.left_out import LeftOut
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, SUCCEEDED, Pod
@@ -161,6 +162,17 @@ class ShadowReport(Struct):
     accounts: list[PodAccount]
 
 
+class _Spec(Struct):
+    nodeName: str | None = None  # noqa: N815  # as in the API
+
+
+class _PodObject(Struct):
+    spec: _Spec | None = None
+
+
+_POD: Final = msgspec.json.Decoder(_PodObject)
+
+
 class _Gang(Struct):
     """A half-placed gang, while it is one."""
 
@@ -170,10 +182,10 @@ class _Gang(Struct):
 
 
 class ShadowAccount:
-    """Takes the records of a shadow's log in order, from the first."""
+    """Takes the records of a shadow's log in order, from the first; or, with `state`, from the one behind it, once `begin` was called."""
 
-    def __init__(self, left_out: LeftOut | None = None) -> None:
-        self.state = State(left_out)
+    def __init__(self, left_out: LeftOut | None = None, *, state: State | None = None) -> None:
+        self.state = State(left_out) if state is None else state
         self.is_shadow = True
         """Whether all daemons that wrote the log so far were shadows."""
         self._schedulers: dict[str, None] = {}
@@ -197,6 +209,53 @@ class ShadowAccount:
         self._incomplete: dict[str, list[PodAccount]] = {}
         """Pod group to the pods that were placed before it had its minimum of pods."""
         self._new_late: list[PodAccount] = []
+        self._has_earlier = False
+        """Whether the log begins with facts: pods that had a node there count as placed before."""
+
+    def begin(self, records: Iterable[tuple[Record, bytes | None]]) -> None:
+        """Begin with what stands before the first record. `records` are those of the facts: what they show of pods, and decisions
+        about those that wait."""
+        state, cluster = self.state, self.state.cluster
+        self._has_earlier = True
+        self._schedulers = dict.fromkeys(cluster.scheduler_names)
+        self._period_ns = state.period_ns
+        forget_open_decisions(state)
+        for key, group in cluster.groups.items():
+            if group.refusals:
+                self._refused[key] = {name: one.code for name, one in group.refusals.items()}
+        for record, content in records:
+            self._now_ns = record.recorded_at_ns
+            event = event_of(record)
+            if isinstance(event, ObjectObserved) and record.subject.startswith("Pod/"):
+                self._earlier_pod(event.uid, _node_of(content))
+            elif isinstance(event, GangBindDecided):
+                self._decision(record, event)
+            elif record.position == state.cycle:
+                self._cycle_ns = record.recorded_at_ns
+        cluster.changed_rows.queues.update(dict.fromkeys(cluster.queues))
+        cluster.changed_rows.groups.update(dict.fromkeys(cluster.groups))
+        self._end_batch()
+
+    def _earlier_pod(self, uid: str, node: str) -> None:
+        """Take an observation of a pod that stands before the first record."""
+        pod = self.state.cluster.pods.get(uid)
+        if pod is None or pod.facts.scheduler not in self._schedulers:
+            return
+        group = self.state.cluster.groups.get(pod.group_key)
+        one = self._pods.get(uid)
+        if one is None:
+            one = self._pods[uid] = PodAccount(
+                pod=pod.key,
+                pod_group=pod.group_key,
+                queue="" if group is None else group.queue,
+                scheduler=pod.facts.scheduler,
+                seen_ns=self._now_ns,
+            )
+        if node and one.placed_ns is None:
+            one.placed_ns, one.node, one.in_class = self._now_ns, node, ALREADY
+            one.cards = self._cards_of(pod)
+        if pod.status in (SUCCEEDED, FAILED):
+            self._ended(one)
 
     def take(self, record: Record, content: bytes | None) -> None:
         """Take one record."""
@@ -243,6 +302,8 @@ class ShadowAccount:
         for one in late_pods:
             reasons[one.code or "not reached"] = reasons.get(one.code or "not reached", 0) + 1
         classes = [_summed(name, accounts) for name in CLASSES]
+        if self._has_earlier:
+            classes[0].means += ", or where the log begins"
         overruns = sorted(self._ended_overruns, key=lambda one: (one.from_position, one.queue))
         gangs = sorted(self._ended_gangs, key=lambda one: (one.from_position, one.pod_group))
         return ShadowReport(
@@ -464,6 +525,15 @@ class ShadowAccount:
     def _add_cards(self, gang: _Gang) -> None:
         gang.row.card_hours += gang.cards * (self._now_ns - gang.since_ns) / HOUR
         gang.row.to_ns = gang.since_ns = self._now_ns
+
+
+def _node_of(content: bytes | None) -> str:
+    """Return the node of a pod as an observation shows it."""
+    try:
+        spec = _POD.decode(content or b"{}").spec
+    except msgspec.DecodeError:
+        return ""
+    return "" if spec is None else spec.nodeName or ""
 
 
 def _placed(group: PodGroup) -> list[Pod]:

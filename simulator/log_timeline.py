@@ -24,6 +24,7 @@ from simulator.manifest import STOP_SECONDS, Kind, LocatedManifest, Manifest
 from simulator.manifest_fields import changed, section
 from simulator.scenario import Apply, Delete, Patch, Scenario, Step
 from simulator.standing_objects import (
+    StandingObject,
     manifest_of,
     scenario_kinds,
     with_relative_times,
@@ -70,6 +71,19 @@ class TimelineTracker:
     def origin_ns(self) -> int:
         """The time at which everything had been listed; 0 before it."""
         return self._origin_ns or 0
+
+    def begin(self, objects: Iterable[StandingObject], origin_ns: int) -> None:
+        """Begin with the objects of the facts before the first record, with the times of the log; `origin_ns` is the time there."""
+        self._origin_ns = origin_ns
+        for one in objects:
+            kind, manifest = one.located.kind, one.located.manifest
+            if one.subject.partition("/")[0] in _WORKLOADS:
+                continue
+            if kind.kind == "Pod":
+                self._created[one.subject] = len(self._changes)
+            else:
+                self._latest[one.subject] = _compared(kind, manifest)
+            self._append(TimedChange(0, one.subject, one.unit, kind, manifest))
 
     def add(self, record: Record, event: Event, content: bytes | None, state: State) -> None:
         """Note what a record changes. `state` is State before it."""
@@ -131,14 +145,7 @@ class TimelineTracker:
             manifest = {key: one for key, one in manifest.items() if key != "status"}
             if kind.kind == "Queue" and "state" in status:
                 manifest["status"] = {"state": status["state"]}
-        metadata = {
-            key: one
-            for key, one in section(manifest, "metadata").items()
-            if key not in ("generation", "creationTimestamp")
-        }
-        without_status = {key: one for key, one in manifest.items() if key != "status"}
-        known = without_status if kind.kind == "PodGroup" else manifest
-        compared = msgspec.json.encode({**known, "metadata": metadata}, order="deterministic")
+        compared = _compared(kind, manifest)
         if self._latest.get(record.subject) == compared:
             return
         self._latest[record.subject] = compared
@@ -205,6 +212,18 @@ class TimelineTracker:
             there: JsonObject = {**annotations, STOP_SECONDS: seconds}
             manifest = changed(created.manifest, "metadata", annotations=there)
             self._changes[index] = structs.replace(created, manifest=manifest)
+
+
+def _compared(kind: Kind, manifest: Manifest) -> bytes:
+    """Return what of an object must differ for a change."""
+    metadata = {
+        key: one
+        for key, one in section(manifest, "metadata").items()
+        if key not in ("generation", "creationTimestamp")
+    }
+    without_status = {key: one for key, one in manifest.items() if key != "status"}
+    known = without_status if kind.kind == "PodGroup" else manifest
+    return msgspec.json.encode({**known, "metadata": metadata}, order="deterministic")
 
 
 def timeline_scenario(

@@ -89,7 +89,8 @@ class RecordedPod(Struct):
 
 
 class RecordedHistory:
-    """Takes all records of a log in order. `begin_branch` is called behind the last one that stands.
+    """Takes all records of a log in order. `begin_branch` is called behind the last one that stands. Of a log that begins with
+    facts, it takes first the records of what stood there (`daemon/queries/standing_records.py`), and then `begin_log` is called.
 
     Records of objects in `dropped` after that position are left out; an empty name stands for all of its kind.
     """
@@ -231,6 +232,10 @@ class RecordedHistory:
                 self._all_steps.append(PolicyStep(at_ns, event))
             case _:
                 pass
+
+    def begin_log(self) -> None:
+        """Take the records so far as those of what stood before the first record of the log."""
+        self.start_ns = None
 
     def _pass_time(self, at_ns: int) -> None:
         """Schedule cycles as the loop of a daemon does: in its first turn at or after the time of the next one."""

@@ -26,9 +26,8 @@ from daemon.cli.output import (
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import ask_log
 from daemon.log.shadow_mode import is_shadow
-from daemon.queries.log_state import check_whole
 from daemon.queries.moments import stretch
-from daemon.queries.replay import Replayed, replay_document, replay_log
+from daemon.queries.replay import Replayed, check_stretch, replay_document, replay_log
 from daemon.queries.replay_jobs import replay_in_processes
 from events.errors import UsageError
 from replay.log_replay import Side
@@ -132,7 +131,7 @@ def _replay_all(
     from daemon.queries.replay_rest import replay_rest
 
     async def ask(found: ReadableLog) -> "tuple[ReplayedRest | Replayed, bool]":
-        check_whole(found, ", and the rest of a log is simulated from its first record on")
+        check_stretch(found, None, None)
         begin, _ = await stretch(found, first, None)
         with progress("replay") as shown:
             rest = await replay_rest(found, begin, policy=policy, source=source, progress=shown)

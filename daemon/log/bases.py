@@ -4,6 +4,7 @@ The base moves in one short transaction; from then on the records before it are 
 steps, so that no append waits for long. Objects go first: while a record is there, its objects can be looked up again after a kill.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -16,6 +17,7 @@ from daemon.log.entry import Snapshot
 from daemon.log.reading import Reader
 from daemon.log.session import Work
 from daemon.log.snapshots import unpack
+from daemon.log.standing_records import objects_of
 from events.errors import DamagedLogError, LogUnavailableError
 from events.record import Head
 
@@ -84,15 +86,17 @@ async def purge(
     reader: Reader,
     run: Callable[[Work], Awaitable[None]],
     pause: Pause | None = None,
+    also: frozenset[str] = frozenset(),
 ) -> int:
-    """Delete the records at or before the base and the objects that only they refer to; return how many records."""
+    """Delete the records at or before the base, and of their objects and those of the digests `also` those that neither other
+    records nor the facts at the base refer to; return how many records."""
     log, base = tables.log, reader.base.position
     async with reader.connection(is_patient=True) as connection:
         query = select(func.min(log.c.position)).where(log.c.position <= base)
         first = (await connection.execute(query)).scalar()
     if first is None:
         return 0
-    await _purge_objects(database, reader, run, pause, int(first))
+    await _purge_objects(database, reader, run, pause, int(first), also)
     for start in range(int(first), base + 1, PURGED_AT_ONCE):
         end = min(start + PURGED_AT_ONCE - 1, base)
 
@@ -109,11 +113,17 @@ async def _purge_objects(
     run: Callable[[Work], Awaitable[None]],
     pause: Pause | None,
     first: int,
+    also: frozenset[str],
 ) -> None:
     base = reader.base.position
-    found: set[str] = set()
+    found = set(also)
     for start in range(first, base + 1, LOOKED_AT_ONCE):
         found |= await _references(reader, start, min(start + LOOKED_AT_ONCE - 1, base))
+    if reader.facts_version is not None:
+        async with reader.connection(is_patient=True) as connection:
+            at_base = await facts(connection, database.place)
+        held = await asyncio.to_thread(objects_of, at_base, database.place)
+        found -= {one.digest for one in held}
     seen = base
     end = (await reader.head()).position
     while seen < end and found:

@@ -74,15 +74,7 @@ async def copy_whole(
 ) -> Verified:
     """Copy a log into an empty one, record by record, and check it on the way. One that begins with facts stays so: they become
     the base of the target."""
-    facts: Snapshot | None = None
-    if source.base != GENESIS:
-        if source.facts_version is not None:
-            facts = await source.latest_snapshot(source.facts_version, before=source.base.position)
-        if facts is None:
-            raise UsageError(
-                f"{source.place} begins behind position {source.base.position} without the facts there; "
-                "such a log cannot be imported"
-            )
+    facts = await _facts_at_start(source)
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
     if facts is not None:
@@ -104,13 +96,13 @@ async def copy_whole(
 
 
 async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
-    """Copy a log into an empty one up to a position at which a batch ends, and check it on the way."""
+    """Copy a log into an empty one up to a position at which a batch ends, and check it on the way. One that begins with facts
+    stays so."""
+    facts = await _facts_at_start(source)
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a branch is written to a new log")
-    if source.base != GENESIS:
-        raise UsageError(
-            f"{source.place} begins behind position {source.base.position}; a branch is copied from the first record on"
-        )
+    if facts is not None:
+        await target.begin_behind(source.base, facts)
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source, position):
         for entry in entries:
@@ -119,6 +111,21 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
         if epoch != target.head.epoch:
             await target.take_over("import", epoch=epoch)
         await target.append_stored([entry.record for entry in entries], packer.rows(entries))
+
+
+async def _facts_at_start(source: ReadableLog) -> Snapshot | None:
+    """Return the facts with which a log begins; None for one that begins with the first record. Raises UsageError without them."""
+    if source.base == GENESIS:
+        return None
+    facts: Snapshot | None = None
+    if source.facts_version is not None:
+        facts = await source.latest_snapshot(source.facts_version, before=source.base.position)
+    if facts is None:
+        raise UsageError(
+            f"{source.place} begins behind position {source.base.position} without the facts there; "
+            "such a log cannot be imported"
+        )
+    return facts
 
 
 async def bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:

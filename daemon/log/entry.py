@@ -21,7 +21,8 @@ class Snapshot(Struct, frozen=True):
     digest: str
     version: int
     payload: bytes
-    """A zstd frame of what `projections/snapshot.py` writes."""
+    """A zstd frame of what `projections/snapshot.py` writes. Where a log begins with it, one with records stands
+    before (`daemon/log/standing_records.py`)."""
 
     @property
     def head(self) -> Head:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Entry, Projection, Snapshot
 from daemon.log.ladder import StoredSnapshot, bytes_max, surplus
+from daemon.log.standing_records import objects_of
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
@@ -64,6 +65,8 @@ class MemoryLog:
         if facts is not None:
             self.facts_version = facts.version
             self.memory.snapshots = [facts]
+            objects = objects_of(facts, self.place)
+            self.memory.contents.update((one.digest, one.content) for one in objects)
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
         """Raise the epoch."""

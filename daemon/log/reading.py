@@ -106,12 +106,26 @@ class Reader:
             for entries in self._entries(chunk):
                 yield entries
 
-    async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
-        """The position of the last record with an object of each subject that has one."""
+    async def positions_of_subjects(
+        self, subjects: Sequence[str], kinds: Sequence[str], until: int
+    ) -> list[int]:
+        """The positions of the records of some kinds and subjects up to a position, in order."""
+        log, found = tables.log, list[int]()
+        for start in range(0, len(subjects), CHUNK):
+            some = log.c.subject.in_(subjects[start : start + CHUNK])
+            found += await self.positions(some & log.c.kind.in_(kinds), 0, until)
+        return sorted(found)
+
+    async def newest_objects(
+        self, subjects: Sequence[str], until: int | None = None
+    ) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one, up to a position."""
         log, found = tables.log, dict[str, int]()
         query = select(log.c.subject, func.max(log.c.position)).where(
             log.c.object.is_not(None), log.c.position > self.base.position
         )
+        if until is not None:
+            query = query.where(log.c.position <= until)
         for start in range(0, len(subjects), CHUNK):
             some = log.c.subject.in_(subjects[start : start + CHUNK])
             async with self.connection() as connection:

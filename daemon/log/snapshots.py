@@ -21,6 +21,9 @@ from projections.state import State
 
 LEVEL = 3
 MAGIC = b"muster snapshot 1\n"
+SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
+"""Beginning of a zstd frame that a decompressor skips: in it stand records (`daemon/log/standing_records.py`)."""
+_SIZE_BYTES = 4
 
 
 def payload_of(state: State) -> bytes:
@@ -31,16 +34,32 @@ def payload_of(state: State) -> bytes:
     return frame.getvalue()
 
 
-def state_of(payload: bytes) -> State:
-    """The State of a payload."""
-    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
-        return load(BufferedReader(reader).read)
+def state_of(payload: bytes, policy: bytes | None = None) -> State:
+    """The State of a payload; with another `policy` as if that had been in force before."""
+    with zstandard.ZstdDecompressor().stream_reader(frames_of(payload)[1]) as reader:
+        return load(BufferedReader(reader).read, policy)
 
 
 def facts_of(payload: bytes) -> bytes:
     """The bytes that `projections/snapshot.py` wrote."""
-    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
+    with zstandard.ZstdDecompressor().stream_reader(frames_of(payload)[1]) as reader:
         return reader.readall()
+
+
+def frames_of(payload: bytes) -> tuple[memoryview, memoryview]:
+    """The records before State in a payload, empty where there are none, and State."""
+    whole = memoryview(payload)
+    if whole[: len(SKIPPABLE)] != SKIPPABLE:
+        return whole[:0], whole
+    begin = len(SKIPPABLE) + _SIZE_BYTES
+    end = begin + int.from_bytes(whole[len(SKIPPABLE) : begin], "little")
+    return whole[begin:end], whole[end:]
+
+
+def with_frame(records: bytes, payload: bytes) -> bytes:
+    """A payload with other records before its State."""
+    size = len(records).to_bytes(_SIZE_BYTES, "little")
+    return b"".join((SKIPPABLE, size, records, frames_of(payload)[1]))
 
 
 def pack(snapshot: Snapshot) -> bytes:

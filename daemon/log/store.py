@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import bases, signatures, snapshots, tables
 from daemon.log.bases import Pause
-from daemon.log.contents import ObjectRow
+from daemon.log.contents import ObjectRow, Packer
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
     DRIVER_ERRORS,
@@ -32,6 +32,7 @@ from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
 from daemon.log.signatures import Signature
+from daemon.log.standing_records import objects_of
 from daemon.log.verify import verify
 from daemon.log.views import (
     changes_script,
@@ -156,9 +157,17 @@ class SqlLog:
         """Entries at some positions, in chunks and in order. Objects are checked, the chain is not."""
         return self._reader.entries_at(positions)
 
-    async def newest_objects(self, subjects: Sequence[str]) -> dict[str, int]:
-        """The position of the last record with an object of each subject that has one."""
-        return await self._reader.newest_objects(subjects)
+    async def positions_of_subjects(
+        self, subjects: Sequence[str], kinds: Sequence[str], until: int
+    ) -> list[int]:
+        """The positions of the records of some kinds and subjects up to a position, in order."""
+        return await self._reader.positions_of_subjects(subjects, kinds, until)
+
+    async def newest_objects(
+        self, subjects: Sequence[str], until: int | None = None
+    ) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one, up to a position."""
+        return await self._reader.newest_objects(subjects, until)
 
     async def first_and_last_objects(self, kind: str) -> list[int]:
         """The positions of the first and the last record with an object of each subject of a kind."""
@@ -171,7 +180,9 @@ class SqlLog:
         return self._head
 
     async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
-        """Let an empty log begin behind a position, with the facts there."""
+        """Let an empty log begin behind a position, with the facts there and the objects that they refer to."""
+        if facts is not None:
+            await self.insert_objects(facts)
         packed = None if facts is None else (facts.version, snapshots.pack(facts))
 
         async def work(connection: AsyncConnection) -> None:
@@ -186,17 +197,25 @@ class SqlLog:
         await self._writing.run(lambda connection: bases.move(connection, self.base, base, packed))
         await self._reader.load_base()
 
+    async def insert_objects(self, facts: Snapshot) -> None:
+        """Insert the objects that facts refer to, as far as they are not there."""
+        objects, packer = await asyncio.to_thread(objects_of, facts, self.place), Packer()
+        for start in range(0, len(objects), bases.PURGED_AT_ONCE):
+            some = objects[start : start + bases.PURGED_AT_ONCE]
+            await self._writing.insert_objects(await asyncio.to_thread(packer.rows, some))
+
     async def insert_archived(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Insert records before the base, which are not read until the base is moved."""
         assert records[-1].position <= self.base.position
         await self._writing.insert_archived(records, objects)
 
-    async def purge(self, pause: Pause | None = None) -> int:
-        """Delete the records at or before the base, and the objects that no other record refers to; return how many records.
+    async def purge(self, pause: Pause | None = None, also: frozenset[str] = frozenset()) -> int:
+        """Delete the records at or before the base; return how many. Objects that only they refer to are deleted, too, but for those
+        of the facts, and so are those of the digests `also` that nothing refers to.
 
         Each transaction is short; `pause` is called after each. May be broken off at any point and repeated.
         """
-        return await bases.purge(self._database, self._reader, self._writing.run, pause)
+        return await bases.purge(self._database, self._reader, self._writing.run, pause, also)
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
         """Keep State at a position, and of the snapshots of its version a ladder. Into a torn table nothing is written."""

@@ -94,6 +94,11 @@ class Writer:
         script.append((sql.insert_log, log_rows(records)))
         await self.run(lambda connection: self._database.run_script(connection, script))
 
+    async def insert_objects(self, objects: list[ObjectRow]) -> None:
+        """Insert objects that are not there, in one transaction."""
+        script: Script = [(self._database.statements.insert_object, objects)]
+        await self.run(lambda connection: self._database.run_script(connection, script))
+
     async def begin_behind(self, base: Head, work: Work) -> None:
         """Do work and move the head of an empty log, in one transaction."""
         async with self._entry, self._turn:

@@ -18,11 +18,13 @@ from daemon.log.bundle import check_free
 from daemon.log.bundle_log import BundleLog
 from daemon.log.copying import bounds, export, stored_batches
 from daemon.log.entry import Snapshot
+from daemon.log.standing_records import objects_of
 from daemon.log.store import SqlLog
 from daemon.log.verify import Checker, Progress, Verified
 from daemon.queries.bundles import facts_before
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, position_from
+from daemon.queries.standing_records import facts_at_base
 from events.errors import MusterError, UsageError
 from events.record import GENESIS, Head
 
@@ -98,9 +100,11 @@ async def archive_until(
         reached("named")
     else:
         await _verify(BundleLog(path), base, until, progress, pause)
+    earlier = await facts_at_base(log)
+    objects = [] if earlier is None else await asyncio.to_thread(objects_of, earlier, log.place)
     await log.move_base(until, facts)
     reached("moved")
-    await log.purge(pause)
+    await log.purge(pause, frozenset(one.digest for one in objects))
     reached("deleted")
     return Archived(base, until)
 
@@ -134,6 +138,8 @@ async def join(log: SqlLog, bundle: BundleLog, progress: Progress | None = None)
         if progress is not None:
             progress(entries[-1].record.position)
     verified = checker.finish(bundle.head)
+    if facts is not None:
+        await log.insert_objects(facts)
     await log.move_base(bundle.base, facts)
     return verified
 

@@ -18,6 +18,7 @@ from daemon.log.verify import Progress
 from daemon.private_files import private_opener
 from daemon.queries.history import History
 from daemon.queries.log_state import check_whole
+from daemon.queries.standing_records import facts_at_base, with_standing_records
 from events.cluster import ObjectObserved
 from events.codec import FORMAT
 from events.errors import UsageError
@@ -60,12 +61,16 @@ async def export_stretch(
 
 
 async def facts_before(log: ReadableLog, base: Head) -> Snapshot | None:
-    """Return the facts at the end of a batch; None at the beginning of a log, or of a bundle that has none."""
+    """Return the facts at the end of a batch with the records of what stands there; None at the beginning of a log, or of a
+    bundle that has none."""
     if base == GENESIS or (log.base != GENESIS and log.facts_version != snapshots.VERSION):
         return None
+    if base.position == log.base.position:
+        return await facts_at_base(log)
     state = await History(log).facts_at_position(base.position)
     payload = await asyncio.to_thread(payload_of, state)
-    return Snapshot(base.position, base.digest, snapshots.VERSION, payload)
+    facts = Snapshot(base.position, base.digest, snapshots.VERSION, payload)
+    return await with_standing_records(log, facts, state)
 
 
 class Redacted(Struct, frozen=True):

@@ -7,12 +7,13 @@ from msgspec import Struct, structs
 
 from daemon.fold import restored
 from daemon.log.contract import ReadableLog
-from daemon.queries.log_state import check_whole
+from daemon.queries.log_state import check_complete
 from daemon.queries.moments import recorded_at_ns, resolved
+from daemon.queries.standing_records import facts_at_base, records_at_base
 from events.chain import check_link
 from events.errors import UsageError
 from events.record import Head
-from projections.left_out import ApplyError, folded
+from projections.left_out import ApplyError, LeftOut, folded
 from projections.snapshot import VERSION
 from replay.incident_answer import IncidentReport
 from replay.incident_selection import Selection
@@ -38,19 +39,34 @@ async def incidents(
 ) -> FoundIncidents:
     """Return the incidents that are asked for, oldest first. Raises UsageError where the log cannot answer.
 
-    The log is read up to where the answer is complete: from its first record, or for a fault with a position from the
-    newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions as they are read.
+    The log is read up to where the answer is complete: from its first record or the facts with which it begins, or for a fault
+    with a position from the newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions
+    as they are read.
     """
-    check_whole(log)
+    check_complete(log)
     if selection.moment is not None:
         selection = structs.replace(selection, moment=await resolved(log, selection.moment))
     if selection.position:
         found = await _from_snapshot(log, selection, progress)
         if found is not None:
             return found
-    return await folded(
-        lambda left_out: _find(log, Incidents(selection, left_out=left_out), log.base, progress)
-    )
+    facts, before = await facts_at_base(log), await records_at_base(log)
+
+    async def attempt(left_out: LeftOut) -> FoundIncidents:
+        if facts is None:
+            return await _find(log, Incidents(selection, left_out=left_out), log.base, progress)
+        state = restored(facts)
+        state.left_out = left_out
+        found = Incidents(
+            selection,
+            state=state,
+            start_ns=await recorded_at_ns(log, log.base.position + 1),
+            begun_ns=before[-1].record.recorded_at_ns,
+        )
+        found.take_standing([(one.record, one.content) for one in before])
+        return await _find(log, found, log.base, progress)
+
+    return await folded(attempt)
 
 
 async def _from_snapshot(
@@ -58,7 +74,7 @@ async def _from_snapshot(
 ) -> FoundIncidents | None:
     """Return the incident of a fault from the newest snapshot before it; None if that may not be the whole answer."""
     snapshot = await log.latest_snapshot(VERSION, before=selection.position - 1)
-    if snapshot is None:
+    if snapshot is None or snapshot.position == log.base.position:
         return None
     state = restored(snapshot)
     if state.cluster.reschedulings.restarts:
@@ -66,7 +82,7 @@ async def _from_snapshot(
     incidents = Incidents(
         selection,
         state=state,
-        start_ns=await recorded_at_ns(log, 1),
+        start_ns=await recorded_at_ns(log, log.base.position + 1),
         begun_ns=await recorded_at_ns(log, snapshot.position),
     )
     try:

@@ -5,7 +5,9 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
+from daemon.log.standing_records import has_records
 from daemon.queries.moments import At, entry_at, position_at, position_from
+from daemon.queries.standing_records import facts_at_base, records_at_base
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.errors import UsageError
@@ -60,7 +62,7 @@ def _not_found(log: ReadableLog, subjects: list[str], until: int) -> UsageError:
     base = log.base.position
     if base:
         return UsageError(
-            f"{log.place} shows no change of {names} from position {base + 1} to {until}; earlier ones are in its archive"
+            f"{log.place} shows no {names} from position {base} to {until}; earlier ones are in its archive"
         )
     return UsageError(f"{log.place} shows no {names} up to position {until}")
 
@@ -79,16 +81,23 @@ async def object_changes(
 
 
 async def observations(log: ReadableLog, subject: str, until: int) -> list[Entry]:
-    """Return the observations of an object up to a position, in order."""
+    """Return the observations of an object up to a position, in order. Those with which a log begins come first: if it stood
+    there, the newest is among them."""
     positions = await log.positions_of(subject, until)
-    found: list[Entry] = []
+    found = [one for one in await _records_at_base(log) if one.record.subject == subject]
     if positions is None:
         async for some in log.read(until=until):
             found += [one for one in some if one.record.subject == subject]
     else:
-        found = [await entry_at(log, one) for one in positions]
+        found += [await entry_at(log, one) for one in positions]
     kinds = (ObjectObserved.kind, ObjectDeleted.kind)
     return [one for one in found if one.record.kind in kinds]
+
+
+async def _records_at_base(log: ReadableLog) -> list[Entry]:
+    """Return the records with which a log begins; none if its facts hold none."""
+    facts = await facts_at_base(log)
+    return [] if facts is None or not has_records(facts) else await records_at_base(log)
 
 
 def _first_alike(entries: list[Entry]) -> Entry:

@@ -12,7 +12,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from daemon.log.contract import ReadableLog
-from daemon.queries.log_state import check_whole
+from daemon.log.entry import Entry
+from daemon.queries.log_state import check_complete
+from daemon.queries.replay import begin_replay
+from daemon.queries.standing_records import records_at_base
 from daemon.view_rebuild import batches
 from events.codec import event_of
 from events.cycle import CycleOpened
@@ -108,13 +111,14 @@ async def starting_point(
 
     Raises UsageError for a divergence that is not in a cycle. `scheduler_names` are those of a simulation.
     """
-    check_whole(log)
+    check_complete(log)
+    before = await records_at_base(log)
 
     async def attempt(left_out: LeftOut) -> StartingPoint | None:
         moment = await _find(log, condition, stretch, left_out, progress)
         if moment is None:
             return None
-        return await _gather(log, condition, stretch, moment, scheduler_names, left_out)
+        return await _gather(log, before, condition, stretch, moment, scheduler_names, left_out)
 
     return await folded(attempt)
 
@@ -150,7 +154,7 @@ async def _find_divergence(
     left_out: LeftOut,
     progress: Progress | None,
 ) -> _Moment | None:
-    replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
+    replay = await begin_replay(log, stretch.policy, left_out)
     async for batch in batches(log):
         if batch[0].record.position > stretch.last:
             break
@@ -207,6 +211,7 @@ def _moment_of(found: Divergence) -> _Moment:
 
 async def _gather(
     log: ReadableLog,
+    before: list[Entry],
     condition: Condition,
     stretch: Stretch,
     moment: _Moment,
@@ -214,8 +219,8 @@ async def _gather(
     left_out: LeftOut,
 ) -> StartingPoint | None:
     """Fold up to the cycle, and state what must be shown."""
-    replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
-    tracker = ObjectTracker()
+    replay = await begin_replay(log, stretch.policy, left_out)
+    tracker = _tracked(before)
     async for entries in log.read(until=moment.cycle - 1):
         for entry in entries:
             replay.fold(entry.record, entry.content)
@@ -255,6 +260,14 @@ async def _gather(
         groups=(_groups_of(items_of((*recorded, *decided))), groups),
         decider=0 if opened is None else opened.decider,
     )
+
+
+def _tracked(before: list[Entry]) -> ObjectTracker:
+    """Return a tracker of the objects with which a log begins."""
+    tracker = ObjectTracker()
+    for entry in before:
+        tracker.add(entry.record, event_of(entry.record), entry.content)
+    return tracker
 
 
 def _target(
@@ -454,10 +467,16 @@ async def timeline_of(
     progress: Progress | None = None,
 ) -> tuple[list[TimedChange], int]:
     """Return the changes from outside up to the cycle of a starting point, and its time on their timeline."""
+    before = await records_at_base(log)
 
     async def attempt(left_out: LeftOut) -> tuple[list[TimedChange], int]:
-        replay = Replay(log.base, policy=stretch.policy, left_out=left_out)
+        replay = await begin_replay(log, stretch.policy, left_out)
         tracker = TimelineTracker(scheduler_names)
+        if before:
+            objects = standing_objects(
+                _tracked(before).contents(replay.state), replay.state, 0, scheduler_names
+            )
+            tracker.begin(objects, before[-1].record.recorded_at_ns)
         async for entries in log.read(until=start.cycle - 1):
             for entry in entries:
                 event = event_of(entry.record)

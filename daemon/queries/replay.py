@@ -8,11 +8,12 @@ from msgspec import Struct
 from daemon.fold import restored
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
-from daemon.queries.log_state import check_complete, check_whole
+from daemon.queries.log_state import check_complete
 from daemon.queries.moments import entry_at
+from daemon.queries.standing_records import facts_at_base
 from daemon.view_rebuild import batches
 from events.errors import UsageError
-from events.record import GENESIS, Head
+from events.record import Head
 from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from replay.log_replay import Counts, Divergence, Replay, Side
@@ -47,29 +48,33 @@ async def replay_log(
 ) -> Replayed:
     """Replay a whole log, or a stretch of it. Records that State cannot apply are left out.
 
-    A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used.
+    A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used. Another policy is in force
+    from the first record on, or in the facts with which the log begins.
     """
     check_stretch(log, first, last)
-    if policy is not None:
-        check_whole(log, ", and another policy is put in its place from the first record on")
     stretch = (first or log.base.position + 1, last or log.head.position)
 
     async def attempt(left_out: LeftOut) -> Replayed:
-        replay = await _begin(log, stretch[0], policy, left_out)
+        replay = await begin_replay(log, policy, left_out, stretch[0])
         return await _replayed(log, replay, *stretch, progress)
 
     return await folded(attempt)
 
 
-async def _begin(log: ReadableLog, first: int, policy: bytes | None, left_out: LeftOut) -> Replay:
-    snapshot = None
-    if policy is None or log.base != GENESIS:
+async def begin_replay(
+    log: ReadableLog, policy: bytes | None, left_out: LeftOut, first: int | None = None
+) -> Replay:
+    """Return a replay behind the facts with which a log begins, or of a whole log; under the recorded policies behind the newest
+    snapshot before the position `first`."""
+    if policy is None and first is not None:
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
+    else:
+        snapshot = await facts_at_base(log)
     if snapshot is None:
         return Replay(log.base, policy=policy, left_out=left_out)
-    state = restored(snapshot)
+    state = restored(snapshot, policy)
     state.left_out = left_out
-    return Replay(snapshot.head, state=state)
+    return Replay(snapshot.head, policy=policy, state=state)
 
 
 async def _replayed(
@@ -134,9 +139,9 @@ def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
 
 
 async def causes_of(log: ReadableLog, found: Divergence | None) -> tuple[Entry, ...]:
-    """Return the records that fed a divergence."""
+    """Return the records that fed a divergence, but for those before the first record of the log."""
     positions = () if found is None else found.causes
-    return tuple([await entry_at(log, one) for one in positions])
+    return tuple([await entry_at(log, one) for one in positions if one > log.base.position])
 
 
 def _as_json(found: Divergence) -> dict[str, object]:

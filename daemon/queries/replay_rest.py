@@ -14,6 +14,7 @@ from daemon.queries.replay import Replayed, replay_log
 from daemon.queries.what_if import what_if
 from events.errors import UsageError
 from events.normalize import JsonObject
+from events.record import GENESIS
 from replay.decision_differences import LATE_NS, DecisionDifference, decision_differences
 from replay.log_time import VIRTUAL_UNTIL_NS, LogTime
 from replay.what_if_comparison import Branch
@@ -55,7 +56,7 @@ async def replay_rest(
             return replayed
         first = found.cycle or found.position
         option = "--all"
-    if first <= 1:
+    if first - 1 <= log.base.position and log.base == GENESIS:
         raise UsageError(f"{option}: nothing of {log.place} stands before position {first}")
     branch = await what_if(
         log,

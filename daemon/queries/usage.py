@@ -8,8 +8,16 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.store import SqlLog
+from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, recorded_at_ns, resolved
-from daemon.queries.recorded_pods import RecordedPod, pods_at, pods_of_groups, top_owners
+from daemon.queries.recorded_pods import (
+    EarlierObjects,
+    RecordedPod,
+    pods_at,
+    pods_of_groups,
+    top_owners,
+)
+from daemon.queries.standing_records import records_at_base
 from events.errors import UsageError
 from events.limits import quoted
 from projections.views.catalogue import PLACEMENT, POD_GROUP
@@ -25,7 +33,7 @@ select pod, pod_group, queue, node, cards, bound_at_ns, released_at_ns, reason,
                             and d.position > p.bound_position
                             and (p.released_position is null or d.position <= p.released_position))
             then 1 else 0 end,
-       {seen}
+       bound_position, {seen}
   from placement p
  where bound_at_ns < {end} and (released_at_ns is null or released_at_ns > {start})
 """
@@ -88,6 +96,7 @@ class _Placement(Struct, array_like=True):
     until_ns: int | None = None
     reason: str = ""
     was_asked: int = 0
+    bound_position: int = 0
     seen: int | None = None
     """Position of the observation with its labels and owners."""
 
@@ -178,20 +187,30 @@ async def _names_of_pods(
 
     Waiting is known by pod group, and counts for the first pod of the group.
     """
+    check_complete(log, ", and labels and owners of pods that were bound before are in them")
     pods = await pods_at(log, [one.seen for one in placed if one.seen is not None])
+    earlier = EarlierObjects(await records_at_base(log))
     of_group: dict[str, RecordedPod] = {}
+
+    def pod_of(one: _Placement) -> RecordedPod | None:
+        if one.seen is not None:
+            return pods.get(one.seen)
+        return earlier.pod(one.pod, one.bound_position) if one.bound_position else None
+
     for one in placed:
-        if (pod := pods.get(one.seen or 0)) is not None:
+        if (pod := pod_of(one)) is not None:
             of_group.setdefault(one.pod_group, pod)
     never_bound = {one.pod_group for one in waits} - of_group.keys()
-    of_group.update(await pods_of_groups(log, never_bound))
+    of_group.update(await pods_of_groups(log, never_bound, earlier))
     tops: dict[str, str] = {}
     if by == OWNER:
-        tops = await top_owners(log, [one.owner for one in (*pods.values(), *of_group.values())])
+        placed_pods = [pod for one in placed if (pod := pod_of(one)) is not None]
+        owners = [one.owner for one in (*placed_pods, *of_group.values())]
+        tops = await top_owners(log, owners, earlier)
     key = by.removeprefix(LABEL)
 
     def name_of(one: _Placement) -> str:
-        pod = pods.get(one.seen or 0) or of_group.get(one.pod_group)
+        pod = pod_of(one) or of_group.get(one.pod_group)
         if pod is None:
             return ""
         return tops[pod.owner].replace("//", "/") if by == OWNER else pod.labels.get(key, "")

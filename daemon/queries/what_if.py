@@ -11,11 +11,13 @@ from daemon.composition import build_engine
 from daemon.fold import fold, refolder
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.copying import copy_until
+from daemon.log.entry import Entry
 from daemon.log.memory import Memory, MemoryLog
 from daemon.log.shadow_mode import is_shadow
 from daemon.loop import Loop, Running
-from daemon.queries.log_state import check_whole
+from daemon.queries.log_state import check_complete
 from daemon.queries.moments import resolved
+from daemon.queries.standing_records import records_at_base
 from daemon.simulation import run_loop
 from daemon.version import VERSION
 from daemon.view_rebuild import batches
@@ -24,7 +26,7 @@ from events.chain import check_link
 from events.codec import event_of
 from events.daemon import PolicyChanged
 from events.errors import UsageError
-from events.record import Head
+from events.record import GENESIS, Head
 from projections.left_out import LeftOut, folded
 from projections.state import State
 from replay.goodput import CHECKPOINT_NS
@@ -72,14 +74,16 @@ async def what_if(
     The run with the change is appended to `kept`, an empty log, behind a copy of the records that stand; else it is
     kept in memory. Jobs are taken to make a checkpoint in each `checkpoint_ns`. `progress` is called with positions as they are read or written.
     """
-    check_whole(log)
+    check_complete(log)
     if await is_shadow(log):
         raise UsageError(
             f"{log.place} is the log of a shadow: other schedulers placed the pods, which a branch cannot repeat"
         )
     read_change(None, None)
-    moment = await resolved(log, moment, option)
-    past = await _read_past(log, moment, frozenset(), progress, option)
+    if log.base == GENESIS or moment.position != log.base.position:
+        moment = await resolved(log, moment, option)
+    before = await records_at_base(log)
+    past = await _read_past(log, before, moment, frozenset(), progress, option)
     past.checkpoint_ns = checkpoint_ns
     history, at_ns = past.history, past.at_ns
     change = read_change(history, history.end_ns - at_ns)
@@ -95,7 +99,7 @@ async def what_if(
     other = history
     if change.dropped:
         names = frozenset(one.name for one in change.dropped)
-        other = (await _read_past(log, moment, names, progress)).history
+        other = (await _read_past(log, before, moment, names, progress)).history
         _check_dropped(change, other, past.head.position)
     if kept is not None:
         await copy_until(log, kept, past.head.position)
@@ -118,18 +122,24 @@ async def what_if(
 
 async def _read_past(
     log: ReadableLog,
+    records_before: list[Entry],
     moment: LogTime,
     dropped: frozenset[ObjectName],
     progress: Callable[[int], None] | None,
     option: str = "--at",
 ) -> _Past:
-    """Read a whole log. A batch stands as a whole, if its last record is at or before the moment."""
+    """Read a log, behind the records with which it begins. A batch stands as a whole, if its last record is at or before the
+    moment."""
     end = log.head.position
-    if moment.position is not None and not 1 <= moment.position < end:
+    if moment.position is not None and moment.position >= end:
         raise UsageError(
-            f"{option} {moment.position}: {log.place} holds positions 1 to {end}, and a branch begins before its end"
+            f"{option} {moment.position}: {log.place} holds positions {log.base.position + 1} to {end}, and a branch "
+            "begins before its end"
         )
     history = RecordedHistory(dropped)
+    for entry in records_before:
+        history.add(entry.record, event_of(entry.record), entry.content)
+    history.begin_log()
     head = log.base
     before: Head | None = None
     before_ns = 0
@@ -140,7 +150,7 @@ async def _read_past(
                 batch[0].record.recorded_at_ns if history.start_ns is None else history.start_ns
             )
             if not moment.includes(last.position, last.recorded_at_ns, start_ns):
-                if not head.position:
+                if head == GENESIS:
                     raise UsageError(f"{option}: nothing of the log stands before that")
                 before, before_ns = head, history.end_ns
                 history.begin_branch()

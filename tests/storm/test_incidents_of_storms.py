@@ -95,6 +95,7 @@ async def test_all_incidents_of_a_storm_are_over_when_everything_is_repaired(see
             assert restart.outcome, one.summary.name
             assert 0 <= restart.healthy_card_seconds <= restart.lost_card_seconds
             if restart.seconds_to_running is not None:
+                assert restart.seconds_to_decision is not None
                 assert restart.seconds_to_bound is not None
                 assert restart.seconds_to_decision <= restart.seconds_to_bound
                 assert restart.seconds_to_bound <= restart.seconds_to_running

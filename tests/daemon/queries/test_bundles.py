@@ -113,7 +113,7 @@ async def test_facts_of_another_release_are_named(
 async def test_changed_facts_are_found(source: MemoryLog, tmp_path: Path) -> None:
     path = tmp_path / "a.muster"
     await export_stretch(source, path, first=50)
-    change(path, (b'["facts","K', b'["facts","L'))
+    change(path, (b'["facts","U', b'["facts","V'))
     with pytest.raises(DamagedLogError, match="not those that were written"):
         await replay_log(BundleLog(path))
 

@@ -1,15 +1,19 @@
 """The account of a shadow: a test plays the other scheduler on a simulated API server."""
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from daemon.log.bundle_log import BundleLog
 from daemon.log.memory import MemoryLog
+from daemon.queries.bundles import export_stretch
 from daemon.queries.shadow_report import shadow_report
 from daemon.settings import Settings, as_shadow
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
+from replay.log_time import LogTime
 from replay.shadow_report import ShadowReport
 from tests.daemon.trouble.rig import PODS, Given, StartTrial, Trial
 from tests.daemon.trouble.test_shadow import place
@@ -71,8 +75,43 @@ def pods_by_class(report: ShadowReport) -> dict[str, list[str]]:
     return found
 
 
+async def check_cuts(log: MemoryLog, whole: ShadowReport, folder: Path) -> None:
+    """Compare the account of each stretch up to the end with that of the whole log: that of a pod is the same, but for those that had
+    a node before the stretch."""
+    of_whole = {one.pod: one for one in whole.accounts}
+    batches = [
+        one.batch for one in log.memory.records if 30 < one.batch == one.position <= whole.position
+    ]
+    for first in batches[:: max(1, len(batches) // 12)]:
+        await export_stretch(log, folder / "a.muster", first=first, replaces=True)
+        bundle = BundleLog(folder / "a.muster")
+        begun_ns = log.memory.records[bundle.base.position - 1].recorded_at_ns
+        report = await shadow_report(bundle, LogTime(position=whole.position))
+        assert report.classes[0].means.endswith(", or where the log begins")
+        for one in report.accounts:
+            known = of_whole[one.pod]
+            if one.in_class == "already placed":
+                assert known.placed_ns is not None
+                assert known.placed_ns <= begun_ns
+                assert (one.seen_ns, one.node, one.cards) == (
+                    known.seen_ns,
+                    known.node,
+                    known.cards,
+                )
+            else:
+                assert one == known, first
+        left = [one for one in whole.accounts if (one.ended_ns or begun_ns + 1) > begun_ns]
+        assert {one.pod for one in left} == {one.pod for one in report.accounts}
+        begun = [one for one in whole.overruns if one.from_ns > begun_ns]
+        assert [one for one in report.overruns if one.from_ns > begun_ns] == begun
+        gangs = [one for one in whole.half_gangs if one.from_ns > begun_ns]
+        assert [one for one in report.half_gangs if one.from_ns > begun_ns] == gangs
+
+
 @hurriedly
-async def test_every_pod_is_in_one_class_and_the_account_adds_up(trouble: StartTrial) -> None:
+async def test_every_pod_is_in_one_class_and_the_account_adds_up(
+    trouble: StartTrial, tmp_path: Path
+) -> None:
     async with trouble(given()) as one:
         group(one, "over", 1, "small")
         group(one, "gang", 3)
@@ -103,6 +142,8 @@ async def test_every_pod_is_in_one_class_and_the_account_adds_up(trouble: StartT
         report = await report_of(one)
         one.ask("DELETE", f"{PODS}/never")
         await asyncio.sleep(1)
+        log = MemoryLog(one.memory)
+        log.base = GENESIS
     classes = pods_by_class(report)
     assert classes.pop("already placed") == ["before"]
     assert classes.pop("earlier") == ["early", "g2", "g3"]
@@ -129,3 +170,4 @@ async def test_every_pod_is_in_one_class_and_the_account_adds_up(trouble: StartT
     gains = sum(account.gain_seconds for account in report.accounts) / 3600
     assert abs(report.lost_card_hours - gains) < 1e-9
     assert msgspec.json.decode(msgspec.json.encode(report))["pods"] == 8
+    await check_cuts(log, report, tmp_path)
