@@ -14,14 +14,15 @@ from msgspec import Struct
 from events.amount_text import amount_text
 from replay.node_text import table_lines
 from replay.why_answer import Answer
+from replay.why_text import spelled
 from scheduling.explanation import Judged, Limit, Waiting
 
 WITHHELD: Final = "(left out: it names objects of another namespace)"
 """Stands for a sentence that names objects of other namespaces."""
 
 SHOWN_FACTS: Final = (
-    *("phase", "node", "pod group", "queue", "priority", "min available", "pods"),
-    *("requests", "accepts cards", "charged", "reserved", "devices", "uid"),
+    *("phase", "node", "pod_group", "queue", "priority", "min_available", "pods"),
+    *("requests", "accepts_cards", "charged", "reserved", "devices", "uid"),
 )
 """Facts about the subject itself."""
 
@@ -38,6 +39,7 @@ class TenantStep(Struct, frozen=True):
 
     position: int
     at: str
+    at_ns: int
     text: str
     count: int
 
@@ -98,6 +100,7 @@ class TenantAnswer(Struct, frozen=True):
     subject: str
     position: int
     at: str
+    at_ns: int
     state: str
     facts: dict[str, str]
     waiting: TenantWaiting | None
@@ -116,6 +119,7 @@ def tenant_answer(answer: Answer) -> TenantAnswer:
         subject=answer.subject,
         position=answer.position,
         at=answer.at,
+        at_ns=answer.at_ns,
         state=own_text(answer.state, namespace),
         facts={
             name: own_text(answer.facts[name], namespace)
@@ -125,7 +129,7 @@ def tenant_answer(answer: Answer) -> TenantAnswer:
         waiting=None if answer.waiting is None else _waiting(answer.waiting, namespace),
         pods=tuple(own_text(one, namespace) for one in pods),
         steps=tuple(
-            TenantStep(one.position, one.at, own_text(one.text, namespace), one.count)
+            TenantStep(one.position, one.at, one.at_ns, own_text(one.text, namespace), one.count)
             for one in answer.steps
         ),
         steps_left_out=answer.steps_left_out,
@@ -142,7 +146,7 @@ def tenant_lines(answer: TenantAnswer) -> list[str]:
     """Return the answer as lines of text."""
     lines = [f"{answer.subject} at position {answer.position} ({answer.at}): {answer.state}"]
     width = max((len(name) for name in answer.facts), default=0)
-    lines += [f"  {name:<{width}}  {text}" for name, text in answer.facts.items()]
+    lines += [f"  {spelled(name):<{width}}  {text}" for name, text in answer.facts.items()]
     if answer.waiting is not None:
         lines += ["", *_waiting_lines(answer.waiting)]
     if answer.pods:

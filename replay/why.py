@@ -193,6 +193,7 @@ class Inquiry:
             subject=trail.subject,
             position=self.state.position if position is None else position,
             at=format_time(self._at_ns, self._start_ns or 0),
+            at_ns=self._at_ns,
             state=standing.state,
             facts=standing.facts,
             steps=tuple(trail.steps),

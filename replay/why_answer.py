@@ -12,6 +12,7 @@ class Step(Struct):
 
     position: int
     at: str
+    at_ns: int
     kind: str
     text: str
     details: list[str] = []
@@ -26,6 +27,7 @@ class QuotaChange(Struct, frozen=True):
     position: int
     """The observation that showed it first."""
     at: str
+    at_ns: int
     what: str
     """`changed`, or `seen` if the log shows no other quota of the queue before."""
     manager: str
@@ -42,10 +44,12 @@ class Answer(Struct, frozen=True):
     """`Kind/namespace/name`"""
     position: int
     at: str
+    at_ns: int
+    """Times are texts for people (`at`) and nanoseconds since 1970 or, in a simulation, since its start."""
     state: str
     """A sentence: what it is, and where."""
     facts: dict[str, str]
-    """Facts by a short name."""
+    """Facts by a short name, as text."""
     steps: tuple[Step, ...]
     """The chain of causes, oldest first."""
     steps_left_out: int

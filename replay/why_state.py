@@ -47,13 +47,13 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
     facts = {
         "phase": pod.facts.phase,
         "node": pod.node,
-        "pod group": pod.group_key,
+        "pod_group": pod.group_key,
         "queue": cluster.groups[pod.group_key].queue if pod.group_key in cluster.groups else "",
         "requests": amounts_text(pod.pod_class.request),
-        "accepts cards": "|".join(pod.pod_class.cards),
+        "accepts_cards": "|".join(pod.pod_class.cards),
         "charged": amounts_text(pod.charge or ()),
         "devices": ", ".join(pod.devices),
-        "bound at position": str(pod.bound_at) if pod.bound_at else "",
+        "bound_at_position": str(pod.bound_at) if pod.bound_at else "",
         "uid": pod.facts.uid,
     }
     return Standing(_pod_sentence(state, pod, waiting), _filled(facts))
@@ -113,7 +113,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "phase": group.phase,
         "queue": group.queue,
         "priority": str(group.priority),
-        "min available": str(group.min_available),
+        "min_available": str(group.min_available),
         "pods": ", ".join(counts),
         "charged": amounts_text(dict(sorted(group.allocated.items()))),
         "reserved": amounts_text(group.inqueue),
@@ -164,7 +164,7 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
         {
             "pods": _capped(listed),
             "devices": _capped(_devices_of(cluster, node.name)),
-            "excluded pods": _capped(_excluded(excluded)),
+            "excluded_pods": _capped(_excluded(excluded)),
         },
     )
 
@@ -202,13 +202,13 @@ def queue_standing(state: State, queue: Queue) -> Standing:
         "weight": str(found.weight) if found.has_object else "",
         "priority": str(found.priority) if found.has_object else "",
         "object": "Queue" if found.has_object else "none: it has no limits of its own",
-        "pod groups": str(len(queue.groups)),
+        "pod_groups": str(len(queue.groups)),
         "faults": "; ".join(found.faults),
     }
     lists = {"quota": tuple(_quota_line(state.cluster, one) for one in found.resources)}
     for action in dict.fromkeys(one.action for one in found.line):
         line = [one for one in found.line if one.action == action]
-        lists[f"line for {action}"] = _capped([_in_line(one) for one in line])
+        lists[f"line_for_{action}"] = _capped([_in_line(one) for one in line])
     return Standing(found.message or "open", _filled(facts), lists)
 
 

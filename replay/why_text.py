@@ -30,7 +30,7 @@ def lines_of(answer: Answer, table: Callable[[Rows], list[str]] = table_lines) -
         lines += ["", *_choice(choice, answer, table)]
     for heading, entries in answer.lists.items():
         if entries:
-            lines += ["", f"{heading}:", *(f"  {entry}" for entry in entries)]
+            lines += ["", f"{spelled(heading)}:", *(f"  {entry}" for entry in entries)]
     lines += ["", "history:", *_steps(answer.steps)]
     if answer.steps_left_out:
         lines.append(f"  ({answer.steps_left_out} steps in between are left out)")
@@ -41,9 +41,14 @@ def lines_of(answer: Answer, table: Callable[[Rows], list[str]] = table_lines) -
     return lines
 
 
+def spelled(name: str) -> str:
+    """Return the name of a fact or list as text shows it: `pod_group` as `pod group`."""
+    return name.replace("_", " ")
+
+
 def _facts(facts: Mapping[str, str]) -> list[str]:
     width = max((len(name) for name in facts), default=0)
-    return [f"  {name:<{width}}  {text}" for name, text in facts.items()]
+    return [f"  {spelled(name):<{width}}  {text}" for name, text in facts.items()]
 
 
 def _quota_change(change: QuotaChange) -> list[str]:

@@ -85,6 +85,7 @@ class LoggedEvent:
         return Step(
             position=record.position,
             at=format_time(record.recorded_at_ns, self.start_ns),
+            at_ns=record.recorded_at_ns,
             kind=record.kind,
             text=first,
             details=details,

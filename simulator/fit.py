@@ -77,6 +77,7 @@ class Fit(Struct, frozen=True):
     position: int
     """The position of State."""
     at: str
+    at_ns: int
     """The time of State's last cycle."""
     pod_groups: tuple[FittedPodGroup, ...]
     not_ours: tuple[str, ...]
@@ -149,6 +150,7 @@ class FitSimulation:
             fits=not others and all(one.fits for one in fitted),
             position=self._position,
             at=format_time(self._now_ns, self._now_ns),
+            at_ns=self._now_ns,
             pod_groups=fitted,
             not_ours=others,
         )

@@ -52,6 +52,7 @@ async def last_quota_change(log: ReadableLog, queue: str, until: int) -> QuotaCh
     return QuotaChange(
         position=record.position,
         at=format_time(record.recorded_at_ns, start_ns),
+        at_ns=record.recorded_at_ns,
         what="seen" if before is None else "changed",
         manager="" if event.changed_by is None else event.changed_by.text,
         changed_at="" if event.changed_by is None else event.changed_by.time,

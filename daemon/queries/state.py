@@ -67,8 +67,8 @@ def _node(state: State, name: str) -> list[dict[str, Cell]]:
         {
             "node": name,
             "pods": len(node.pods),
-            "cpu_free": node.allocatable("cpu") - node.occupied.get("cpu", 0),
-            "memory_free": node.allocatable("memory") - node.occupied.get("memory", 0),
+            "cpu_free_milli": node.allocatable("cpu") - node.occupied.get("cpu", 0),
+            "memory_free_bytes": node.allocatable("memory") - node.occupied.get("memory", 0),
             **{column: card[column] for column in NODE_CARD.column_names if column != "node"},
         }
         for card in cards or [dict.fromkeys(NODE_CARD.column_names)]

@@ -197,7 +197,7 @@ async def test_why_reports_the_predicate_that_excludes_a_node() -> None:
     nodes = waiting(ask(entries, "g-1")).nodes
     assert nodes is not None
     assert nodes.nearest[0].obstacle == "node does not match zone=b"
-    [excluded] = ask(entries, "Node/n2").lists["excluded pods"]
+    [excluded] = ask(entries, "Node/n2").lists["excluded_pods"]
     assert excluded == "3 like default/g-1: node does not match zone=b"
 
 
@@ -248,7 +248,7 @@ async def test_why_of_a_node_reports_its_pods_free_resources_and_history() -> No
 async def test_why_of_a_queue_reports_its_quota_and_pending_pod_groups() -> None:
     answer = ask(await recorded(QUOTA), "Queue/q1", parse_log_time("4s"))
     assert answer.lists["quota"][0] == "H200: 3 used, 1 requested by waiting pods, limit 3"
-    [first] = answer.lists["line for enqueue"]
+    [first] = answer.lists["line_for_enqueue"]
     assert "InsufficientScalarQuota" in first
 
 

@@ -43,7 +43,7 @@ def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None
     harness = turned_away()
     standing = standing_of_n1(harness)
     assert "requests cpu until " in standing.facts["quarantine"]
-    assert ["requests cpu until " in one for one in standing.lists["excluded pods"]] == [True]
+    assert ["requests cpu until " in one for one in standing.lists["excluded_pods"]] == [True]
     harness.cycle(60)
     standing = standing_of_n1(harness)
     assert "quarantine" not in standing.facts

@@ -32,7 +32,7 @@ async def storm(daemon: DaemonProcess, kills: int, rounds: int, seed: int) -> bo
     False where the arrivals ended before it came to a named point.
     """
     deaths = [(point, turn) for turn in range(rounds) for point in POINTS]
-    each = max(1, kills // (3 * len(deaths)))
+    each = max(1, kills // (3 * max(1, len(deaths))))
     for index in range(kills):
         await daemon.start()
         await daemon.until_told()
@@ -117,14 +117,13 @@ async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(
 
     verdict = await killed_in_a_storm(
         *(tmp_path, make_daemon, new_log),
-        seconds=16,
-        waves_per_second=2,
+        seconds=6,
+        waves_per_second=4,
         kills=3,
-        rounds=1,
+        rounds=0,  # tests/daemon/cli/test_run.py dies at the named points.
         seed=SEED,
     )
-    # One that dies inside of its first commits has not begun, as far as the log knows.
-    assert 4 <= verdict.starts <= verdict.epoch <= 7, verdict
+    assert 4 <= verdict.starts <= verdict.epoch <= 5, verdict
 
 
 @pytest.mark.soak

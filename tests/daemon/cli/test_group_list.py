@@ -85,7 +85,7 @@ def test_jobs_can_be_asked_for_at_a_time(log: Path) -> None:
 
 def test_a_table_and_one_job_are_printed_for_people(log: Path) -> None:
     listed = muster("group", "list", "--log", log).stdout
-    assert listed.startswith("pool default: priority (lower first), 1 nodes, 2 jobs\n")
+    assert listed.startswith("pool default: priority (lower first), 1 node, 2 jobs\n")
     assert "releasing" in listed
     name = jobs(log)[1]["job"]
     assert isinstance(name, str)

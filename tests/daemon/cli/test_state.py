@@ -29,7 +29,7 @@ def test_every_card_of_a_node_is_listed(tmp_path: Path) -> None:
     assert [(row["healthy"], row["allocated"], row["free"]) for row in rows] == [
         (total, 0, total) for _, _, total in EXPECTED
     ]
-    assert {row["cpu_free"] for row in rows} == {1000}
+    assert {row["cpu_free_milli"] for row in rows} == {1000}
 
 
 def test_every_card_of_a_node_is_in_the_text_and_in_the_view(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
     assert "1.muster is there already; --force replaces it" in error_of(result)
     assert "since position 3 " in muster("object", "Node/n1", "--log", path).stdout
     result = muster("object", "Node/n9", "--log", path)
-    assert "no Node//n9 from position 49 to 98" in error_of(result)
+    assert "no Node/n9 from position 49 to 98" in error_of(result)
     assert muster("log", "snapshot", path, "--every", "10").exit_code == 0
     assert "equal: 49 records" in muster("replay", path).stdout
     for words in (("why", "Node/n1"), ("queue", "list"), ("usage",), ("log", "tail")):
