@@ -1,6 +1,6 @@
 """`muster usage`: card-hours between two moments, by queue, namespace, pod group, node, owner or label."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +19,10 @@ from replay.log_time import LogTime, format_time
 
 if TYPE_CHECKING:
     from daemon.queries.usage import Usage
+
+
+CARDS_MAX: Final = 3
+"""Models of cards beside the other columns; more have a table of their own."""
 
 
 @click.command()
@@ -59,22 +63,30 @@ def usage(log: str, by: str, first: LogTime | None, last: LogTime | None, as_jso
     start, end = (format_time(one, answer.start_ns) for one in (answer.start_ns, answer.end_ns))
     cards = sorted({card for row in answer.rows for card in row.card_hours})
     what = by.removeprefix("label:")
-    columns = (what, "card hours", *cards, "lost", "pod hours", "pods", "preempted", "waiting")
+    beside = cards if len(cards) <= CARDS_MAX else []
+    columns = (what, "card hours", *beside, "lost", "pod hours", "pods", "preempted", "waiting")
     print_lines([heading(f"from {start} to {end}, in hours")])
-    print_lines(table(columns, [_cells(one, cards) for one in answer.rows]))
+    print_lines(table(columns, [_cells(one, beside) for one in answer.rows]))
+    if len(cards) > CARDS_MAX:
+        hours = [[one.name or "(none)", *_card_cells(one, cards)] for one in answer.rows]
+        print_lines(["", heading("card hours by card"), *table((what, *cards), hours)])
 
 
 def _cells(row: "Usage", cards: list[str]) -> tuple[str, ...]:
     """Return the cells of a row."""
-    hours = [row.total_card_hours, *(row.card_hours.get(card, 0) for card in cards)]
-    hours += [row.lost_card_hours, row.pod_hours]
     return (
         row.name or "(none)",
-        *map(_hours_text, hours),
+        _hours_text(row.total_card_hours),
+        *_card_cells(row, cards),
+        *map(_hours_text, (row.lost_card_hours, row.pod_hours)),
         str(row.pods),
         str(row.preempted),
         _hours_text(row.waiting_pod_hours),
     )
+
+
+def _card_cells(row: "Usage", cards: list[str]) -> list[str]:
+    return [_hours_text(row.card_hours.get(card, 0)) for card in cards]
 
 
 def _hours_text(hours: float) -> str:

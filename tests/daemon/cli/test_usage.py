@@ -174,6 +174,25 @@ def test_a_table_is_printed_for_people(log: Path) -> None:
     assert printed[2].split()[:2] == ["ml", "18.0"]
 
 
+def test_many_models_of_cards_have_a_table_of_their_own(tmp_path: Path) -> None:
+    models = [f"MODEL-{letter}" for letter in "abcd"]
+    text = "cluster:\n" + "".join(
+        f"""\
+  - {{kind: Node, metadata: {{name: n-{index}, labels: {{nvidia.com/gpu.product: {model}}}}}, status: {{allocatable: {{cpu: 8, pods: 9, nvidia.com/gpu: 1}}}}}}
+  - {{kind: Pod, metadata: {{name: p-{index}, annotations: {{volcano.sh/card.name: {model}, muster.sh/run-seconds: "3600"}}}}, spec: {{containers: [{{name: c, resources: {{requests: {{nvidia.com/gpu: 1}}}}}}]}}}}
+"""
+        for index, model in enumerate(models)
+    )
+    log = tmp_path / "many.db"
+    assert muster("simulate", scenario(tmp_path, text), "--log", log).exit_code == 0
+    lines = [line.split() for line in muster("usage", "--log", log).stdout.splitlines()]
+    assert lines[1:3] == [
+        ["queue", "card", "hours", "lost", "pod", "hours", "pods", "preempted", "waiting"],
+        ["default", "4.0", "0", "4.0", "4", "0", "0"],
+    ]
+    assert lines[5:] == [["queue", *models], ["default", *["1.0"] * 4]]
+
+
 def test_views_of_another_release_are_made_anew_first(log: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.db"
     with closing(connect(log)) as source, closing(connect(old)) as copy:
