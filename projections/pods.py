@@ -544,14 +544,12 @@ def is_placed_alike(old: Pod, new: Pod) -> bool:
 
 
 def has_same_attributes(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether all stays the same that a pod has without a node: labels, owner, pod group and request; and whether
-    it is evicted."""
+    """Return whether all stays the same that a pod has without a node: labels, owner, pod group and request."""
     if old is None or new is None:
         return False
     return (
         old.facts.labels == new.facts.labels
         and old.group_key == new.group_key
-        and old.evicted == new.evicted
         and old.facts.owner == new.facts.owner
         and (old.pod_class is new.pod_class or _requests_same(old.pod_class, new.pod_class))
     )

@@ -44,9 +44,8 @@ class PodRows:
 
     def evicted(self, event: EvictionDecided) -> None:
         """Record for which pod group pods are evicted, before `update` with them."""
-        if event.in_favour_of:
-            for one in event.evictions:
-                self._evicted_for[one.uid] = event.in_favour_of
+        for one in event.evictions:
+            self._evicted_for[one.uid] = event.in_favour_of
 
     def update(
         self,

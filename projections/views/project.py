@@ -196,8 +196,10 @@ class Views:
                 self._restarts.setdefault(node, []).append((record.position, event))
         if isinstance(event, Decision):
             self._append("decision", decision_rows(record, event))
-            if isinstance(event, EvictionDecided):
+            if isinstance(event, EvictionDecided) and event.in_favour_of:
                 self._pods.evicted(event)
+                uids = dict.fromkeys(one.uid for one in event.evictions)
+                self.state.cluster.changed_rows.pod_attributes.update(uids)
         elif isinstance(event, PolicyChanged):
             # It says which conditions and taints are faults.
             faults, current = self.state.cluster.indexes.of(FaultyPods), self._current["fault"]

@@ -1,11 +1,20 @@
 """The view of all pods: its rows, when they change, and that a resumed view goes on as one that was never left."""
 
+import asyncio
+
+from daemon.log.memory import MemoryLog
+from daemon.simulation import simulate
 from engine.engine import Engine
+from events.codec import event_of
+from events.decisions.release import ReleaseDecided
 from events.messages import ObjectSeen
+from projections.state import State
 from projections.views.catalogue import POD
 from projections.views.checksum import checksum_of
 from projections.views.project import Views
 from projections.views.rows import Cell, Row
+from simulator.scenario import parse_scenario
+from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 PREEMPTING: dict[str, object] = {
@@ -152,6 +161,25 @@ def test_cards_are_those_that_the_pod_accepts() -> None:
         '{"NVIDIA-H200":4}',
         '{"H100|H200":4}',
     ]
+
+
+def test_a_pod_that_is_asked_to_release_its_cards_names_the_pod_group_for_which() -> None:
+    path = ROOT / "tests/scenarios/pools/a_gang_preempts_as_a_whole.yaml"
+    log = MemoryLog()
+    scenario = parse_scenario(path.read_text(encoding="utf-8"), path.name)
+    asyncio.run(simulate(scenario, log, with_views=False))
+    state, evicted_for = State(), dict[str, set[object]]()
+    views = Views(state)
+    for record in log.memory.records:
+        event = event_of(record)
+        state.apply(record, event, log.memory.contents.get(record.object or ""))
+        views.note(record, event)
+        changes = views.rows(record.position, record.recorded_at_ns).get("pod")
+        for row in () if changes is None else changes.opened:
+            evicted_for.setdefault(str(row[1]), set()).add(row[8])
+        if isinstance(event, ReleaseDecided):
+            assert all(event.in_favour_of in evicted_for[one.pod] for one in event.evictions)
+    assert any("default/g" in groups for groups in evicted_for.values()), evicted_for
 
 
 def test_a_pod_that_is_evicted_names_the_pod_group_for_which() -> None:
