@@ -39,7 +39,7 @@ class LogTime(Struct, frozen=True):
     at_ns: int | None = None
     """Nanoseconds since the Unix epoch."""
     since_start_ns: int | None = None
-    """Nanoseconds after the first record."""
+    """Nanoseconds after the first record; in a simulation after its beginning, which may be archived."""
     before_end_ns: int | None = None
     """Nanoseconds before the last record."""
     clock_ns: int | None = None
@@ -63,7 +63,7 @@ class LogTime(Struct, frozen=True):
         if self.at_ns is not None:
             return self.at_ns
         if self.since_start_ns is not None:
-            return start_ns + self.since_start_ns
+            return (0 if start_ns < VIRTUAL_UNTIL_NS else start_ns) + self.since_start_ns
         if self.before_end_ns is not None:
             return end_ns - self.before_end_ns
         if self.clock_ns is not None:

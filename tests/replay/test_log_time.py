@@ -119,3 +119,9 @@ def test_a_quantity_is_formatted_in_its_unit(name: str, amount: int, text: str) 
 def test_quantities_are_listed_cards_first_and_without_pods() -> None:
     amounts = {"cpu": 4000, "memory": 1 << 34, "pods": 1, "H200": 8}
     assert amounts_text(amounts) == "8 H200, 4 cpu, 16Gi memory"
+
+
+def test_seconds_of_a_simulation_count_from_its_beginning_also_where_that_is_archived() -> None:
+    moment = parse_log_time("950s")
+    assert moment.time_ns(900_000_000_000, 3_000_000_000_000) == 950_000_000_000
+    assert moment.time_ns(START, START + 10**13) == START + 950_000_000_000
