@@ -39,7 +39,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 23
+VERSION: Final = 24
 """Increase it with every change of State or of what is read from objects."""
 
 

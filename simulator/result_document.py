@@ -23,7 +23,7 @@ from projections.views.now import queue_rows
 from scheduling.gang_attempt import missing_pods
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
-from simulator.manifest_fields import section
+from simulator.manifest_fields import list_at, section
 from simulator.scenario import EXPERIMENTS, Scenario
 from simulator.workload_status import workload_statuses
 
@@ -119,9 +119,22 @@ def _pods(state: State, simulated: SimulatedCluster) -> JsonObject:
             "phase": facts.phase,
             "node": pod.node or None,
             "devices": [*pod.devices],
+            "reason": "" if pod.node or there is None else _waiting_reason(there),
             "annotations": {key: value for key, value in given.items() if key != DECISION},
         }
     return dict(sorted(pods.items()))
+
+
+def _waiting_reason(pod: JsonObject) -> str:
+    """Return the reason of the pod's PodScheduled condition, as the server has it; empty if it has none or is True."""
+    for one in list_at(section(pod, "status"), "conditions"):
+        if (
+            isinstance(one, dict)
+            and one.get("type") == "PodScheduled"
+            and one.get("status") != "True"
+        ):
+            return str(one.get("reason", ""))
+    return ""
 
 
 def _switches(state: State) -> JsonObject:
