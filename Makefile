@@ -28,6 +28,7 @@ test: $(VENV)/.developer  ## run the tests, three at a time
 
 control-plane: $(VENV)/.developer  ## build a real control plane for the tests (needs Go; minutes the first time)
 	$(RUN) -m tests.control_plane.build
+	$(RUN) -m tests.programs.build
 
 cluster: $(VENV)/.developer  ## start a real control plane with two nodes, to try things on; Ctrl-C ends it
 	@$(RUN) -m tests.control_plane

@@ -1,6 +1,7 @@
 """What a cluster needs before muster can work in it: its definitions, its roles, a token of its own."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -36,11 +37,14 @@ BINDINGS: Final = Resource("RoleBinding", "rolebindings", RBAC)
 async def define(api: Api) -> None:
     """Make the cluster know queues, pod groups, hyper nodes and Volcano's jobs."""
     manifests = [one for path in _definitions() for one in yaml.safe_load_all(path.read_text())]
-    names = [
-        (await api.apply(DEFINITIONS, one))["metadata"]["name"]
-        for one in manifests
-        if one and one["kind"] == "CustomResourceDefinition"
-    ]
+    await define_resources(
+        api, [one for one in manifests if one and one["kind"] == "CustomResourceDefinition"]
+    )
+
+
+async def define_resources(api: Api, definitions: Iterable[Object]) -> None:
+    """Apply CustomResourceDefinitions and wait until their objects are served."""
+    names = [(await api.apply(DEFINITIONS, one))["metadata"]["name"] for one in definitions]
     async with asyncio.timeout(ESTABLISHED_SECONDS):
         for name in names:
             await _until_served(api, name)

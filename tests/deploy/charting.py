@@ -12,7 +12,7 @@ from tests.checkout import ROOT
 from tests.control_plane.build import kubernetes_version
 from tests.control_plane.setup import NAMESPACE
 from tests.deploy.kustomizing import Manifest
-from tests.deploy.programs.build import program
+from tests.programs.build import program
 
 CHART: Final = ROOT / "deploy/helm/muster"
 SECONDS: Final = 120

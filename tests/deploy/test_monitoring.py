@@ -13,8 +13,8 @@ import yaml
 
 from daemon.metrics.table import METRICS
 from tests.checkout import ROOT
-from tests.deploy.programs.build import program
 from tests.deploy.promql import NoQueryError, kind_of
+from tests.programs.build import program
 
 RULES = ROOT / "deploy/monitoring/rules.yaml"
 CASES = ROOT / "deploy/monitoring/rules_test.yaml"

@@ -17,7 +17,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed
 from events.watch import KindCompared
 from tests.daemon.metrics.builders import CLUSTER, Figures, batch_of, played
-from tests.deploy.programs.build import program
+from tests.programs.build import program
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 

@@ -1,6 +1,7 @@
-"""Builds helm and promtool from their pinned Go modules, once, into a cache outside the checkout.
+"""Builds programs of others from their pinned Go modules, once, into a cache outside the checkout: helm and promtool judge what is
+deployed; the controllers of LeaderWorkerSet, JobSet and Kueue write the pods and pod groups that muster schedules.
 
-python -m tests.deploy.programs.build
+python -m tests.programs.build
 
 Prints where they are. The cache is `$MUSTER_CACHE`, else `~/.cache/muster`; a program is filed under the digest of its
 `go.mod` and `go.sum`. Tests take a program from the PATH first. Without Go, and without the programs, their tests are
@@ -25,10 +26,30 @@ SOURCES: Final = Path(__file__).parent
 BUILD_SECONDS: Final = 1_800
 PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "helm": ("helm.sh/helm/v3/cmd/helm",),
+    "jobset": ("sigs.k8s.io/jobset",),
+    "kueue": ("sigs.k8s.io/kueue/cmd/kueue",),
+    "lws": ("sigs.k8s.io/lws/cmd",),
     # Without the clients of all clouds, which rules do not need.
     "promtool": ("-tags=remove_all_sd", "github.com/prometheus/prometheus/cmd/promtool"),
 }
 """The arguments of `go build` for each program."""
+
+
+def module_folder(package: str, name: str) -> Path:
+    """Return where Go keeps the sources of the module `package` that program `name` is built from, with its manifests."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip(f"there is no Go to find the module {package} with")
+    command = [go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", package]
+    found = subprocess.run(  # noqa: S603 - the Go tool, with our own arguments
+        command,
+        cwd=SOURCES / name,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(found.stdout.strip())
 
 
 def location(name: str) -> Path:
@@ -45,7 +66,7 @@ def program(name: str) -> str:
     built = location(name)
     found = shutil.which(name) or (str(built) if built.exists() else None)
     if found is None:
-        reason = f"{name} is neither on the PATH nor built (python -m tests.deploy.programs.build)"
+        reason = f"{name} is neither on the PATH nor built (python -m tests.programs.build)"
         if shutil.which("go") is not None and os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""The programs that judge what is deployed are pinned, and their absence is seen."""
+"""The programs of others are pinned, and their absence is seen."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane.build import BuildError
-from tests.deploy.programs.build import PACKAGES, SOURCES, build, location, program
+from tests.programs.build import PACKAGES, SOURCES, build, location, program
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -14,7 +14,7 @@ def test_a_program_is_the_pinned_tool_of_its_module(name: str) -> None:
     text = (SOURCES / name / "go.mod").read_text(encoding="utf-8")
     (tool,) = re.findall(r"^tool (\S+)$", text, re.MULTILINE)
     assert PACKAGES[name][-1] == tool
-    module = tool.partition("/cmd/")[0]
+    module = tool.partition("/cmd")[0]
     assert re.search(rf"^\t{re.escape(module)} v\d+\.\d+\.\d+\b", text, re.MULTILINE)
     sums = (SOURCES / name / "go.sum").read_text(encoding="utf-8")
     assert f"{module} v" in sums
