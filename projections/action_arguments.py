@@ -94,6 +94,8 @@ class ActionArguments(Struct, frozen=True):
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, if given."""
     rescheduling: RescheduleArguments = RescheduleArguments()
+    not_ready_ns: int = 300 * SECOND
+    """Time after which a node that is not ready counts in no share (`notReadyTimeout` of `cycle`)."""
 
     def of_gangs(self, action: str) -> GangEvictionArguments:
         """Return the arguments of a gang action."""
@@ -134,6 +136,8 @@ def _with(
         return structs.replace(found, work_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "classBudget"):
         return structs.replace(found, class_budget=max(1, whole_at(argument, path)))
+    if (action, key) == ("cycle", "notReadyTimeout"):
+        return structs.replace(found, not_ready_ns=_duration(argument, path))
     if action == "preempt" and key in _PREEMPTING:
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(argument, path)}
         changes = number or {_PREEMPTING[key]: truth_at(argument, path)}

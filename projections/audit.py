@@ -351,6 +351,13 @@ def _audit_cluster_totals(state: "State") -> None:
         *cluster_totals.reservation_timeouts,
     ):
         assert key in cluster.groups, f"{key} is kept, but the group is gone"
+    unready = cluster.unready_nodes
+    for name in unready.since_ns:
+        facts = cluster.nodes.nodes[name].facts if name in cluster.nodes.nodes else None
+        assert facts is not None, f"{name} is unready and absent"
+        assert facts.not_ready_since_ns is not None, f"{name} is kept as unready and is not"
+    for name in unready.uncounted:
+        assert name in unready.since_ns, f"{name} does not count, and is not unready"
 
 
 def _audit_slots(cluster: Cluster) -> None:

@@ -64,6 +64,7 @@ from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
+from projections.unready_nodes import UnreadyNodes
 from projections.wakeup_events import (
     ALL_RESOURCES,
     LOWEST_PRIORITY,
@@ -91,6 +92,7 @@ class Cluster:
         self.pod_labels: tuple[str, ...] = ()
         """Keys of the labels of pods that the view `pod` shows."""
         self.nodes = NodeTable()
+        self.unready_nodes = UnreadyNodes()
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
         """Cache: class index and card layout to the charge of such a pod on such a node."""

@@ -1,14 +1,16 @@
 """Compute at the start of a cycle what is not updated with every record."""
 
+from projections import unready_nodes
 from projections.cluster import Cluster
 from projections.inter_pod_affinity_index import classify_again
 from projections.job_order import job_order
 
 
-def open_cycle(cluster: Cluster) -> None:
+def open_cycle(cluster: Cluster, at_ns: int) -> None:
     """Update shares and deserved amounts that depend on sums over the whole cluster."""
     cluster.trim_journals()
     classify_again(cluster)
+    unready_nodes.open_cycle(cluster, at_ns)
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.resources.allocatable:
         cluster_totals.totals = dict(sorted(cluster.resources.allocatable.items()))

@@ -23,6 +23,7 @@ def next_deadline(state: "State") -> int | None:
     ends += cluster.cluster_totals.deadlines.values()
     ends += cluster.internal_errors.ends()
     ends += state.assignments.ends()
+    ends += cluster.unready_nodes.deadlines(cluster)
     ends += cluster.reschedulings.deadlines.values()
     ends += cluster.reschedulings.settling.values()
     ends += cluster.pool_facts.deadlines(cluster)

@@ -12,6 +12,7 @@ from projections.hyper_tree import HyperTree
 from projections.nodes import NodeFacts
 from projections.pod_devices import reassign_devices
 from projections.policy import Policy
+from projections.unready_nodes import update_unready
 from projections.wakeup_events import ALL_PODS
 
 
@@ -21,6 +22,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     cluster.nodes.put(facts, digest)
     cluster.wakeup_events.nodes_updated[facts.name] = None
     cluster.config_errors.put(f"Node//{facts.name}", facts.faults, keeps=(HELD_TWICE,))
+    update_unready(cluster, before, facts)
     _changed(cluster, facts.name, NodeChanged(before, facts))
     if facts.devices != (before.devices if before is not None else {}):
         reassign_devices(cluster, facts.name)
@@ -56,6 +58,7 @@ def drop_node(cluster: Cluster, name: str) -> None:
     before = cluster.nodes.nodes[name].facts
     cluster.nodes.drop(name)
     cluster.config_errors.put(f"Node//{name}", ())
+    update_unready(cluster, before, None)
     _changed(cluster, name, NodeChanged(before, None))
     _forget_report(cluster, name)
 

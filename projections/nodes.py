@@ -89,6 +89,9 @@ class NodeFacts(Struct, frozen=True):
     """`Ready` if it is not True, and other conditions that are True."""
     health: ReportedHealth = HEALTHY_REPORT
     """Faults in the reports of its devices."""
+    not_ready_since_ns: int | None = None
+    """Time at which its condition `Ready` ceased to be True, as stated, in ns since the epoch; 0 if that is not stated.
+    None if it is ready, or has no such condition."""
 
     @property
     def charged_cards(self) -> dict[str, str]:
@@ -177,7 +180,16 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
         address=next((one for one in addresses if not name_problem(one)), ""),
         conditions=_conditions(status),
         health=reported_health(report),
+        not_ready_since_ns=_not_ready_since(status),
     )
+
+
+def _not_ready_since(status: NodeStatus) -> int | None:
+    """Return the time at which a node ceased to be ready, 0 if that is not stated; None if it is ready."""
+    for one in status.conditions or ():
+        if one.type == "Ready":
+            return None if one.status == "True" else max(0, nanoseconds_of(one.lastTransitionTime))
+    return None
 
 
 def _conditions(status: NodeStatus) -> tuple[NodeCondition, ...]:

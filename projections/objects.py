@@ -108,6 +108,7 @@ class NodeConditionObject(Struct):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    lastTransitionTime: str | None = None  # noqa: N815
 
 
 class NodeStatus(Struct):

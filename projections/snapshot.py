@@ -155,6 +155,8 @@ class Image(Struct, frozen=True):
     fault_reports: FaultReports
     fault_deadlines: dict[str, int]
     pool_facts: PoolFacts
+    not_ready_since_ns: dict[str, int | None]
+    uncounted_nodes: dict[str, None]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
     is_shadow: bool = False
@@ -248,6 +250,8 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         fault_reports=cluster.reschedulings.reports,
         fault_deadlines=cluster.reschedulings.deadlines,
         pool_facts=cluster.pool_facts,
+        not_ready_since_ns=cluster.unready_nodes.since_ns,
+        uncounted_nodes=cluster.unready_nodes.uncounted,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
@@ -317,6 +321,8 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     book.marks, book.reports = image.fault_marks, image.fault_reports
     book.deadlines = image.fault_deadlines
     cluster.pool_facts = image.pool_facts
+    cluster.unready_nodes.since_ns = image.not_ready_since_ns
+    cluster.unready_nodes.uncounted = image.uncounted_nodes
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue

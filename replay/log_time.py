@@ -134,6 +134,15 @@ def format_time(at_ns: int, start_ns: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def unready_text(end_ns: int | None, *, counts: bool) -> str:
+    """Say whether a node that is not ready counts in what queues deserve, and until when; empty for a ready one."""
+    if not counts:
+        return "not ready for longer than notReadyTimeout: counts neither in shares nor in what queues deserve"
+    if end_ns is None:
+        return ""
+    return f"not ready: counts in shares and in what queues deserve until {format_time(end_ns, end_ns)}"
+
+
 def withheld_text(until_ns: Mapping[str, int]) -> str:
     """Name the resources that a node's kubelet rejected, and until when they are withheld; empty for none (K5.12)."""
     if not until_ns:

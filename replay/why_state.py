@@ -24,7 +24,7 @@ from projections.quota_charging import cards_of_charge
 from projections.state import State
 from projections.views.catalogue import DEVICE
 from projections.views.now import device_rows
-from replay.log_time import withheld_text
+from replay.log_time import unready_text, withheld_text
 from replay.node_text import shortfall_text
 from replay.queue_answer import InLine, Resource, queue_answer
 from scheduling.explanation import ExcludedPods, Waiting
@@ -154,6 +154,10 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
         "problem": "; ".join(text for _, text in found.faults),
+        "ready": unready_text(
+            cluster.unready_nodes.end_ns(cluster, node.name),
+            counts=cluster.unready_nodes.counts(node.name),
+        ),
         "quarantine": withheld_text({name: one.until_ns for name, one in node.quarantine.items()}),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
