@@ -23,6 +23,7 @@ from projections.pod_terms import Labels
 from projections.pods import DEVICE_OPTION_BYTES_MAX
 from projections.pool_options import job_options, pool_options
 from projections.quantity import QuantityError
+from projections.resource_names import schedulable
 from projections.sub_groups import (
     SubGroupRule,
     TopologyConstraint,
@@ -47,6 +48,7 @@ class GroupFacts(Struct, frozen=True):
     min_available: int
     min_tasks: dict[str, int]
     min_resources: Amounts | None
+    """What its minimum requests of the resources that a scheduler counts, by resource; None: it is not stated."""
     card_request: Amounts
     """Charge name to whole cards, used while the group has no pods."""
     priority_class: str
@@ -78,7 +80,8 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     """Return what muster reads of a PodGroup. What cannot be read is named in `problem`."""
     meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
     try:
-        resources = None if spec.minResources is None else amounts_of(spec.minResources)
+        stated = spec.minResources
+        resources = None if stated is None else amounts_of(schedulable(stated))
     except QuantityError as error:
         resources, problem = None, f"spec.minResources: {error}"
     try:

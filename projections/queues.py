@@ -20,6 +20,7 @@ from projections.objects import (
 from projections.pod_class import Amounts, amount_of
 from projections.pods import ALLOCATED, Charge, Pod
 from projections.quantity import Quantity, QuantityError
+from projections.resource_names import is_quota_name
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -146,6 +147,10 @@ def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]
     for name, quantity in (given or {}).items():
         if problem := name_problem(name, RESOURCE_BYTES_MAX):
             faults.append(("InvalidQuantity", f"spec.{field}: {problem}; it counts as absent"))
+            continue
+        if is_quota_name(name):
+            text = f"spec.{field}: {quoted(name)} is a name of a ResourceQuota and no resource; it counts as absent"
+            faults.append(("InvalidQuantity", text))
             continue
         try:
             amounts[name] = amount_of(name, quantity)

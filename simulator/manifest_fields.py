@@ -1,6 +1,6 @@
 """Read and change manifests. Changed parts are copied, unchanged parts shared."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -186,26 +186,42 @@ def amounts(quantities: Mapping[str, Json]) -> Amounts:
 
 def request_of(spec: Mapping[str, Json]) -> Amounts:
     """The resources that a pod uses of its node (K5.7), with `pods` = 1."""
+    total = _pod_total(spec, _container_request)
+    add(total, amounts(section(spec, "overhead")))
+    total["pods"] = 1
+    return total
+
+
+def limits_of(spec: Mapping[str, Json]) -> Amounts:
+    """The limits of a pod; what no container limits is left out."""
+    total = _pod_total(spec, _container_limits)
+    overhead = amounts(section(spec, "overhead"))
+    add(total, {name: amount for name, amount in overhead.items() if total.get(name)})
+    return total
+
+
+def _pod_total(
+    spec: Mapping[str, Json], of_container: Callable[[Mapping[str, Json]], Amounts]
+) -> Amounts:
+    """The sum over containers, or the peak of init containers; what the pod itself states instead of them."""
     total: Amounts = {}
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in list_at(spec, "initContainers"):
-        asked = _container_request(container)
+        stated = of_container(container)
         if container.get("restartPolicy") == "Always":
-            add(sidecars, asked)
+            add(sidecars, stated)
             _raise_to(peak, sidecars)
         else:
-            add(asked, sidecars)
-            _raise_to(peak, asked)
+            add(stated, sidecars)
+            _raise_to(peak, stated)
     for container in list_at(spec, "containers"):
-        add(total, _container_request(container))
+        add(total, of_container(container))
     add(total, sidecars)
     _raise_to(total, peak)
-    for name, amount in _container_request(spec).items():
+    for name, amount in of_container(spec).items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             total[name] = amount
-    add(total, amounts(section(spec, "overhead")))
-    total["pods"] = 1
     return total
 
 
@@ -217,19 +233,23 @@ def add(total: Amounts, more: Amounts, times: int = 1) -> None:
 
 def quantities(total: Amounts) -> JsonObject:
     """Amounts as quantities of a manifest."""
-    return {
-        name: f"{amount}m" if name == "cpu" and amount % 1000 else str(_shown(name, amount))
-        for name, amount in total.items()
-    }
+    return {name: quantity(name, amount) for name, amount in total.items()}
 
 
-def _shown(name: str, amount: int) -> int:
-    return amount // 1000 if name == "cpu" else amount
+def quantity(name: str, amount: int) -> str:
+    """An amount of a resource as a quantity of a manifest."""
+    if name != "cpu":
+        return str(amount)
+    return f"{amount}m" if amount % 1000 else str(amount // 1000)
 
 
 def _container_request(container: Mapping[str, Json]) -> Amounts:
-    limits = amounts(section(container, "resources", "limits"))
-    return {**limits, **amounts(section(container, "resources", "requests"))}
+    requests = amounts(section(container, "resources", "requests"))
+    return {**_container_limits(container), **requests}
+
+
+def _container_limits(container: Mapping[str, Json]) -> Amounts:
+    return amounts(section(container, "resources", "limits"))
 
 
 def _raise_to(total: Amounts, least: Amounts) -> None:

@@ -5,7 +5,6 @@ Pods of one controlling owner share the group `podgroup-<uid of the owner>`; a p
 on it. Pods that name a group by coscheduling labels have one.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from events.normalize import Json, JsonObject
@@ -17,14 +16,13 @@ from simulator.manifest_fields import (
     is_terminating,
     list_at,
     namespace_of,
-    quantities,
-    request_of,
     section,
     text_at,
     uid_of,
 )
 from simulator.object_factory import owner_reference
 from simulator.object_store import Change, Key, Store
+from simulator.quota_usage import min_resources
 from simulator.scenario import kind_named
 
 _POD: Final = kind_named("Pod")
@@ -84,7 +82,7 @@ class PodGroupController:
         if least == section(group, "spec").get("minMember"):
             return
         asked = section(owner, "spec", "template", "spec")
-        resources = _resources(asked, least)
+        resources = min_resources([(asked, least)])
         self._store.put(_POD_GROUP, changed(group, "spec", minMember=least, minResources=resources))
 
     def _group(self, key: Key, pod: Manifest) -> Manifest:
@@ -96,7 +94,7 @@ class PodGroupController:
         pod_spec = section(pod, "spec")
         spec: JsonObject = {
             "minMember": least,
-            "minResources": _resources(pod_spec, least),
+            "minResources": min_resources([(pod_spec, least)]),
             "queue": self._queue(pod),
         }
         if pod_spec.get("priorityClassName"):
@@ -145,12 +143,6 @@ def _group_key(pod: Manifest) -> Key:
 def _minimum(owner: Manifest) -> int:
     value = text_at(section(owner, "metadata", "annotations"), MIN_MEMBER)
     return max(1, int(value[:9])) if value.isdecimal() else 1
-
-
-def _resources(spec: Mapping[str, Json], least: int) -> JsonObject:
-    asked = request_of(spec)
-    del asked["pods"]
-    return quantities({name: amount * least for name, amount in asked.items() if amount})
 
 
 def _inherited(owner: Manifest, pod: Manifest) -> JsonObject:

@@ -7,13 +7,9 @@ from events.normalize import Json, JsonObject
 from simulator.job_events import PARTITION, TASK_SPEC
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
-    Amounts,
-    add,
     list_at,
     name_of,
     namespace_of,
-    quantities,
-    request_of,
     section,
     text_at,
     uid_of,
@@ -21,6 +17,7 @@ from simulator.manifest_fields import (
 )
 from simulator.object_factory import ObjectFactory
 from simulator.object_store import Key
+from simulator.quota_usage import min_resources
 from simulator.scenario import kind_named
 
 _POD_GROUP: Final = kind_named("PodGroup")
@@ -79,9 +76,7 @@ def _group_spec(factory: ObjectFactory, owner: Manifest) -> JsonObject:
         "minMember": available,
         "minTaskMember": {name: minimum_of(task) for name, task in tasks},
         "queue": text_at(spec, "queue") or "default",
-        "minResources": quantities(
-            _minimum_resources(factory, [task for _, task in tasks], available)
-        ),
+        "minResources": _minimum_resources(factory, [task for _, task in tasks], available),
     }
     for key in ("priorityClassName", "networkTopology"):
         if spec.get(key):
@@ -106,8 +101,8 @@ def _part(name: str, task: Task) -> Json:
     return part
 
 
-def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int) -> Amounts:
-    """The requests of the first `available` pods: each task's minimum first, if all of them fit in."""
+def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int) -> JsonObject:
+    """The usage of the first `available` pods: each task's minimum first, if all of them fit in."""
     ordered = sorted(tasks, key=lambda task: -_priority(factory, task))
     counts = [0] * len(ordered)
     if available >= sum(minimum_of(task) for task in ordered):
@@ -117,12 +112,10 @@ def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int
         more = min(left, replicas_of(task) - counts[index])
         counts[index] += more
         left -= more
-    total: Amounts = {}
-    for task, count in zip(ordered, counts, strict=True):
-        asked = request_of(section(task, "template", "spec"))
-        del asked["pods"]
-        add(total, asked, count)
-    return {name: amount for name, amount in total.items() if amount}
+    counted = zip(ordered, counts, strict=True)
+    return min_resources(
+        (section(task, "template", "spec"), count) for task, count in counted if count
+    )
 
 
 def _priority(factory: ObjectFactory, task: Task) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.kinds.workload import VOLCANO_JOBS
-from simulator.manifest_fields import Amounts, add, quantities, request_of
+from simulator.quota_usage import min_resources
 from tests.control_plane.api import GONE, Api, Object
 
 LOOK_SECONDS: Final = 0.1
@@ -64,14 +64,6 @@ def group_of(job: Object) -> Object:
     """The group of a Job: its least number of pods, and what these ask for."""
     spec = job["spec"]
     least = {one["name"]: one.get("minAvailable", one.get("replicas", 1)) for one in spec["tasks"]}
-    total: Amounts = {}
-    for task in spec["tasks"]:
-        asked = request_of(task["template"]["spec"])
-        add(
-            total,
-            {key: amount for key, amount in asked.items() if key != "pods"},
-            least[task["name"]],
-        )
     given = {key: job["metadata"].get(key, {}) for key in ("annotations", "labels")}
     return {
         "apiVersion": POD_GROUPS.api_version,
@@ -80,7 +72,9 @@ def group_of(job: Object) -> Object:
         "spec": {
             "minMember": spec.get("minAvailable", sum(least.values())),
             "minTaskMember": least,
-            "minResources": quantities(total),
+            "minResources": min_resources(
+                (one["template"]["spec"], least[one["name"]]) for one in spec["tasks"]
+            ),
             "queue": spec.get("queue", "default"),
         },
         "status": {"phase": "Pending"},

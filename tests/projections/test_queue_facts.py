@@ -2,7 +2,7 @@
 
 import pytest
 
-from projections.objects import Metadata, QueueObject
+from projections.objects import Metadata, QueueObject, QueueSpec
 from projections.queues import QueueFacts, queue_facts
 
 
@@ -25,3 +25,16 @@ def test_weights_that_do_not_fit_the_path_are_a_fault_and_count_as_one(weights: 
     assert [name for name, _ in facts.path] == ["root", "eng", "dev"]
     assert all(weight >= 1_000 for _, weight in facts.path)
     assert [code for code, _ in facts.faults] == ["InvalidHierarchy"]
+
+
+def test_a_name_of_a_quota_is_no_limit_of_a_queue_and_is_reported() -> None:
+    spec = QueueSpec(capability={"cpu": "4", "requests.cpu": "1500m", "count/pods": "5"})
+    facts = queue_facts(QueueObject(metadata=Metadata(name="q"), spec=spec))
+    assert facts.capability == {"cpu": 4000}
+    assert facts.faults == tuple(
+        (
+            "InvalidQuantity",
+            f"spec.capability: '{name}' is a name of a ResourceQuota and no resource; it counts as absent",
+        )
+        for name in ("requests.cpu", "count/pods")
+    )

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from projections.queues import LEDGERS
+from projections.resource_names import is_quota_name
 from tests.scenarios.play import FILES, name_of, play, scenario_of
 
 
@@ -14,5 +16,8 @@ async def test_a_scenario_ends_as_expected_and_replays(path: Path) -> None:
     assert played.end.scenario.expect is not None
     assert played.divergence is None
     assert played.replay.head == played.end.head
+    cluster = played.end.state.cluster
+    ledgers = [getattr(queue, ledger) for queue in cluster.queues.values() for ledger in LEDGERS]
+    assert [name for ledger in ledgers for name in ledger if is_quota_name(name)] == []
     played.end.state.validate()
     played.replay.state.validate()

@@ -146,7 +146,13 @@ def test_a_volcano_job_makes_its_group_and_its_pods_when_that_is_admitted() -> N
     assert section(group, "spec") == {
         "minMember": 4,
         "minTaskMember": {"ps": 1, "worker": 3},
-        "minResources": {"cpu": "14"},
+        "minResources": {
+            "count/pods": "4",
+            "pods": "4",
+            "cpu": "14",
+            "requests.cpu": "14",
+            "limits.cpu": "14",
+        },
         "queue": "q1",
     }
     assert section(group, "metadata", "annotations") == {"volcano.sh/card.request": '{"A": 1}'}
@@ -171,7 +177,8 @@ def test_a_volcano_job_makes_its_group_and_its_pods_when_that_is_admitted() -> N
 def test_the_minimum_of_a_smaller_gang_is_its_first_pods() -> None:
     made = simulated(NODE + VOLCANO % 2)
     group = made.find("PodGroup", "default", "j-u1") or {}
-    assert section(group, "spec", "minResources") == {"cpu": "6"}
+    assert section(group, "spec", "minResources")["cpu"] == "6"
+    assert section(group, "spec", "minResources")["count/pods"] == "2"
 
 
 def test_a_lost_pod_of_a_volcano_job_returns_once_its_group_is_admitted_again() -> None:

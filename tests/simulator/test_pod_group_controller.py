@@ -32,7 +32,15 @@ def test_the_pods_of_one_owner_get_one_group_with_what_both_say() -> None:
     group = made.find("PodGroup", "default", "podgroup-O1") or {}
     assert section(group, "spec") == {
         "minMember": 1,
-        "minResources": {"cpu": "1500m", "nvidia.com/gpu": "2"},
+        "minResources": {
+            "count/pods": "1",
+            "pods": "1",
+            "cpu": "1500m",
+            "requests.cpu": "1500m",
+            "limits.cpu": "1500m",
+            "nvidia.com/gpu": "2",
+            "requests.nvidia.com/gpu": "2",
+        },
         "queue": "q1",
         "priorityClassName": "high",
     }
@@ -75,7 +83,11 @@ def test_a_pod_without_an_owner_has_a_group_for_as_long_as_it_is_there() -> None
         + "steps: [{at: 1s, delete: [{kind: Pod, name: a}]}]\n"
     )
     group = made.find("PodGroup", "default", "podgroup-u1") or {}
-    assert section(group, "spec") == {"minMember": 1, "minResources": {}, "queue": "q2"}
+    assert section(group, "spec") == {
+        "minMember": 1,
+        "minResources": {"count/pods": "1", "pods": "1"},
+        "queue": "q2",
+    }
     made.advance(10**9)
     assert seen(made) == ["gone Pod/a Pending", "gone PodGroup/podgroup-u1 Pending"]
 

@@ -122,7 +122,8 @@ def test_beyond_the_minimums_of_tasks_further_pods_count_by_priority(
                     spec: {{priority: {priority}, containers: [{{resources: {{limits: {{cpu: 4}}}}}}]}}
         """)
     group = made.find("PodGroup", "default", "j-u") or {}
-    assert section(group, "spec", "minResources") == {"cpu": cpu}
+    assert section(group, "spec", "minResources")["cpu"] == cpu
+    assert section(group, "spec", "minResources")["pods"] == "6"
 
 
 @pytest.mark.parametrize(
