@@ -524,5 +524,6 @@ async def run_daemon(plan: DaemonConfig, operation: Observability, stop: Stop) -
             operation.open(plan.settings, plan.folder, supervision(os.getpid()))
         )
         if plan.policy is not None:
+            stack.enter_context(operation.health.asking(plan.policy))
             await stack.enter_async_context(plan.policy.watched(life.change_policy))
         await life.run()

@@ -28,15 +28,17 @@ REASONS: Final[Mapping[str, str]] = {
     "access": "The permissions named are missing, as the API server said when it was asked at the start.",
     "reports": "Device reports of the kind named were not updated for longer than their writers ever take (600 s for a device "
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
+    "policy": "The policy file was changed, and its content cannot be put into force: it cannot be read, or it keeps no quotas and "
+    "does not say so. A warning only: the policy in force is the one before.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock", "reports"})
+WARNINGS: Final = frozenset({"clock", "policy", "reports"})
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
-last for weeks, and a rolling update waits for readiness."""
+last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""
 
 REASONS_TELL: Final = (
     "Behind a slash stands what it is about, as in `watch/Pod`. The text beside it names the permission, the "

@@ -5,7 +5,7 @@ is part of a ConfigMap changes by another file under its name: so the file is lo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -41,6 +41,14 @@ class PolicyFile:
     def is_stale(self) -> bool:
         """Whether it has changed, and cannot be read."""
         return bool(self._error)
+
+    def reasons(self) -> Mapping[str, str]:
+        """Return why the policy in force is not the one of the file."""
+        return {"policy": self._error} if self._error else {}
+
+    def still(self) -> Mapping[str, float]:
+        """Return nothing: the daemon does not wait for the file."""
+        return {}
 
     def look(self) -> PolicyChanged | None:
         """What it says now, where that is something else than before."""

@@ -33,7 +33,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     log: str | None = None
     """URL or path of the log; `--log` and MUSTER_LOG take precedence."""
     policy: str | None = None
-    """The policy file, relative to the folder of this file; `--policy` takes precedence."""
+    """The policy file, relative to the folder of this file, or `plain` for the built-in policy without quotas; `--policy` takes
+    precedence."""
     holder: str = "muster"
     """The name of this daemon in the log."""
     period_seconds: float | None = None

@@ -32,6 +32,7 @@ _KEYS = (
     "defaultComputePool",
     "defaultAuxPool",
     "placement",
+    "quotas",
 )
 _ACTIONS_ELSEWHERE = ("shuffle",)
 _FLAGS = frozenset(
@@ -66,6 +67,10 @@ BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"n
 {"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
 {"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}"""
 """Default policy, as JSON."""
+PLAIN = b"""{"actions":"enqueue, allocate, backfill","quotas":"none","tiers":[{"plugins":[{"name":"priority"},\
+{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
+{"name":"nodeorder"},{"name":"binpack"}]}]}"""
+"""Default policy without quotas, as JSON."""
 POOL_TIERS = b"""[{"plugins":[{"name":"priority"},{"name":"gang"},{"name":"conformance"}]},\
 {"plugins":[{"name":"predicates"},{"name":"capacity"},{"name":"nodeorder"},{"name":"binpack"}]}]"""
 """Default tiers of a policy with pools of other deciders than `session`: pods need not name the models of their cards."""
@@ -142,6 +147,8 @@ class _Parser:
         for key in document:
             if key not in _KEYS:
                 self.warn(key, "muster does not know this key")
+        if document.get("quotas", "none") != "none":
+            self.warn("quotas", "only `none` is known: skipped")
         pools = read_pools(document, self.warn)
         if pools.deciders and "tiers" not in document:
             # Selectors, taints and quotas hold in all pools.

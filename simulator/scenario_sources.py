@@ -5,15 +5,15 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from events.normalize import Json
 from simulator import openb_table, spot_gpu_table
 from simulator.fault_timeline import fault_steps
 from simulator.generated_workload import GeneratedWorkload, WorkloadSummary, with_workload
 from simulator.openb_trace import TraceText, openb_trace_workload
 from simulator.openb_workload import openb_workload
+from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, WorkloadSource
 from simulator.spot_gpu import spot_gpu_workload
-from simulator.yaml_document import NODES_MAX, read_document
+from simulator.yaml_document import NODES_MAX
 
 Read = Callable[[str], str]
 """Returns the text of a file that the scenario names; raises UsageError if there is none."""
@@ -29,7 +29,7 @@ class LoadedScenario(Struct, frozen=True):
 def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> LoadedScenario:
     """Return the scenario with everything that it refers to. Its own policy precedes that of its trace."""
     if scenario.policy_file is not None:
-        policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
+        policy = read_policy_document(read(scenario.policy_file), scenario.policy_file, nodes_max)
         scenario = msgspec.structs.replace(scenario, policy=policy)
     if scenario.workload is not None:
         workload = generate_workload(scenario.workload)
@@ -63,9 +63,3 @@ def generate_workload(source: WorkloadSource) -> GeneratedWorkload:
     if source.name == "spot-gpu":
         return spot_gpu_workload(source, spot_gpu_table.shipped_table())
     return openb_workload(source, openb_table.shipped_table())
-
-
-def read_policy(text: str, source: str, nodes_max: int = NODES_MAX) -> dict[str, Json]:
-    """Read a policy file: YAML or JSON. Errors name the file and the line."""
-    entries = read_document(text, source, nodes_max).mapping("a policy")
-    return {name: entry.plain() for name, entry in entries.items()}

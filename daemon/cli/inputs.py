@@ -7,6 +7,7 @@ import msgspec
 
 from daemon.cli.output import print_warning
 from daemon.limits import limits_of
+from daemon.policy_check import check_cluster_policy
 from daemon.settings import with_environment
 from daemon.text_file import STDIN, read_input, read_text
 from events.errors import PolicyError, UsageError
@@ -14,6 +15,7 @@ from events.normalize import JsonObject
 from projections.duration import nanoseconds
 from projections.policy import parse_policy
 from simulator import scenario_sources
+from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, parse_scenario
 from simulator.scenario_sources import LoadedScenario
 from simulator.what_if_change import Change, parse_change
@@ -91,7 +93,7 @@ def load_change(
     if change.policy_file is not None:
         file = path.parent / with_environment(change.policy_file, change.policy_place)
         text = read_text(file, change.policy_place)
-        policy = scenario_sources.read_policy(text, str(file), nodes_max)
+        policy = read_policy_document(text, str(file), nodes_max)
         change = msgspec.structs.replace(change, policy=policy)
         _check_policy(policy, str(file), tells=history is None)
     elif change.policy is not None:
@@ -100,13 +102,20 @@ def load_change(
 
 
 def read_policy(path: Path, *, tells: bool = True) -> bytes:
-    """A policy file, YAML or JSON, as JSON. A malformed value is named by its path.
+    """A policy file (YAML, JSON, or a ConfigMap that holds one) as JSON. A malformed value is named by its path.
 
     Prints what it skips, unless the caller does.
     """
     text, source = read_input(path)
-    policy = scenario_sources.read_policy(text, source, limits_of().yaml_nodes)
+    policy = read_policy_document(text, source, limits_of().yaml_nodes)
     return _check_policy(policy, source, tells=tells)
+
+
+def read_cluster_policy(path: Path, *, tells: bool = True) -> bytes:
+    """Return a policy file as `read_policy` does, for scheduling a cluster: it must keep quotas or say that there are none."""
+    content = read_policy(path, tells=tells)
+    check_cluster_policy(content, STDIN if str(path) == "-" else str(path))
+    return content
 
 
 def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> bytes:

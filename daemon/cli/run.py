@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from daemon.address import parse_address
 from daemon.app import DaemonConfig, run_daemon
 from daemon.cli import volcano_flags
-from daemon.cli.inputs import load_scenario, read_policy
+from daemon.cli.inputs import load_scenario, read_cluster_policy
 from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.real_time import RealTimeCluster
@@ -28,6 +28,7 @@ from daemon.log.opening import open_log
 from daemon.log.shadow_mode import check_mode
 from daemon.loop import Loop, Running
 from daemon.observability import Observability
+from daemon.policy_check import PLAIN
 from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, as_shadow, read_settings, supervision
 from daemon.simulation import policy_of
@@ -37,6 +38,7 @@ from daemon.version import VERSION
 from events.daemon import PolicyChanged
 from events.errors import UsageError
 from projections.policy import BUILT_IN
+from projections.policy import PLAIN as PLAIN_POLICY
 from scheduling.decide import DECIDER
 from simulator.scenario import Scenario
 
@@ -83,7 +85,12 @@ class _Run(click.Command):
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
 @click.option("--log", metavar="LOG", envvar="MUSTER_LOG", help="The log; by default MUSTER_LOG.")
-@click.option("--policy", type=click.Path(path_type=Path), metavar="FILE", help="The policy file.")
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The policy file, or `plain` for the built-in policy without quotas.",
+)
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="The settings file."
 )
@@ -229,7 +236,9 @@ def _plan(
         settings=settings,
         access=Access(kubeconfig=kubeconfig, context=options.context or settings.context),
         log=url,
-        running=structs.replace(_running(settings, None, policy), has_deciding_thread=True),
+        running=structs.replace(
+            _running(options, settings, None, policy), has_deciding_thread=True
+        ),
         folder=folder,
         policy=policy,
     )
@@ -257,7 +266,9 @@ async def _simulate_over_http(
             access=Access(kubeconfig=path),
             log=settings.log,
             running=structs.replace(
-                _running(settings, scenario, policy), updates_status=True, has_deciding_thread=True
+                _running(options, settings, scenario, policy),
+                updates_status=True,
+                has_deciding_thread=True,
             ),
             folder=_folder(options),
             policy=policy,
@@ -284,7 +295,7 @@ async def _simulate(  # the command line, and what was made of it
         )
     scenario = load_scenario(options.scenario).scenario
     policy = _policy_file(options, settings)
-    running = _running(settings, scenario, policy)
+    running = _running(options, settings, scenario, policy)
     clock = WallClock()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
@@ -309,6 +320,7 @@ async def _simulate(  # the command line, and what was made of it
         operation.health.role = "leader"
         stop.reaches(loop.stop)
         if policy is not None:
+            stack.enter_context(operation.health.asking(policy))
             await stack.enter_async_context(policy.watched(loop.change_policy))
         async with asyncio.TaskGroup() as tasks:
             audited = tasks.create_task(keep_audited(log, clock.elapsed_ns), name="audit")
@@ -319,7 +331,9 @@ async def _simulate(  # the command line, and what was made of it
         logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
 
 
-def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile | None) -> Running:
+def _running(
+    options: Options, settings: Settings, scenario: Scenario | None, policy: PolicyFile | None
+) -> Running:
     seconds = settings.period_seconds
     period_ns = round(PERIOD_SECONDS * SECOND) if scenario is None else scenario.period_ns
     return Running(
@@ -328,7 +342,7 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
         period_ns=period_ns if seconds is None else round(seconds * SECOND),
         scheduler_names=settings.scheduler_names,
         pod_labels=settings.pod_labels,
-        policy=_policy(scenario) if policy is None else policy.current,
+        policy=_policy(options, settings, scenario) if policy is None else policy.current,
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),
         snapshot_every=settings.snapshot_every,
@@ -340,20 +354,32 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
 
 def _policy_file(options: Options, settings: Settings) -> PolicyFile | None:
     """The policy file, if one is named. A record names what it skips later."""
+    if _is_plain(options, settings):
+        return None
     path = options.policy
     if path is None and settings.policy is not None:
         path = _folder(options) / settings.policy
     if path is None:
         return None
-    read_policy(path)
+    read_cluster_policy(path)
 
     def read(path: Path) -> PolicyChanged:
-        return PolicyChanged(source=path.name, policy=msgspec.Raw(read_policy(path, tells=False)))
+        content = read_cluster_policy(path, tells=False)
+        return PolicyChanged(source=path.name, policy=msgspec.Raw(content))
 
     return PolicyFile(path, read)
 
 
-def _policy(scenario: Scenario | None) -> PolicyChanged:
+def _is_plain(options: Options, settings: Settings) -> bool:
+    """Return whether the policy without quotas is named in place of a file."""
+    named = settings.policy if options.policy is None else str(options.policy)
+    return named == PLAIN
+
+
+def _policy(options: Options, settings: Settings, scenario: Scenario | None) -> PolicyChanged:
+    """Return the policy if it does not come from a file."""
+    if _is_plain(options, settings):
+        return PolicyChanged(source=PLAIN, policy=msgspec.Raw(PLAIN_POLICY))
     if scenario is not None:
         return policy_of(scenario)
     return PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))

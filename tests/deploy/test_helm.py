@@ -1,5 +1,6 @@
 """The Helm chart: it makes what kustomize makes, and says what is wrong with its values."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -164,7 +165,8 @@ def test_another_release_in_another_namespace_shares_no_name_with_the_first() ->
 def test_settings_and_policy_of_the_values_reach_the_daemon_and_what_depends_on_them(
     tmp_path: Path,
 ) -> None:
-    policy = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
+    plugins = [{"name": "gang"}, {"name": "capacity"}]
+    policy = {"actions": "enqueue, allocate", "tiers": [{"plugins": plugins}]}
     settings = {"grace_seconds": 50, "listen": "0.0.0.0:9090", "lease_name": "volcano"}
     manifests = rendered({"settings": settings, "policy": policy, "monitoring.create": True})
     data = one(manifests, "ConfigMap", "muster-settings")["data"]
@@ -183,8 +185,17 @@ def test_settings_and_policy_of_the_values_reach_the_daemon_and_what_depends_on_
     assert named == [["volcano"]]
 
 
+def test_a_policy_of_pools_or_of_a_config_map_is_taken() -> None:
+    pools = {"pools": [{"name": "default", "decider": "priority", "slots": ["cpu"]}]}
+    stock = {"actions": "allocate", "tiers": [{"plugins": [{"name": "proportion"}]}]}
+    of_volcano = {"kind": "ConfigMap", "data": {"volcano-scheduler.conf": json.dumps(stock)}}
+    for values, policy in ((pools, pools), (of_volcano, stock)):
+        data = one(rendered({"policy": values}), "ConfigMap", "muster-settings")["data"]
+        assert yaml.safe_load(data["policy.yaml"]) == policy
+
+
 def test_a_changed_policy_restarts_the_pods() -> None:
-    changed = rendered({"policy": {"actions": "allocate"}})
+    changed = rendered({"policy": {"actions": "allocate", "quotas": "none"}})
     sums = {
         one(manifests, "Deployment")["spec"]["template"]["metadata"]["annotations"][
             "checksum/settings"
@@ -230,6 +241,12 @@ def test_alerts_lead_to_the_place_where_the_pages_are_published() -> None:
         ({"image.digest": "latest"}, "digest"),
         ({"monitoring.enabled": True}, "enabled"),
         ({"policy": "policy.yaml"}, "policy"),
+        ({"policy": {"kind": "Pod", "spec": {}}}, "a manifest of kind Pod is not a policy"),
+        ({"policy": {"tier": []}}, "a document with the keys tier is not a policy"),
+        ({"policy": {"kind": "ConfigMap", "data": {"a": "b"}}}, "a ConfigMap without a policy"),
+        ({"policy": {"tiers": []}}, "no plugin keeps quotas"),
+        ({"policy": {"actions": "allocate"}}, "no plugin keeps quotas"),
+        ({"policy": {"tiers": [{"plugins": [{"name": "gang"}]}]}}, "no plugin keeps quotas"),
     ],
     ids=str,
 )

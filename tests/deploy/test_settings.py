@@ -8,7 +8,7 @@ import pytest
 from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
 from projections.policy import parse_policy
-from simulator.scenario_sources import read_policy
+from simulator.policy_document import read_policy_document
 from tests.checkout import ROOT, short
 
 SETTINGS = sorted((ROOT / "deploy").rglob("muster.yaml"))
@@ -24,7 +24,9 @@ def test_every_settings_file_that_is_shipped_can_be_read(path: Path) -> None:
 @pytest.mark.parametrize("path", SETTINGS, ids=short)
 def test_every_policy_that_is_shipped_holds_nothing_unknown(path: Path) -> None:
     policy = path.with_name("policy.yaml")
-    content = msgspec.json.encode(read_policy(policy.read_text(encoding="utf-8"), str(policy)))
+    content = msgspec.json.encode(
+        read_policy_document(policy.read_text(encoding="utf-8"), str(policy))
+    )
     assert parse_policy(content)[1] == ()
 
 

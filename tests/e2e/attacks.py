@@ -311,6 +311,7 @@ async def volcano_job(attacker: Attacker) -> None:
 
 HIERARCHY: Final[Object] = {
     "actions": "enqueue, allocate, backfill",
+    "quotas": "none",
     "tiers": [
         {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
         {

@@ -14,6 +14,7 @@ from tests.e2e.rig import POOL, Rig, grouped, is_running, node_of
 PODS: Final = 16
 POLICY: Final = {
     "actions": "enqueue, allocate",
+    "quotas": "none",
     "tiers": [
         {"plugins": [{"name": "priority"}, {"name": "gang"}]},
         {"plugins": [{"name": "predicates"}, {"name": "volcano-npu"}]},

@@ -24,6 +24,7 @@ POLICY: Final = {
     "configurations": [
         {"name": "reschedule", "arguments": {"tolerance": "2s", "graceOverTime": "3s"}}
     ],
+    "quotas": "none",
     "tiers": [
         {"plugins": [{"name": "priority"}, {"name": "gang"}]},
         {"plugins": [{"name": "predicates"}, {"name": "volcano-npu"}]},

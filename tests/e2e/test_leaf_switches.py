@@ -17,6 +17,7 @@ CHIPS: Final = 8
 POLICY: Final = {
     "actions": "enqueue, allocate",
     "configurations": [{"name": "init-params", "arguments": {"nslb-version": "2.0"}}],
+    "quotas": "none",
     "tiers": [
         {"plugins": [{"name": "priority"}, {"name": "gang"}]},
         {"plugins": [{"name": "predicates"}, {"name": "volcano-npu"}]},

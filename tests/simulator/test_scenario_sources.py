@@ -4,7 +4,8 @@ import pytest
 
 from simulator.errors import ScenarioError
 from simulator.openb import POLICY
-from simulator.scenario_sources import load_sources, read_policy
+from simulator.policy_document import read_policy_document
+from simulator.scenario_sources import load_sources
 from tests.simulator.builders import scenario
 from tests.simulator.test_openb import NODES, PODS
 
@@ -60,4 +61,4 @@ def test_a_workload_is_made_from_the_shipped_table() -> None:
 
 def test_a_policy_that_is_no_mapping_is_refused_with_its_place() -> None:
     with pytest.raises(ScenarioError, match=r"^p\.yaml:1: a policy must be a mapping"):
-        read_policy("[]", "p.yaml")
+        read_policy_document("[]", "p.yaml")

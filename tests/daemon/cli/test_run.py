@@ -168,6 +168,16 @@ def test_another_policy_comes_into_force_with_a_start(daemon: Daemon) -> None:
     assert muster("replay", daemon.log).exit_code == 0
 
 
+def test_the_plain_policy_is_named_instead_of_a_file(daemon: Daemon) -> None:
+    process = daemon.start("--policy", "plain")
+    until(daemon.has_settled)
+    daemon.stop(process)
+    told = muster("tell", daemon.log).stdout
+    assert "plain" in told
+    assert "capacity-card" not in told
+    assert muster("replay", daemon.log).exit_code == 0
+
+
 def test_a_policy_file_that_changes_comes_into_force_and_a_malformed_one_does_not(
     daemon: Daemon, tmp_path: Path
 ) -> None:
@@ -178,7 +188,11 @@ def test_a_policy_file_that_changes_comes_into_force_and_a_malformed_one_does_no
     until(daemon.has_settled)
     path.write_text("actions: fly\n")
     until(lambda: '"the policy stays as it was"' in daemon.told())
-    path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: elsewhere}]}]\n')
+    path.write_text('actions: "enqueue, allocate"\ntiers: []\n')
+    until(lambda: "no plugin keeps quotas" in daemon.told())
+    path.write_text(
+        'quotas: none\nactions: "enqueue, allocate"\ntiers: [{plugins: [{name: elsewhere}]}]\n'
+    )
     until(lambda: '"event":"policy warned"' in daemon.told())
     daemon.stop(process)
     assert muster("tell", daemon.log).stdout.count("in force:") == 2
