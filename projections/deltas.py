@@ -84,6 +84,15 @@ class SwitchMapChanged(Struct, frozen=True, gc=False):
     handler: ClassVar[str] = "on_switch_map"
 
 
+class RestartChanged(Struct, frozen=True, gc=False):
+    """The restart of a job after a fault began, changed which pods it waits for, or ended."""
+
+    handler: ClassVar[str] = "on_restart"
+
+    key: str
+    """Key of its pod group."""
+
+
 class RecordApplied(Struct, frozen=True, gc=False):
     """A record was applied, and all other deltas of it were dispatched."""
 
@@ -97,6 +106,7 @@ Delta: TypeAlias = (
     | QueueChanged
     | PolicyChanged
     | SwitchMapChanged
+    | RestartChanged
     | RecordApplied
 )
 

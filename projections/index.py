@@ -21,6 +21,7 @@ from projections.deltas import (
     PolicyChanged,
     QueueChanged,
     RecordApplied,
+    RestartChanged,
     SwitchMapChanged,
 )
 
@@ -69,6 +70,9 @@ class Index(ABC):
 
     def on_switch_map(self, cluster: Cluster, delta: SwitchMapChanged) -> None:  # noqa: B027
         """Update the index for another map of leaf switches."""
+
+    def on_restart(self, cluster: Cluster, delta: RestartChanged) -> None:  # noqa: B027
+        """Update the index for a restart after a fault that began, changed or ended."""
 
     def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:  # noqa: B027
         """Update the index once after all that a record changed."""

@@ -3,6 +3,9 @@
 A job is on a switch with each of its pods that is placed on a node under it. The decision that placed a pod says what the
 switch is for the pod (`Attributes`); pods that another scheduler placed say so by their annotations. What a switch is
 (`SwitchState`) follows from its pods alone, so it changes back when they are gone.
+
+A job crosses switches if its pods are under several ones, or if a pod says so: it still does when only those under one
+switch are left. While a job is restarted after a fault, its pods that are gone and not replaced yet count where they were.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from projections.switch_map import LeafSwitch, SwitchMap
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.deltas import NodeChanged, PodChanged, PodGroupChanged, SwitchMapChanged
+    from projections.deltas import (
+        NodeChanged,
+        PodChanged,
+        PodGroupChanged,
+        RestartChanged,
+        SwitchMapChanged,
+    )
     from projections.nodes import NodeTable
     from projections.pods import Pod
 
@@ -73,7 +82,7 @@ class SwitchState(Struct, frozen=True, gc=False):
     is_shared: int = IDLE
     is_unhealthy: bool = False
     crossing: tuple[str, ...] = ()
-    """Keys of the jobs on it that are also on another switch, sorted."""
+    """Keys of the jobs on it that cross switches, sorted."""
     large: tuple[str, ...] = ()
     """Those of them that are foundation jobs."""
 
@@ -92,7 +101,7 @@ class LeafSwitches(Index):
 
     name = "leaf switches"
     COMPARED: ClassVar[tuple[str, ...]] = (
-        *("places", "pods", "switches_of", "numbers", "nodes_under"),
+        *("places", "pods", "switches_of", "lost", "lost_of", "numbers", "nodes_under"),
     )
 
     def __init__(self) -> None:
@@ -102,6 +111,10 @@ class LeafSwitches(Index):
         """Switch to pod group to UID of a placed pod, for jobs of a class."""
         self.switches_of: dict[str, dict[int, int]] = {}
         """Pod group to switch to the number of its pods there."""
+        self.lost: dict[int, dict[str, dict[str, Attributes]]] = {}
+        """Switch to pod group to UID of a pod that is gone and not replaced, for jobs that are restarted after a fault."""
+        self.lost_of: dict[str, dict[str, int]] = {}
+        """Pod group to UID of such a pod to its switch."""
         self.numbers: dict[str, int] = {}
         """Name of a switch to its number in the map."""
         self.nodes_under: dict[int, int] = {}
@@ -139,6 +152,8 @@ class LeafSwitches(Index):
                 twin._classes[key] = found
         for pod in cluster.pods.values():
             twin._add(pod)
+        for key in cluster.reschedulings.restarts:
+            twin._update_lost(cluster, key)
         twin._touched = {}
         return twin
 
@@ -183,6 +198,9 @@ class LeafSwitches(Index):
                     self._remove(uid)
                     self._add(cluster.pods[uid])
         if self._touched:
+            for key in cluster.reschedulings.restarts:
+                self._update_lost(cluster, key)
+        if self._touched:
             self._mark(cluster)
 
     def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
@@ -194,6 +212,14 @@ class LeafSwitches(Index):
         self._remove(uid)
         if delta.new is not None:
             self._add(delta.new)
+        elif delta.old is not None and delta.old.group_key in cluster.reschedulings.restarts:
+            self._update_lost(cluster, delta.old.group_key)
+        if self._touched:
+            self._mark(cluster)
+
+    def on_restart(self, cluster: Cluster, delta: RestartChanged) -> None:
+        """Keep where the pods were that a job lost, until they are replaced or its restart is over."""
+        self._update_lost(cluster, delta.key)
         if self._touched:
             self._mark(cluster)
 
@@ -226,27 +252,52 @@ class LeafSwitches(Index):
             )
         return self._slots[1], self._slots[2]
 
-    def state_of(self, number: int, switch: LeafSwitch) -> SwitchState:
-        """Return what a switch is: of the map as long as no job crosses it, else of the pods of those jobs."""
-        jobs = self.pods.get(number, {})
-        crossing = tuple(sorted(key for key in jobs if len(self.switches_of[key]) > 1))
-        pods = [one for key in crossing for one in jobs[key].values()]
-        is_unhealthy = any(one.is_unhealthy for one in pods)
-        if not crossing:
-            return SwitchState(switch.is_shared, switch.is_unhealthy)
-        is_shared = (
-            len(crossing) > 1 or is_unhealthy or any(one.is_shared == SHARED for one in pods)
+    def used_by(self, key: str) -> dict[int, None]:
+        """Return the switches of a job: of its pods, and of those that it lost in a restart."""
+        return {
+            **dict.fromkeys(self.switches_of.get(key, ())),
+            **dict.fromkeys(self.lost_of.get(key, {}).values()),
+        }
+
+    def crosses(self, key: str) -> bool:
+        """Return whether a job crosses switches: it is under several ones, or the annotation of a pod says so."""
+        used = self.used_by(key)
+        return len(used) > 1 or any(
+            one.is_shared != IDLE for number in used for one in self._of_job(number, key)
         )
+
+    def state_of(self, number: int, switch: LeafSwitch, without: str = "") -> SwitchState:
+        """Return what a switch is: of the map as long as no job crosses it, else of the pods of those jobs; `without` a
+        job."""
+        jobs = self.pods.get(number, {}), self.lost.get(number, {})
+        keys = sorted({**jobs[0], **jobs[1]}) if jobs[0] or jobs[1] else ()
+        found = {
+            key: self._of_job(number, key) for key in keys if key != without and self.crosses(key)
+        }
+        if not found:
+            return SwitchState(switch.is_shared, switch.is_unhealthy)
+        pods = [one for own in found.values() for one in own]
+        is_unhealthy = any(one.is_unhealthy for one in pods)
+        is_shared = len(found) > 1 or is_unhealthy or any(one.is_shared == SHARED for one in pods)
         return SwitchState(
             is_shared=SHARED if is_shared else EXCLUSIVE,
             is_unhealthy=is_unhealthy,
-            crossing=crossing,
+            crossing=tuple(found),
             large=tuple(
                 key
-                for key in crossing
-                if any(one.job_class == LARGE_MODEL for one in jobs[key].values())
+                for key, own in found.items()
+                if any(one.job_class == LARGE_MODEL for one in own)
             ),
         )
+
+    def class_of(self, pod: Pod) -> str:
+        """Return the class of the job of a pod: of the label of the pod, else of its pod group; empty without one."""
+        return _stated_class(pod.pod_class.device_options) or self._classes.get(pod.group_key, "")
+
+    def _of_job(self, number: int, key: str) -> list[Attributes]:
+        """Return what a switch is for the pods of a job."""
+        own, lost = self.pods.get(number, {}), self.lost.get(number, {})
+        return [*own.get(key, {}).values(), *lost.get(key, {}).values()]
 
     def _take_map(self, cluster: Cluster) -> None:
         switches = switch_map(cluster).switches
@@ -314,6 +365,29 @@ class LeafSwitches(Index):
         if not counts:
             del self.switches_of[key]
 
+    def _update_lost(self, cluster: Cluster, key: str) -> None:
+        """Compute again which pods a job that is restarted has lost, and where they were."""
+        before = self.lost_of.pop(key, {})
+        for uid, number in before.items():
+            of_switch = self.lost[number]
+            del of_switch[key][uid]
+            if not of_switch[key]:
+                del of_switch[key]
+            if not of_switch:
+                del self.lost[number]
+        restart = cluster.reschedulings.restarts.get(key)
+        now: dict[str, int] = {}
+        for one, network in () if restart is None else restart.lost(cluster.pods):
+            place, attributes = self.places.get(one.node), _given(dict(network))
+            if place is not None and attributes is not None:
+                now[one.uid] = place.switch
+                self.lost.setdefault(place.switch, {}).setdefault(key, {})[one.uid] = attributes
+        if now:
+            self.lost_of[key] = now
+        if now != before:
+            used = (*before.values(), *now.values(), *self.switches_of.get(key, ()))
+            self._touched.update(dict.fromkeys(used))
+
     def _touch(self, switch: int, counts: Mapping[int, int]) -> None:
         """Note that a switch may have changed; also the others of a job that may begin or end to cross switches."""
         self._touched[switch] = None
@@ -342,9 +416,15 @@ def _stated_class(options: tuple[tuple[str, str], ...]) -> str:
 def _attributes(pod: Pod, stated: str) -> Attributes | None:
     """Return what the switch of a pod is for it; None if its job is not placed by leaf switches."""
     job_class = _stated_class(pod.pod_class.device_options) or stated
+    given = dict(pod.network) or dict(pod.facts.assignments)
+    return _given({**given, CLASS_LABEL: job_class})
+
+
+def _given(given: Mapping[str, str]) -> Attributes | None:
+    """Return what a switch is for a pod by the class of its job and its annotations; None if its job has no class."""
+    job_class = given.get(CLASS_LABEL, "")
     if job_class not in CLASSES:
         return None
-    given: Mapping[str, str] = dict(pod.network) or dict(pod.facts.assignments)
     is_shared = given.get(IS_SHARED, "")
     return Attributes(
         job_class=job_class,

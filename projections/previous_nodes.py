@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from events.decisions.reschedule import JOB, RestartedPod
+from projections.deltas import RestartChanged
 from projections.nodes import NodeTrial
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import stated_rank
@@ -108,6 +109,7 @@ def record_replaced(cluster: "Cluster", group: PodGroup, uids: Iterable[str]) ->
     restart = cluster.reschedulings.restarts[group.key]
     known = {**restart.replaced, **done}
     cluster.reschedulings.restarts[group.key] = structs.replace(restart, replaced=known)
+    cluster.indexes.dispatch(cluster, RestartChanged(group.key))
 
 
 @contextmanager

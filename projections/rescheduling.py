@@ -4,15 +4,18 @@ A restart begins with a decision that deletes pods and ends with another one. Un
 were, so that those that replace healthy pods return to their nodes, and those that replace faulty ones go elsewhere.
 """
 
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from events.decisions.reschedule import RestartedPod
+from projections.deltas import RestartChanged
 from projections.duration import SECOND
 from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
+from projections.pod_terms import Labels
 from projections.pods import FAILED
 from projections.reschedule_records import JobRecords
 
@@ -65,6 +68,9 @@ class Restart(Struct, frozen=True, kw_only=True):
     """Whether the workload that owns the job was deleted."""
     replaced: dict[str, str] = {}
     """UID of a pod of `members` to that of the pod that has taken its place."""
+    networks: dict[str, Labels] = {}
+    """UID of a pod of `members` to what its leaf switch or its logical SuperPoD was for it, by annotation; without pods
+    that have neither."""
     reservations: dict[str, Reservation]
     """UID of a healthy pod that was deleted to what is kept of its node."""
     reserved_until_ns: int
@@ -84,6 +90,13 @@ class Restart(Struct, frozen=True, kw_only=True):
         was_forced = self.mode == FORCE or bool(self.forced_ns)
         wait = max(self.grace_ns, REPEAT_NS if was_forced else SECOND)
         return max(self.decided_ns, self.forced_ns) + wait
+
+    def lost(self, pods: Container[str]) -> Iterator[tuple[RestartedPod, Labels]]:
+        """Yield the pods that are gone and not replaced, with what their switch or logical SuperPoD was for them; `pods` are
+        the UIDs of those that exist."""
+        for one in self.members if self.networks else ():
+            if one.uid not in self.replaced and one.uid not in pods and one.uid in self.networks:
+                yield one, self.networks[one.uid]
 
     def is_complete(self, group: "PodGroup") -> bool:
         """Return whether as many pods have nodes as before, none of them a deleted one."""
@@ -151,6 +164,7 @@ def put_restart(cluster: "Cluster", key: str, restart: Restart) -> None:
     cluster.reschedulings.restarts[key] = restart
     for one in restart.reservations.values():
         _reserve(cluster, one, 1)
+    cluster.indexes.dispatch(cluster, RestartChanged(key))
 
 
 def drop_restart(cluster: "Cluster", key: str) -> None:
@@ -158,6 +172,7 @@ def drop_restart(cluster: "Cluster", key: str) -> None:
     drop_reservations(cluster, key)
     cluster.reschedulings.restarts.pop(key, None)
     cluster.reschedulings.deadlines.pop(key, None)
+    cluster.indexes.dispatch(cluster, RestartChanged(key))
     if key not in cluster.groups:
         forget_group(cluster, key)
 

@@ -1,18 +1,25 @@
 """Begin and go on with the restart of a job after a fault, as a decision says."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from events.decisions.reschedule import RescheduleDecided, RestartedPod
 from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.group_fault_options import fault_options
+from projections.leaf_switches import CLASS_LABEL, IS_HEALTHY, IS_SHARED, LeafSwitches
+from projections.pod_terms import Labels
 from projections.reschedule_records import add_record
 from projections.rescheduling import Reservation, Restart, Retries, put_restart
 from projections.restart_times import update_deadline
+from projections.super_pods import SUPER_POD_RANK
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.pod_groups import PodGroup
     from projections.state import State
+
+NETWORK: Final = (IS_SHARED, IS_HEALTHY, SUPER_POD_RANK)
+"""Annotations of pods that are kept of those that a restart deletes."""
 
 
 def begin(state: "State", position: int, event: RescheduleDecided) -> None:
@@ -41,6 +48,7 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
         members=event.members,
         replaced={} if before is None else before.replaced,
         leaving={uid: None for uid in leaving if uid in cluster.pods},
+        networks=_networks(cluster, event, {} if before is None else before.networks),
         reservations=reservations if arguments.reservation_ns else {},
         reserved_until_ns=now + arguments.reservation_ns,
         first_gone_ns=0 if before is None else before.first_gone_ns,
@@ -58,6 +66,26 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
             cluster.changed_rows.faults[one.node] = None
     update_deadline(cluster, key, now)
     cluster.update_group(group)
+
+
+def _networks(
+    cluster: "Cluster", event: RescheduleDecided, before: Mapping[str, Labels]
+) -> dict[str, Labels]:
+    """Return what its leaf switch or its logical SuperPoD is for each pod of the job that has one, by UID."""
+    switches = cluster.indexes.of(LeafSwitches)
+    found: dict[str, Labels] = {}
+    for one in event.members:
+        pod = cluster.pods.get(one.uid)
+        if pod is None:
+            pairs = before.get(one.uid, ())
+        else:
+            given = dict(pod.network) or dict(pod.facts.assignments)
+            job_class = switches.class_of(pod)
+            pairs = tuple([(key, given[key]) for key in NETWORK if key in given])
+            pairs += ((CLASS_LABEL, job_class),) if job_class else ()
+        if pairs:
+            found[one.uid] = pairs
+    return found
 
 
 def owner_of(group: "PodGroup") -> str:

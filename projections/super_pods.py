@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.deltas import NodeChanged
     from projections.nodes import NodeFacts, NodeTable
+
+
+SUPER_POD_RANK: Final = "super-pod-rank"
+SUPER_POD_ID: Final = "super-pod-id"
+"""Annotations of pods: the number of the logical SuperPoD, and that of the SuperPoD."""
 
 
 class SuperPods(Index):

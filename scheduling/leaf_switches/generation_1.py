@@ -5,16 +5,20 @@ row `p` holds the candidates at position `p` of every switch. A logical switch i
 different positions, which do not compete for the same uplinks, normally under different switches.
 """
 
-from collections.abc import Container
+from collections import Counter
 
 from scheduling.leaf_switches.plan import (
     NO_ROOM,
+    NO_ROOM_FOR_REST,
     FreeSwitch,
     Plan,
     SwitchJob,
+    ascending,
+    beside_its_pods,
     descending,
     smallest_sufficient,
 )
+from scheduling.leaf_switches.restart import PlacedJob, Replacement
 
 
 def place(job: SwitchJob, switches: list[FreeSwitch]) -> Plan:
@@ -44,17 +48,77 @@ def place(job: SwitchJob, switches: list[FreeSwitch]) -> Plan:
     return plan
 
 
-def _is_available(job: SwitchJob, switch: FreeSwitch, plan: Plan) -> bool:
-    """Return whether the job may use a switch: one with a job that crosses switches only if the whole job fits under it,
-    or if all of these jobs are common."""
-    crossing = switch.state.crossing
-    if not crossing or job.count <= switch.free:
-        return True
-    others: Container[str] = switch.state.large
-    if not job.is_large and not any(one in others for one in crossing):
+def place_rest(job: SwitchJob, placed: PlacedJob, pods: list[Replacement]) -> Plan:
+    """Return the plan of pods of a job that has others: each at a position that the job misses.
+
+    That is the position of the pod that it replaces, else one that the fewest other pods of the job have.
+    """
+    if job.is_padding:
+        return beside_its_pods(job, placed.used)
+    plan = Plan(stays_crossing=placed.crosses)
+    used, counts = list(placed.used), Counter(placed.positions)
+    others = ascending(placed.others) if _may_cross(job, placed, plan) else []
+    others = [one for one in others if _carries_only_common(job, one, plan)]
+    left = {one.name: list(one.servers) for one in (*used, *others)}
+    for pod in pods:
+        least = min((counts[at] for at in placed.all_positions), default=0)
+        missing = [at for at in placed.all_positions if counts[at] == least]
+        wanted = [*([pod.position] if pod.position >= 0 else ()), *missing]
+        found = _at_positions(used, others, left, wanted)
+        if found is None and not job.is_large:
+            found = next(
+                ((one, left[one.name][0]) for one in (*used, *others) if left[one.name]), None
+            )
+        if found is None:
+            shown = ", ".join(map(str, dict.fromkeys(wanted)))
+            plan.walk.append(f"no server is free at position {shown}")
+            return plan.refuse(NO_ROOM_FOR_REST)
+        switch, (position, node) = found
+        left[switch.name].remove((position, node))
+        counts[position] += 1
+        if switch in others:
+            others.remove(switch)
+            used.append(switch)
+        plan.servers.append((switch, node))
+        plan.walk.append(f"takes {node} at position {position} under {switch.name}")
+    return plan
+
+
+def _at_positions(
+    used: list[FreeSwitch],
+    others: list[FreeSwitch],
+    left: dict[str, list[tuple[int, str]]],
+    wanted: list[int],
+) -> tuple[FreeSwitch, tuple[int, str]] | None:
+    """Return the first free server at the first of the positions: under a switch that the job uses, else under another."""
+    for switches in (used, others):
+        for position in wanted:
+            for one in switches:
+                for server in left[one.name]:
+                    if server[0] == position:
+                        return one, server
+    return None
+
+
+def _may_cross(job: SwitchJob, placed: PlacedJob, plan: Plan) -> bool:
+    """Return whether a job may go under further switches: it crosses switches already, or no other job does so under its
+    own."""
+    return placed.crosses or all(_carries_only_common(job, one, plan) for one in placed.used)
+
+
+def _carries_only_common(job: SwitchJob, switch: FreeSwitch, plan: Plan) -> bool:
+    """Return whether a job may cross a switch beside the jobs that do: none, or all of them are common, and so is this."""
+    crossing, large = switch.state.crossing, switch.state.large
+    if not crossing or (not job.is_large and not large):
         return True
     plan.walk.append(f"{switch.name} is passed over: {crossing[0]} crosses it")
     return False
+
+
+def _is_available(job: SwitchJob, switch: FreeSwitch, plan: Plan) -> bool:
+    """Return whether the job may use a switch: one with a job that crosses switches only if the whole job fits under it,
+    or if all of these jobs are common."""
+    return job.count <= switch.free or _carries_only_common(job, switch, plan)
 
 
 def _shape(job: SwitchJob) -> tuple[int, int]:

@@ -2,15 +2,19 @@
 
 The candidates are the nodes under a switch that have room for any of the job's pods with chips. The rules
 (`generation_1.py`, `generation_2.py`) choose one node for each of these pods, all of them at once; the pods get the nodes
-in the order of their ranks. Pods without chips go to any node. Nothing is evicted for such jobs.
+in the order of their ranks. Pods without chips go to any node. Nothing is evicted for such jobs. Pods that come while the job
+has others, or replace some after a fault, are placed by `restart.py`.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from events.decisions.reschedule import RestartedPod
 from events.requeue import ROOM
 from projections.leaf_switches import (
     CLASS_LABEL,
@@ -28,6 +32,8 @@ from projections.nodes import NodeTable
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
 from projections.pods import Pod
+from projections.previous_nodes import PreviousNodes, previous_nodes
+from projections.rescheduling import nodes_free_by
 from projections.switch_map import SwitchMap
 from scheduling.gang_attempt import GangAttempt
 from scheduling.leaf_switches import generation_1, generation_2
@@ -39,6 +45,13 @@ from scheduling.leaf_switches.plan import (
     beside_its_pods,
     is_large,
     single_layer,
+)
+from scheduling.leaf_switches.restart import (
+    WAIT_FOR_NODES,
+    PlacedJob,
+    Replacement,
+    place_again,
+    without,
 )
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.planned_nodes import (
@@ -119,7 +132,7 @@ class LeafSwitchPlacement(PlacementStrategy):
                 ROOM,
             )
         if attempt.is_ready:
-            annotations = _annotations(session, group, plan)
+            annotations = _annotations(session, plan)
             for pod, node in attempt.overlay.now:
                 if pod.facts.uid in chosen:
                     attempt.overlay.network[pod.facts.uid] = annotations[node.name]
@@ -145,21 +158,113 @@ def plan_of(session: Session, group: PodGroup, pods: list[Pod]) -> Plan:
     arguments, network = npu_arguments(cluster.plugins), switch_map(cluster)
     assert arguments is not None
     rules: Rules = generation_2.place if arguments.nslb_version == "2.0" else generation_1.place
+    rest_rules = rest_2 if arguments.nslb_version == "2.0" else generation_1.place_rest
     if network.is_single_layer:
-        rules = single_layer
+        rules, rest_rules = single_layer, rest_under_one
     if not pods:
         return Plan()
     job = switch_job(session, group, pods)
     switches = free_switches(session, group, pods, network)
     if not any(one.free for one in switches):
         return Plan()  # The nodes say why.
-    if used := cluster.indexes.of(LeafSwitches).switches_of.get(group.key):
-        mine = [switches[number] for number in sorted(used)]
-        if rules is generation_2.place and len(mine) > 1:
-            others = [one for number, one in enumerate(switches) if number not in used]
-            return generation_2.place_rest(job, mine, others)
-        return beside_its_pods(job, mine)
-    return rules(job, switches)
+    index = cluster.indexes.of(LeafSwitches)
+    if not (used := index.used_by(group.key)):
+        return rules(job, switches)
+    previous = previous_nodes(cluster, group)
+    replaced = [previous.replaced.get(pod.facts.uid) for pod in by_rank(session, pods)]
+    if _waits_for_nodes(session, group, switches, replaced):
+        return Plan().refuse(WAIT_FOR_NODES)
+    plan = place_again(
+        job,
+        _placed_job(session, group, switches, used, previous),
+        [_replacement(index, one) for one in replaced],
+        rest_rules,
+    )
+    if not plan.problem or index.switches_of.get(group.key):
+        return plan
+    # No pod of the job is left: it can be placed like a new one, for which it crosses no switches.
+    walk = [*plan.walk, "placed like a new job"]
+    own = [
+        replace(one, state=index.state_of(number, network.switches[number], without=group.key))
+        if number in used
+        else one
+        for number, one in enumerate(switches)
+    ]
+    avoided = _switch_names(session, previous.avoided)
+    new = rules(job, without(PlacedJob([], own, crosses=False), avoided).others)
+    if new.problem:
+        new = rules(job, own)
+    new.walk = [*walk, *new.walk]
+    return new
+
+
+def rest_2(job: SwitchJob, placed: PlacedJob, pods: list[Replacement]) -> Plan:
+    """Return the plan of pods of a job that has others, by the rules 2.0."""
+    if job.is_padding or not placed.crosses:
+        return beside_its_pods(job, placed.used)
+    return generation_2.place_rest(job, placed.used, placed.others)
+
+
+def rest_under_one(job: SwitchJob, placed: PlacedJob, pods: list[Replacement]) -> Plan:
+    """Return the plan of pods of a job that has others, where each job is under one switch."""
+    return beside_its_pods(job, placed.used)
+
+
+def _placed_job(
+    session: Session,
+    group: PodGroup,
+    switches: list[FreeSwitch],
+    used: Mapping[int, None],
+    previous: PreviousNodes,
+) -> PlacedJob:
+    """Return what a job has: its switches, and the positions of the nodes that it keeps."""
+    cluster = session.cluster
+    index, network = cluster.indexes.of(LeafSwitches), switch_map(cluster)
+    free = {node: position for number in used for position, node in switches[number].servers}
+    own = [one.node for one in group.pods.values() if one.occupies and one.pod_class.asked_devices]
+    positions = Counter(index.places[node].position for node in own if node in index.places)
+    positions.update(
+        free[one.node] for one in previous.replaced.values() if not one.fault and one.node in free
+    )
+    at = {one.position for number in used for one in network.switches[number].servers}
+    return PlacedJob(
+        used=[switches[number] for number in sorted(used)],
+        others=[one for number, one in enumerate(switches) if number not in used],
+        crosses=index.crosses(group.key),
+        positions=positions,
+        all_positions=tuple(sorted(at)),
+        avoided=_switch_names(session, dict.fromkeys((*own, *previous.avoided))),
+    )
+
+
+def _switch_names(session: Session, nodes: Iterable[str]) -> dict[str, str]:
+    """Return nodes with the names of their switches; without those under none."""
+    places = session.cluster.indexes.of(LeafSwitches).places
+    switches = switch_map(session.cluster).switches
+    return {node: switches[places[node].switch].name for node in nodes if node in places}
+
+
+def _replacement(index: LeafSwitches, one: RestartedPod | None) -> Replacement:
+    place = None if one is None else index.places.get(one.node)
+    if one is None or place is None:
+        return Replacement()
+    return Replacement("" if one.fault else one.node, place.position)
+
+
+def _waits_for_nodes(
+    session: Session,
+    group: PodGroup,
+    switches: list[FreeSwitch],
+    replaced: list[RestartedPod | None],
+) -> bool:
+    """Return whether a job that was restarted as a whole waits for the nodes of its healthy pods."""
+    cluster = session.cluster
+    restart = cluster.reschedulings.restarts.get(group.key)
+    if restart is None or session.state.now_ns >= nodes_free_by(restart):
+        return False
+    healthy = [one.node for one in replaced if one is not None and not one.fault]
+    free = {node: None for one in switches for _, node in one.servers} if healthy else {}
+    return any(node not in free and not cluster.is_closed_node(node) for node in healthy)
 
 
 def free_switches(
@@ -219,7 +324,7 @@ def _classes_of(group: PodGroup) -> list[str]:
     return list(dict.fromkeys(one.get(CLASS_LABEL, "") for one in device_options(group)))
 
 
-def _annotations(session: Session, group: PodGroup, plan: Plan) -> dict[str, Labels]:
+def _annotations(session: Session, plan: Plan) -> dict[str, Labels]:
     """Return the annotations of the pod on each node of a plan (generation 2.0). A job crosses switches with all its pods,
     also those that are placed already."""
     arguments = npu_arguments(session.cluster.plugins)
@@ -227,11 +332,9 @@ def _annotations(session: Session, group: PodGroup, plan: Plan) -> dict[str, Lab
     if arguments.nslb_version != "2.0" or switch_map(session.cluster).is_single_layer:
         return {node: () for _, node in plan.servers}
     found: dict[str, Labels] = {}
-    used = session.cluster.indexes.of(LeafSwitches).switches_of.get(group.key, ())
-    crosses = plan.crosses or len(used) > 1
     for taken in plan.taken:
-        is_shared = taken.is_shared if crosses else IDLE
-        is_unhealthy = taken.is_unhealthy and crosses
+        is_shared = taken.is_shared if plan.crosses else IDLE
+        is_unhealthy = taken.is_unhealthy and plan.crosses
         pairs = [(IS_HEALTHY, str(int(is_unhealthy))), (IS_SHARED, str(is_shared))]
         if is_shared == SHARED:
             pairs.append((SHARED_ADDRESS, taken.switch.name))

@@ -93,11 +93,13 @@ class Plan:
     """Why the job is not placed; empty if it is."""
     walk: list[str] = field(default_factory=list)
     """The steps that were tried, each in a few words."""
+    stays_crossing: bool = False
+    """Whether the job crosses switches whatever the servers are: by its other pods, or by those that it lost."""
 
     @property
     def crosses(self) -> bool:
-        """Return whether the servers are under more than one switch."""
-        return len({switch.name for switch, _ in self.servers}) > 1
+        """Return whether the job crosses switches with these servers."""
+        return self.stays_crossing or len({switch.name for switch, _ in self.servers}) > 1
 
     @property
     def problem_text(self) -> str:

@@ -3,7 +3,7 @@
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.rescheduling import Restart
-from scheduling.device_families.ascend.pod_annotations import SUPER_POD_RANK
+from projections.super_pods import SUPER_POD_RANK
 from scheduling.session import Session
 
 

@@ -20,12 +20,8 @@ from projections.pod_terms import Labels
 from projections.pods import Pod
 from projections.previous_nodes import ranks_before
 from projections.rescheduling import nodes_free_by
-from projections.super_pods import SuperPods
-from scheduling.device_families.ascend.pod_annotations import (
-    SUPER_POD_ID,
-    SUPER_POD_RANK,
-    is_of_super_pod,
-)
+from projections.super_pods import SUPER_POD_ID, SUPER_POD_RANK, SuperPods
+from scheduling.device_families.ascend.pod_annotations import is_of_super_pod
 from scheduling.device_families.ascend.product_choice import SP_BLOCK, SUPER_POD_AFFINITY
 from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy

@@ -110,10 +110,15 @@ class Network:
             return 0
         return number % SWITCHES if self.map == 2 else number // SERVERS
 
+    def under(self) -> list[list[str]]:
+        """The nodes of each switch, by position."""
+        found: list[list[str]] = [[] for _ in range(SWITCHES)]
+        for node in NODES:
+            found[self.switch_of(node)].append(node)
+        return found
+
     def _switch_map(self) -> bytes:
-        under: list[list[str]] = [[] for _ in range(SWITCHES)]
-        for number, node in enumerate(NODES):
-            under[self.switch_of(node)].append(f"10.0.0.{number}")
+        under = [[f"10.0.0.{node[1:]}" for node in nodes] for nodes in self.under()]
         return switch_map(under, max(map(len, under)))
 
     def _node(self, name: str) -> bytes:
@@ -229,10 +234,23 @@ class Network:
         before: list[tuple[int, bool, list[str]]],
         pods: dict[str, tuple[str, dict[str, str]]],
     ) -> None:
-        """Pods in place of others of a job go under its switches, and by the rules 2.0 under others within the limit."""
+        """Pods in place of others of a job go under its switches, and under others as the rules say."""
         own = {self.switch_of(node) for node, _ in self.placed[job].values()}
-        if len(own) == 1 or self.version == "1.0":
-            assert {self.switch_of(node) for node, _ in pods.values()} <= own
+        used = {self.switch_of(node) for node, _ in pods.values()}
+        is_large = self.jobs[job][0] == LARGE_MODEL
+        if (is_large and len(self.jobs[job][1]) < 4) or (
+            self.version == "2.0" and not self._crosses(job)
+        ):
+            assert used <= own, "a padding job, and by the rules 2.0 any job under one switch"
+            return
+        if self.version == "1.0":
+            for number in used - own:
+                others = before[number][2]
+                assert not others or (
+                    not is_large and all(self.jobs[one][0] == NORMAL for one in others)
+                )
+            if is_large and len(pods) == 1:
+                self._judge_position(job, own, *(node for node, _ in pods.values()))
             return
         more = self.limit - sum(before[number][0] == 1 for number in own)
         for node, notes in pods.values():
@@ -247,6 +265,22 @@ class Network:
         used = {self.switch_of(node) for node, _ in pods.values()} - own
         assert sum(before[number][0] == 1 for number in used) <= max(0, more)
 
+    def _judge_position(self, job: str, own: set[int], node: str) -> None:
+        """One pod of a large-model job goes to a position that the fewest others of it have."""
+        under = self.under()
+        at = {name: position for nodes in under for position, name in enumerate(nodes)}
+        counts = dict.fromkeys((at[name] for number in own for name in under[number]), 0)
+        for name, _ in self.placed[job].values():
+            counts[at[name]] += 1
+        assert counts[at[node]] == min(counts.values())
+
+    def _crosses(self, job: str) -> bool:
+        """Whether a job crosses switches: it is under several, or a pod says so."""
+        pods = self.placed[job].values()
+        return len({self.switch_of(node) for node, _ in pods}) > 1 or any(
+            notes.get("isSharedTor", "0") != "0" for _, notes in pods
+        )
+
     def _states(self) -> list[tuple[int, bool, list[str]]]:
         """What each switch is: shared, unhealthy, and the jobs that cross it."""
         found: list[tuple[int, bool, list[str]]] = []
@@ -255,7 +289,9 @@ class Network:
             for job, pods in self.placed.items()
         }
         for number in range(SWITCHES):
-            jobs = sorted(job for job, there in used.items() if number in there and len(there) > 1)
+            jobs = sorted(
+                job for job, there in used.items() if number in there and self._crosses(job)
+            )
             notes = [
                 notes
                 for job in jobs

@@ -34,8 +34,6 @@ DISTRIBUTED_JOB: Final = "distributed-job"
 CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 OPERATOR: Final = "training.kubeflow.org/operator-name"
 """Label of pods of the Kubeflow training operator."""
-SUPER_POD_RANK: Final = "super-pod-rank"
-SUPER_POD_ID: Final = "super-pod-id"
 
 _ADDRESS_CHARS_MAX: Final = 64
 
