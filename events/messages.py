@@ -192,7 +192,7 @@ class PodConditionRequest(Struct, frozen=True):
     name: str
     uid: str
     reason: str
-    """`Unschedulable`; `SchedulerError`"""
+    """`Unschedulable` if another node would let the pod run, else `NotReadyForScheduling`."""
     message: str
     nominated_node: str = ""
     """The node on which pods are being evicted for it: `status.nominatedNodeName`."""

@@ -139,6 +139,7 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
         never_fits=event.never_fits,
         fits_only_closed_nodes=event.fits_only_closed_nodes,
         is_timed_out=before is not None and before.is_timed_out and event.fits_only_closed_nodes,
+        node_helps=event.node_helps,
     )
     if event.code == INTERNAL_ERROR:
         state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)

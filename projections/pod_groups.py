@@ -73,6 +73,8 @@ class Refusal(Struct, frozen=True, gc=False, array_like=True):
     fits_only_closed_nodes: bool = False
     is_timed_out: bool = False
     """Whether the nodes were closed for longer than the reservation time-out."""
+    node_helps: bool | None = None
+    """Whether another node would let the pods run now; None: as the code says."""
 
 
 class Nomination(Struct, frozen=True, array_like=True):

@@ -35,6 +35,7 @@ def standing(refusal: Refusal | None, *, has_topology: bool) -> Standing:
         refusal.limit,
         refusal.never_fits,
         refusal.fits_only_closed_nodes,
+        refusal.node_helps,
         refusal.requeue_on,
     )
 

@@ -27,6 +27,7 @@ from projections.views.now import device_rows
 from replay.log_time import unready_text, withheld_text
 from replay.node_text import shortfall_text
 from replay.queue_answer import InLine, Resource, queue_answer
+from scheduling.conditions import waiting_reason
 from scheduling.explanation import ExcludedPods, Waiting
 
 LISTED_MAX: Final = 20
@@ -47,6 +48,7 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
     facts = {
         "phase": pod.facts.phase,
         "node": pod.node,
+        "condition": _condition(cluster, pod),
         "pod_group": pod.group_key,
         "queue": cluster.groups[pod.group_key].queue if pod.group_key in cluster.groups else "",
         "requests": amounts_text(pod.pod_class.request),
@@ -57,6 +59,13 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
         "uid": pod.facts.uid,
     }
     return Standing(_pod_sentence(state, pod, waiting), _filled(facts))
+
+
+def _condition(cluster: Cluster, pod: Pod) -> str:
+    """Return the reason of the condition that a waiting pod has; empty if it has none."""
+    group = cluster.groups.get(pod.group_key)
+    reason = "" if pod.node or group is None or group.is_foreign else waiting_reason(group, pod)
+    return f"PodScheduled=False, {reason}" if reason else ""
 
 
 def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:

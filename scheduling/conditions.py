@@ -2,9 +2,13 @@
 
 A PodGroup has the condition `Scheduled` as soon as its gang is complete, whatever happens to pods beyond
 minMember, and otherwise `Unschedulable` with the reason, also when it fell below minMember and none of its pods
-is pending. A pod without a node has `PodScheduled=False` with reason `Unschedulable`, even if it could be placed
-once its gang is complete: cluster autoscalers look for no other reason (Volcano sets `Schedulable` there, which
-hides such pods).
+is pending.
+
+A pod without a node has `PodScheduled=False`. Cluster autoscalers add nodes for the reason `Unschedulable` and for no
+other, so a pod has it if and only if another node would let it run: then every waiting pod of its gang has it, also
+those that could be placed once the gang is complete, since an autoscaler places them itself (Volcano sets `Schedulable`
+there, which hides such pods). Otherwise the reason is `NotReadyForScheduling`, and the message begins with the code of
+the refusal.
 """
 
 from collections.abc import Iterator
@@ -16,14 +20,21 @@ from events.messages import PodConditionRequest, PodGroupConditionRequest, Reque
 from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
 from projections.pod_groups import Nomination, PodGroup, Refusal
-from projections.pods import Pod
+from projections.pods import GATED, PENDING, Pod
 from projections.policy import EVICTING
+from projections.refusals import node_helps
 from scheduling.unschedulable import NOT_READY, first_pod_message, fit_text
 
 WHOLE: Final = "tasks in gang are ready to be scheduled"
 """Reason of the condition `Scheduled`."""
 
 NOT_ENOUGH: Final = "NotEnoughResources"
+
+NOT_READY_FOR_SCHEDULING: Final = "NotReadyForScheduling"
+"""Reason of the condition `PodScheduled` of a pod that another node would not help."""
+
+SCHEDULING_GATED: Final = "SchedulingGated"
+"""The reason that the API server gives a pod with scheduling gates."""
 
 HAD_A_NODE: Final = "a node is available for the pod once its gang is complete"
 """Prefix of the message of a pod that had a node when its gang was refused; the message of the gang follows."""
@@ -80,6 +91,16 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
         yield from _refused(group, refusal)
     for uid, nomination in group.nominations.items():
         yield from _nominated(cluster, group.pods[uid], nomination)
+
+
+def waiting_reason(group: PodGroup, pod: Pod) -> str:
+    """Return the reason of the condition `PodScheduled` of a waiting pod of the group; empty if nothing was decided yet."""
+    if pod.status == GATED:
+        return SCHEDULING_GATED
+    if pod.facts.uid in group.nominations:
+        return UNSCHEDULABLE
+    refusal = _latest(group)
+    return "" if refusal is None or pod.status != PENDING else _reason_of(refusal)
 
 
 def condition_of(group: PodGroup) -> Condition | None:
@@ -154,9 +175,16 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
             or pod.facts.is_cut
         ):
             continue
-        text = pod_text(refusal.message, pod, origin)
+        text, reason = pod_text(refusal.message, pod, origin), _reason_of(refusal)
+        if reason == NOT_READY_FOR_SCHEDULING:
+            text = f"{refusal.code}: {text}"
         if pod.facts.scheduled_message != text:
-            yield _unschedulable(pod, refusal.position, text)
+            yield _waits(pod, refusal.position, text, reason)
+
+
+def _reason_of(refusal: Refusal) -> str:
+    helps = node_helps(refusal.code, refusal.node_helps)
+    return UNSCHEDULABLE if helps else NOT_READY_FOR_SCHEDULING
 
 
 def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[Request]:
@@ -167,16 +195,17 @@ def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[R
         return
     there = cluster.nodes.nodes[nomination.node].pods
     is_evicting = any(cluster.pods[uid].evicted for uid in there)
-    yield _unschedulable(pod, nomination.position, text, nomination.node if is_evicting else "")
+    node = nomination.node if is_evicting else ""
+    yield _waits(pod, nomination.position, text, UNSCHEDULABLE, node)
 
 
-def _unschedulable(pod: Pod, position: int, text: str, node: str = "") -> PodConditionRequest:
+def _waits(pod: Pod, position: int, text: str, reason: str, node: str = "") -> PodConditionRequest:
     return PodConditionRequest(
         decision=position,
         namespace=pod.facts.namespace,
         name=pod.facts.name,
         uid=pod.facts.uid,
-        reason=UNSCHEDULABLE,
+        reason=reason,
         message=text,
         nominated_node=node,
     )

@@ -91,9 +91,26 @@ class GangAttempt:
         reason = structs.replace(reason, requeue_on=tuple(events))
         if reason.code != "NotEnoughResources":
             return reason
+        if not self._has_quota():
+            reason = structs.replace(reason, node_helps=False)
         return gang_unschedulable(
             self.group, reason, could=len(self.overlay.now) + len(self.overlay.later)
         )
+
+    def _has_quota(self) -> bool:
+        """Return whether the queue has quota for all pods that the gang lacks: without it no node helps them."""
+        group = self.group
+        lacking = group.min_available - group.ready_count
+        if lacking <= 1:
+            return True  # The quota of the pod was checked.
+        counted = [pod for pod in group.pending if not pod.pod_class.is_best_effort]
+        charges: dict[str, int] = {}
+        for pod in counted[:lacking]:
+            if pod.facts.uid not in group.nominations:
+                for name, amount in pod.requested_charge:
+                    charges[name] = charges.get(name, 0) + amount
+        cluster = self.session.cluster
+        return quota_check.has_quota_for(cluster, cluster.queues[group.queue], charges)
 
     def _place_all(self) -> None:
         remembers_roles = self.session.cluster.policy.action_arguments.caches_failed_roles

@@ -347,6 +347,10 @@ class QuotaRules(Quota, QueueOrder):
         """Return why an open queue still accepts no pod group, or None."""
         return None
 
+    def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the limit of a queue that stays whatever nodes are added, for use and reservations; None without one."""
+        return self.limit(cluster, queue, name)
+
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
         """Return used / deserved of a queue in the resource where it is largest: numerator, denominator.
 

@@ -16,6 +16,8 @@ class Shortage(Struct, frozen=True):
     """Other cards, of which any would do."""
     requeue_on: tuple[str, ...] = ()
     """The events that could change the answer (`events/requeue.py`), without those of `alternatives`."""
+    node_helps: bool | None = None
+    """Whether another node would let the pods run now; None: as the code says (`projections/refusals.py`)."""
 
 
 def shortage(queue: str, name: str, amount: int, total: int, most: int) -> Shortage:

@@ -42,6 +42,8 @@ class Unschedulable(Struct, frozen=True):
     """True if no node could take the pod even if it were empty; or not all pods of its gang."""
     fits_only_closed_nodes: bool = False
     """True if that holds for the nodes that are open now, with their current cordons and taints."""
+    node_helps: bool | None = None
+    """Whether another node would let the pods run now; None: as the code says (`projections/refusals.py`)."""
 
 
 GangCapacity: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
@@ -67,7 +69,13 @@ def quota_unschedulable(short: Shortage, pod: Pod | None = None) -> Unschedulabl
     never_fits = short.code in CARD_CODES
     requeue_on = (*short.requeue_on, *quota_events(short.alternatives))
     return Unschedulable(
-        short.code, short.limit, short.message, key, requeue_on, never_fits=never_fits
+        short.code,
+        short.limit,
+        short.message,
+        key,
+        requeue_on,
+        never_fits=never_fits,
+        node_helps=short.node_helps,
     )
 
 
@@ -309,6 +317,7 @@ def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnsc
         requeue_on=_requeue_events(reason, has_topology=group.has_topology_constraint),
         never_fits=reason.never_fits,
         fits_only_closed_nodes=reason.fits_only_closed_nodes,
+        node_helps=reason.node_helps,
     )
 
 
@@ -327,6 +336,7 @@ def standings(reason: Unschedulable) -> tuple[Standing, ...]:
                 reason.limit,
                 reason.never_fits,
                 reason.fits_only_closed_nodes,
+                reason.node_helps,
                 _requeue_events(reason, has_topology=has_topology),
             )
             for has_topology in (False, True)

@@ -17,13 +17,14 @@ from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
 from projections.leaf_switches import STATES, LeafSwitches, switch_map
-from projections.pods import DECISION
+from projections.pods import DECISION, Pod
 from projections.state import State
 from projections.views.now import queue_rows
+from scheduling.conditions import waiting_reason
 from scheduling.gang_attempt import missing_pods
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
-from simulator.manifest_fields import list_at, section
+from simulator.manifest_fields import section
 from simulator.scenario import EXPERIMENTS, Scenario
 from simulator.workload_status import workload_statuses
 
@@ -119,22 +120,17 @@ def _pods(state: State, simulated: SimulatedCluster) -> JsonObject:
             "phase": facts.phase,
             "node": pod.node or None,
             "devices": [*pod.devices],
-            "reason": "" if pod.node or there is None else _waiting_reason(there),
+            "reason": "" if pod.node else _waiting_reason(state, pod),
             "annotations": {key: value for key, value in given.items() if key != DECISION},
         }
     return dict(sorted(pods.items()))
 
 
-def _waiting_reason(pod: JsonObject) -> str:
-    """Return the reason of the pod's PodScheduled condition, as the server has it; empty if it has none or is True."""
-    for one in list_at(section(pod, "status"), "conditions"):
-        if (
-            isinstance(one, dict)
-            and one.get("type") == "PodScheduled"
-            and one.get("status") != "True"
-        ):
-            return str(one.get("reason", ""))
-    return ""
+def _waiting_reason(state: State, pod: Pod) -> str:
+    """Return the reason of the condition PodScheduled that a pod without a node should have: a simulation writes no
+    conditions. Empty for a pod of another scheduler, and before the first answer."""
+    group = state.cluster.groups.get(pod.group_key)
+    return "" if group is None or group.is_foreign else waiting_reason(group, pod)
 
 
 def _switches(state: State) -> JsonObject:

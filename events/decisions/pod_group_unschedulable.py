@@ -29,6 +29,8 @@ class PodGroupUnschedulable(PodGroupDecision, frozen=True, kw_only=True):
     fits_only_closed_nodes: bool = False
     """Whether the nodes that are open to the pods (by cordons and taints) could not hold the minimum of the gang even
     if they were empty."""
+    node_helps: bool | None = None
+    """Whether another node would let the pods run now. None: as the code says (`projections/refusals.py`)."""
 
     def items(self) -> Sequence[DecisionItem]:
         """Return one item, about the pod at which the reason was found, or the group."""

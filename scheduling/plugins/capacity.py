@@ -25,7 +25,7 @@ from projections.queue_tree import ROOT
 from projections.queues import Queue
 from scheduling.quota import quota_check
 from scheduling.quota.quota_plugin import ReclaimingQuota
-from scheduling.quota.real_capability import real_capability
+from scheduling.quota.real_capability import ENDLESS, real_capability
 from scheduling.quota.reclaiming import RemainingCharges
 from scheduling.shortage import Shortage, amount_text, shortage
 
@@ -68,6 +68,12 @@ class Capacity(ReclaimingQuota):
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the real capability; None for a queue without an object."""
         return None if queue.facts is None else real_capability(cluster, queue, name)
+
+    def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the real capability in a cluster to which nodes may be added."""
+        if queue.facts is None:
+            return None
+        return real_capability(cluster, queue, name, total=ENDLESS)
 
     def nodes_changed(self, cluster: Cluster) -> None:
         """Wake all queues: their real capability depends on the resources of the cluster."""

@@ -28,7 +28,7 @@ from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
 from scheduling.quota import quota_check
 from scheduling.quota.quota_plugin import ReclaimingQuota
-from scheduling.quota.real_capability import real_capability
+from scheduling.quota.real_capability import ENDLESS, real_capability
 from scheduling.quota.reclaiming import RemainingCharges
 
 WHOLE: Final = 1_000_000
@@ -79,6 +79,12 @@ class Proportion(ReclaimingQuota):
         if queue.facts is not None:
             return real_capability(cluster, queue, name)
         return self.limit(cluster, queue, name)
+
+    def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the real capability in a cluster to which nodes may be added: what queues deserve grows up to it."""
+        if queue.facts is None:
+            return None
+        return real_capability(cluster, queue, name, total=ENDLESS)
 
     def nodes_changed(self, cluster: Cluster) -> None:
         """Wake all queues: what they deserve depends on the resources of the cluster."""

@@ -79,7 +79,11 @@ def _acceptable(
     if not known:
         text = f"no resource name found for card <{listed}>"
         both = selector_conflict(pod_class)
-        return _failed(queue, listed, f"{text}; {both}" if both else text)
+        found = _failed(queue, listed, f"{text}; {both}" if both else text)
+        # A node with one of the cards would do where the queue has any quota of it.
+        limits = [cluster.plugins.quota.limit(cluster, queue, one) for one in pod_class.cards]
+        helps = not both and any(one != 0 for one in limits)
+        return structs.replace(found, node_helps=helps or None)
     kinds = tuple(dict.fromkeys(known.values()))
     if len(kinds) > 1:
         named = "|".join(known)

@@ -5,9 +5,14 @@ are not asked; if all abstain the group is admitted. A group without minResource
 enforce a limit.
 """
 
+from collections.abc import Sequence
+
+from msgspec import structs
+
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
+from projections.refusals import node_helps
 from scheduling.plugin import JobEnqueueable, JobPipelined, Vote
 from scheduling.quota.quota_check import may_enqueue
 from scheduling.quota.reclaimable import ReclaimableResources
@@ -23,11 +28,29 @@ def why_not_admitted(
         for plugin in tier:
             vote = plugin.may_enqueue(cluster, reclaimable, group)
             if isinstance(vote, Shortage):
-                return vote
+                return _beside_others(cluster, reclaimable, group, vote, tier)
             is_permitted |= vote == "permit"
         if is_permitted:
             return None
     return None
+
+
+def _beside_others(
+    cluster: Cluster,
+    reclaimable: ReclaimableResources,
+    group: PodGroup,
+    vote: Shortage,
+    tier: Sequence[JobEnqueueable],
+) -> Shortage:
+    """Return a vote by the resources of the cluster as one that no node helps if another plugin of the tier rejects the
+    group whatever nodes are added."""
+    if not node_helps(vote.code, vote.node_helps):
+        return vote
+    for plugin in tier:
+        other = plugin.may_enqueue(cluster, reclaimable, group)
+        if isinstance(other, Shortage) and not node_helps(other.code, other.node_helps):
+            return structs.replace(vote, node_helps=False)
+    return vote
 
 
 def may_hold_partial_reservation(cluster: Cluster, group: PodGroup) -> bool:

@@ -76,7 +76,9 @@ def may_enqueue(
             if total > most:
                 short.append(shortage(one.name, name, amount, total, most))
         if short:
-            return short[0] if by_card else _all_of(short)
+            found = short[0] if by_card else _all_of(short)
+            helps = _fits_beside_nodes(cluster, queue, plain, {}, reclaimable, reserves=True)
+            return structs.replace(found, node_helps=helps or None)
     if choices and by_card:
         return _may_reserve(cluster, queue, choices, reclaimable.get(queue.name, {}))
     return None
@@ -169,5 +171,50 @@ def may_allocate(
                 continue
             total = used(one, name, extra) + amount - less.get(name, 0)
             if total > most:
-                return shortage(one.name, name, amount, total, most)
+                found = shortage(one.name, name, amount, total, most)
+                helps = _fits_beside_nodes(cluster, queue, dict(plain), extra, released or {})
+                return structs.replace(found, node_helps=helps or None)
     return None
+
+
+def has_quota_for(cluster: Cluster, queue: Queue, charges: Mapping[str, int]) -> bool:
+    """Return whether a queue has quota for these charges together, or would have it if nodes were added."""
+    by_card = cluster.plugins.quota.limits_cards
+    plain = {name: n for name, n in charges.items() if not by_card or name in ("cpu", "memory")}
+    short = may_allocate(cluster, queue, tuple(plain.items()), {})
+    if short is not None and not short.node_helps:
+        return False
+    for name, amount in charges.items():
+        if name in plain:
+            continue
+        cards = cards_of_charge(cluster, name)
+        limits = [cluster.plugins.quota.limit(cluster, queue, one) for one in cards]
+        if None not in limits:
+            total = sum(used(queue, one, {}) for one in cards) + amount
+            if total > sum(one or 0 for one in limits):
+                return False
+    return True
+
+
+def _fits_beside_nodes(
+    cluster: Cluster,
+    queue: Queue,
+    amounts: Mapping[str, int],
+    extra: Mapping[str, int],
+    released: Mapping[str, Amounts],
+    *,
+    reserves: bool = False,
+) -> bool:
+    """Return whether the limits that stay whatever nodes are added have room for these amounts: those that refuse them
+    are shares of the cluster, and grow with it."""
+    limit = quota_of(cluster).limit_beside_nodes
+    for one in queue.lineage:
+        less = released.get(one.name, {})
+        for name, amount in amounts.items():
+            most = limit(cluster, one, name)
+            if most is None:
+                continue
+            total = used(one, name, extra) + amount - less.get(name, 0)
+            if total + (reserved(one, name) if reserves else 0) > most:
+                return False
+    return True

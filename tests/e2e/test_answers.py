@@ -74,8 +74,8 @@ async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_tha
         (waiting,) = [
             each for each in one["status"]["conditions"] if each["type"] == "PodScheduled"
         ]
-        assert (waiting["status"], waiting["reason"]) == ("False", "Unschedulable")
-        assert waiting["message"].startswith(text)
+        assert (waiting["status"], waiting["reason"]) == ("False", "NotReadyForScheduling")
+        assert waiting["message"].startswith(f"InsufficientScalarQuota: {text}")
     for one in await rig.pods("first"):
         path = PODS.object_path(one["metadata"]["name"], rig.namespace)
         patch = {"metadata": {"annotations": {FINISH: "Succeeded"}}}

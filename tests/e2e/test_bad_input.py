@@ -177,7 +177,7 @@ async def test_what_cannot_be_honoured_is_refused_with_its_reason(rig: Rig) -> N
 
     def is_told(found: list[Object]) -> bool:
         told = {one["metadata"]["name"]: str(one["status"]) for one in found}
-        return "Unschedulable" in told["claims"] and "Running" in told["plain"]
+        return "NotReadyForScheduling" in told["claims"] and "Running" in told["plain"]
 
     found = await rig.until(is_told)
     claims = next(one for one in found if one["metadata"]["name"] == "claims")

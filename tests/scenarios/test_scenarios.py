@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from projections.queues import LEDGERS
+from projections.refusals import REFUSAL_CODES
 from projections.resource_names import is_quota_name
 from tests.scenarios.play import FILES, name_of, play, scenario_of
 
@@ -19,5 +20,7 @@ async def test_a_scenario_ends_as_expected_and_replays(path: Path) -> None:
     cluster = played.end.state.cluster
     ledgers = [getattr(queue, ledger) for queue in cluster.queues.values() for ledger in LEDGERS]
     assert [name for ledger in ledgers for name in ledger if is_quota_name(name)] == []
+    for group in cluster.groups.values():
+        assert {one.code for one in group.refusals.values()} <= REFUSAL_CODES.keys()
     played.end.state.validate()
     played.replay.state.validate()

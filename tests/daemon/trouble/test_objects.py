@@ -80,7 +80,7 @@ async def test_what_is_not_supported_is_refused_with_a_reason(
         one.pod("a")
         await one.until_bound("a")
         await one.until(lambda: one.condition("odd", "PodScheduled").get("status") == "False")
-        assert one.condition("odd", "PodScheduled")["reason"] == "Unschedulable"
+        assert one.condition("odd", "PodScheduled")["reason"] == "NotReadyForScheduling"
         refusals = [
             event for event in one.events(PodGroupUnschedulable) if event.pod == "default/odd"
         ]

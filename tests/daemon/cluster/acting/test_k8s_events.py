@@ -23,7 +23,7 @@ from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import parse_policy
-from projections.refusals import CODES
+from projections.refusals import REFUSAL_CODES
 from tests.daemon.cluster.acting.builders import VOLCANO, cluster
 
 POD = Regarding("Pod", "a-0", "uid-a-0", "default")
@@ -218,7 +218,7 @@ def test_an_invalid_label_makes_an_event_on_its_object() -> None:
 
 ALL: list[Fact] = [
     *(BOUND, refusal(), PodGroupUpdated(pod_group="default/a", phase="Running")),
-    *(refusal(code) for code in sorted(CODES)),
+    *(refusal(code) for code in sorted(REFUSAL_CODES)),
     BindFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
     eviction(),
     PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1"),
