@@ -62,7 +62,7 @@ def _session_keys(
 
 
 def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    """Return a key that is equal for groups that are admitted alike: minimum request, whether overdue, and the
+    """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, and the
     priority if pods may be evicted for them."""
     if cluster.policy.preempts:
         return (group.priority, *_least(cluster, group))
@@ -70,8 +70,8 @@ def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
 
 
 def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    least = quota_charging.min_request(cluster, group)
-    key = ("free",) if least is None else ("least", tuple(sorted(least.items())))
+    asked = quota_charging.admission_request(cluster, group)
+    key = ("free",) if asked is None else ("least", tuple(sorted(asked.items())))
     return (*_of_plugins(cluster, group, enqueues=True), *key)
 
 

@@ -572,16 +572,15 @@ class PodGroup:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the gang is not ready and its pending pods were refused or only nominated; or, if it ran
-        before, no pending pod could make it ready again."""
+        """Return whether the gang is not ready and ran before, or its pending pods were refused or only nominated."""
         if self.is_ready:
             return False
-        if not self.pending:
-            # The object may be listed before its pods: then use its phase.
-            stated = "" if self.facts is None else self.facts.phase
-            has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
-            return has_run and self.scheduled_count < self.min_available
-        return bool(self.nominations) or any(action != "enqueue" for action in self.refusals)
+        if self.pending and (self.nominations or self.refusals):
+            return True
+        # The object may be listed before its pods: then use its phase.
+        stated = "" if self.facts is None else self.facts.phase
+        has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
+        return has_run and (bool(self.pending) or self.scheduled_count < self.min_available)
 
     @property
     def is_broken(self) -> bool:

@@ -16,6 +16,7 @@ from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
 from projections.pods import GATED, Charge, Pod
+from projections.queues import add
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -268,22 +269,7 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     least = min_request(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
-    used = dict(group.allocated)
-    missing: list[tuple[str, int]] = []
-    for name, amount in least.items():
-        for member in cards_of_charge(cluster, name):
-            taken = min(used.get(member, 0), amount)
-            if taken:
-                used[member] -= taken
-                amount -= taken
-        if name in used and amount:
-            taken = min(used[name], amount)
-            used[name] -= taken
-            amount -= taken
-        if amount:
-            missing.append((name, amount))
-    if missing and any(used.values()) and not cluster.plugins.quota.charges_resources:
-        missing = _with_strays(cluster, group, missing, used)
+    missing, used = _missing(cluster, group, least)
     reserves = bool(missing) and not is_blocked(cluster, group)
     if group.phase == INQUEUE:
         reserves = reserves and not group.never_fits
@@ -294,6 +280,48 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
         missing = _without_gated(cluster, group, missing)
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
+
+
+def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
+    """Return what a group asks its queue for when it asks to be admitted, by charge name: its minimum less what the
+    queue is charged for its pods already; None if the minimum is not stated and not checked."""
+    least = min_request(cluster, group)
+    if least is None or not (group.allocated or group.nominations):
+        return least
+    return dict(_missing(cluster, group, least)[0])
+
+
+def _missing(
+    cluster: "Cluster", group: PodGroup, least: Amounts
+) -> tuple[list[tuple[str, int]], Amounts]:
+    """Return what is neither allocated to the group nor nominated for it of its minimum, and what is allocated to it
+    above its minimum."""
+    used = dict(group.allocated)
+    missing = _less(cluster, least.items(), used)
+    if missing and any(used.values()) and not cluster.plugins.quota.charges_resources:
+        missing = _with_strays(cluster, group, missing, used)
+    if missing and group.nominations:
+        nominated: Amounts = {}
+        for one in group.nominations.values():
+            add(nominated, one.charge, 1)
+        missing = _less(cluster, missing, nominated)
+    return missing, used
+
+
+def _less(
+    cluster: "Cluster", wanted: Iterable[tuple[str, int]], held: Amounts
+) -> list[tuple[str, int]]:
+    """Return what is wanted beyond what is held. What serves it is removed from `held`."""
+    missing: list[tuple[str, int]] = []
+    for name, amount in wanted:
+        left = amount
+        for member in dict.fromkeys((*cards_of_charge(cluster, name), name)):
+            if taken := min(held.get(member, 0), left):
+                held[member] -= taken
+                left -= taken
+        if left:
+            missing.append((name, left))
+    return missing
 
 
 def _without_gated(

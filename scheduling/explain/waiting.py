@@ -92,7 +92,9 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
             *hurdles,
             *(
                 one
-                for one in _room_hurdles(session, group, tried)
+                for one in _room_hurdles(
+                    session, group, tried, is_kept=not all(one.passed for one in hurdles)
+                )
                 if not _is_repeated(one, hurdles)
             ),
             *_evicting_hurdles(session.state, group),
@@ -233,12 +235,12 @@ def _refusal_order(refusal: Refusal) -> tuple[bool, int]:
 
 def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     cluster = session.cluster
-    least = quota_charging.min_request(cluster, group)
-    if group.phase != WAITING or least is None:
+    asked = quota_charging.admission_request(cluster, group)
+    if group.phase != WAITING or asked is None:
         return ()
     queue = cluster.queues[group.queue]
-    reclaimable = session.reclaimable.of_queue(group, least) if cluster.policy.evicting else {}
-    return reserved_limits(cluster, queue, least, reclaimable)
+    reclaimable = session.reclaimable.of_queue(group, asked) if cluster.policy.evicting else {}
+    return reserved_limits(cluster, queue, asked, reclaimable)
 
 
 def _gang_text(group: PodGroup) -> str:
@@ -277,13 +279,18 @@ def _try(session: Session, group: PodGroup) -> _Tried | None:
     return _Tried(attempt.is_ready, attempt.is_pipelined, placed, reason)
 
 
-def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> Iterable[Hurdle]:
+def _room_hurdles(
+    session: Session, group: PodGroup, tried: _Tried | None, *, is_kept: bool
+) -> Iterable[Hurdle]:
+    """Yield whether there is room. With `is_kept`, something else keeps the next cycle from binding pods."""
     if group.nominations:
         nodes = ", ".join(sorted({held.node for held in group.nominations.values()}))
         yield Hurdle("nodes", False, f"nominated to {nodes}, where pods are still terminating")
     if tried is None:
         return
-    if tried.is_ready:
+    if tried.is_ready and is_kept:
+        yield Hurdle("nodes", True, f"there is room for {tried.placed} of its pods")
+    elif tried.is_ready:
         yield Hurdle("nodes", True, f"the next cycle would bind {tried.placed} of its pods")
     elif tried.is_pipelined:
         yield Hurdle("nodes", False, "there is room once terminating pods are gone")

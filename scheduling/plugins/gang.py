@@ -5,14 +5,15 @@ from typing import ClassVar
 
 from projections.cluster import Cluster
 from projections.plugin import JobOrder, JobStarving
-from projections.pod_groups import PodGroup
-from projections.pods import Pod
+from projections.pod_groups import UNSURE, PodGroup
+from projections.pods import RUNNING, Pod
 from scheduling.plugin import JobPipelined, VictimFilter
 from scheduling.victims.preemptor import Preemptor
 
 
 class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
-    """Orders groups without their minimum first, and protects the minimum of running groups."""
+    """Orders groups without their minimum first, of these gangs that have lost pods, and protects the minimum of running
+    groups."""
 
     name = "gang"
     NO_EFFECT: ClassVar[Mapping[str, str]] = {"enableJobReady": "a gang is always whole"}
@@ -22,8 +23,15 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
     counts_min_member = True
 
     def job_order(self, cluster: Cluster, group: PodGroup) -> object:
-        """Return whether the gang has its minimum: those without it are first."""
-        return group.is_ready
+        """Return 0 for a gang that has lost pods and runs below its minimum, 1 for another one without its minimum, 2 with
+        it.
+
+        Volcano does not tell the first two apart. Then `drf` gives the room for the lost pod to a group that holds
+        nothing, and the devices of the others stand still.
+        """
+        if group.is_ready:
+            return 2
+        return 0 if group.phase == UNSURE and group.counts.get(RUNNING, 0) else 1
 
     def is_starving(self, group: PodGroup, have: int) -> bool:
         """Return whether fewer pods than minMember have a node."""

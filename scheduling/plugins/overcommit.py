@@ -1,9 +1,9 @@
 """`overcommit`: groups are admitted as long as their minimums fit the cluster times a factor (Volcano's `overcommit`).
 
-    backlog + minimum + used  <=  total x factor
+    backlog + asked + used  <=  total x factor
 
-The backlog of an admitted group is its whole minimum, unless its pods can never fit, and what is missing of the
-minimum once the group runs.
+What a group asks for, and the backlog of an admitted group, is what its pods do not use of its minimum yet. A group
+of which the pods can never fit has no backlog.
 """
 
 from __future__ import annotations
@@ -83,22 +83,22 @@ class Overcommit(ClusterQuota, GroupState):
         self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
     ) -> Vote:
         """Vote by the room of the whole cluster: its allocatable resources times a factor."""
-        least = _min_resources(group) or {}
-        over = self._beyond_factor(cluster, least, {})
+        asked = _missing(group) or {}
+        over = self._beyond_factor(cluster, asked, {})
         if over and cluster.policy.evicting:
-            spare = reclaimable.of_cluster(group, least)
-            over = self._beyond_factor(cluster, least, spare) if spare else over
+            spare = reclaimable.of_cluster(group, asked)
+            over = self._beyond_factor(cluster, asked, spare) if spare else over
         if not over:
             return "permit"
-        numbers = [_numbers(name, least[name], *amounts) for name, amounts in over.items()]
+        numbers = [_numbers(name, asked[name], *amounts) for name, amounts in over.items()]
         names = ", ".join(f"overused {name}" for name in sorted(over))
         message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
         first = next(iter(over))
         return Shortage("ResourceOverused", first, message, requeue_on=(CLUSTER_QUOTA + first,))
 
     def awaited(self, group: PodGroup, name: str) -> int:
-        """Return the minimum of a group."""
-        return (_min_resources(group) or {}).get(name, 0)
+        """Return what a group asks for."""
+        return (_missing(group) or {}).get(name, 0)
 
     def available(self, cluster: Cluster, name: str) -> int:
         """Return what is left of the allocatable resource times its factor."""
@@ -106,12 +106,12 @@ class Overcommit(ClusterQuota, GroupState):
         return -demand // self._factors.of(name).denominator
 
     def _beyond_factor(
-        self, cluster: Cluster, least: Amounts, spare: Amounts
+        self, cluster: Cluster, asked: Amounts, spare: Amounts
     ) -> dict[str, tuple[int, int]]:
         """Return the resources whose reservations would exceed the limit: the amount, and the limit."""
         used, backlog = cluster.resources.used, cluster.indexes.of(Backlogs).total
         over: dict[str, tuple[int, int]] = {}
-        for name, amount in least.items():
+        for name, amount in asked.items():
             total = used.get(name, 0) - spare.get(name, 0) + backlog.get(name, 0) + amount
             factor = self._factors.of(name)
             most = (
@@ -124,11 +124,11 @@ class Overcommit(ClusterQuota, GroupState):
     def equivalence_key(
         self, cluster: Cluster, group: PodGroup, *, enqueues: bool
     ) -> tuple[object, ...]:
-        """Return the minimum of the group: it decides about admission."""
+        """Return what the group asks for: it decides about admission."""
         if not enqueues:
             return ()
-        least = _min_resources(group)
-        return ("any",) if least is None else ("least", tuple(sorted(least.items())))
+        asked = _missing(group)
+        return ("any",) if asked is None else ("least", tuple(sorted(asked.items())))
 
     def indexes(self) -> Iterable[Index]:
         """Return the index of what admitted groups still need."""
@@ -213,13 +213,20 @@ def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
     """Return what an admitted group still needs for its minimum."""
     if group.phase not in (INQUEUE, RUNS) or group.is_foreign or is_blocked(cluster, group):
         return ()
-    least = _min_resources(group) or {}
-    if group.phase == INQUEUE:
-        return () if group.never_fits else tuple(least.items())
-    if group.allocated_count < group.min_available:
+    if group.phase == INQUEUE and group.never_fits:
         return ()
-    missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
-    return tuple((name, amount) for name, amount in missing.items() if amount > 0)
+    if group.phase == RUNS and group.allocated_count < group.min_available:
+        return ()
+    return tuple((_missing(group) or {}).items())
+
+
+def _missing(group: PodGroup) -> Amounts | None:
+    """Return what the pods of a group do not use of its minimum; None if it is not stated and not checked."""
+    least = _min_resources(group)
+    if not least or not group.held:
+        return least
+    held = group.held
+    return {name: one - held.get(name, 0) for name, one in least.items() if one > held.get(name, 0)}
 
 
 def _min_resources(group: PodGroup) -> Amounts | None:

@@ -66,11 +66,11 @@ def may_hold_partial_reservation(cluster: Cluster, group: PodGroup) -> bool:
 
 def vote_of_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
     """Vote by the limits of the quota plugin; what evictions could release does not count as used."""
-    least = quota_charging.min_request(cluster, group)
-    if least is None:
+    asked = quota_charging.admission_request(cluster, group)
+    if asked is None:
         return "permit"
     queue = cluster.queues[group.queue]
-    short = may_enqueue(cluster, queue, least)
+    short = may_enqueue(cluster, queue, asked)
     if short is not None and cluster.policy.evicting:
-        short = may_enqueue(cluster, queue, least, reclaimable.of_queue(group, least))
+        short = may_enqueue(cluster, queue, asked, reclaimable.of_queue(group, asked))
     return short or "permit"

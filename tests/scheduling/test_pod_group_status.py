@@ -110,15 +110,17 @@ def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None
     assert condition(harness)[0] == "Unschedulable"
 
 
-def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted_again() -> None:
+def test_a_gang_that_lost_a_pod_is_unknown_and_its_new_pod_is_placed_without_a_vote() -> None:
     harness = given("Running", RUNS, RUNS)
     harness.see(gone(member("p-0", RUNS)))
     here = harness.state.cluster.groups["default/g"]
     assert here.phase == "Unknown"
     harness.see(ObjectSeen(member("p-2", WAITS)))
-    assert here.phase == "Pending"
+    assert here.phase == "Unknown"
     harness.cycle()
-    assert (here.phase, here.is_ready) == ("Inqueue", True)
+    assert (here.phase, here.is_ready) == ("Unknown", True), "until the binding is observed"
+    harness.see(ObjectSeen(member("p-2", RUNS)))
+    assert here.phase == "Running"
 
 
 def test_each_pod_group_phase_is_requested_once() -> None:
