@@ -160,6 +160,8 @@ class PodSpec(Struct, gc=False):
     topologySpreadConstraints: Raw = NOTHING  # noqa: N815
     volumes: Raw = NOTHING
     resourceClaims: Raw = NOTHING  # noqa: N815
+    schedulingGroup: Raw = NOTHING  # noqa: N815
+    workloadRef: Raw = NOTHING  # noqa: N815
 
 
 class PodCondition(Struct):

@@ -44,6 +44,7 @@ from projections.objects import (
     Quantity,
     Weight,
 )
+from projections.pod_fields import refused_field
 from projections.pod_terms import NO_TERMS, Labels, PodTerms, pod_terms, referenced_labels
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
@@ -283,6 +284,7 @@ def demands_of(spec: PodSpec) -> Demands:
         spreads,
         bytes(spec.resourceClaims),
         _volume_demand(spec.volumes),
+        refused_field(spec),
     )
     return Demands(
         # A digest: the demands of a pod may be a megabyte long.
@@ -329,7 +331,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     options = () if problem else pod_options(annotations, pod.metadata.labels or {})
     if not problem and not beyond:
         options = tuple(sorted((*options, *_container_options(spec, amounts))))
-    faults = [one for one in (problem, beyond) if one]
+    faults = [one for one in (problem, beyond, refused_field(spec)) if one]
     asked = asked_devices(amounts, options)
     amounts, options = counted_request(amounts, options)
     found = PodClass(
@@ -354,7 +356,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
             claims=_volume_claims(spec),
             terms=terms,
         )
-        claims = "resourceClaims are not supported" if _has_claims(spec) else ""
+        claims = ""
     except (msgspec.ValidationError, TooLongError) as error:
         claims = str(error)
     unsupported = next((one for one in (*faults, claims) if one), "")
@@ -537,10 +539,6 @@ def _term(term: _Term) -> Term:
 
 def _requirement(one: _Expression) -> Requirement:
     return Requirement(key=one.key, operator=one.operator, values=tuple(one.values or ()))
-
-
-def _has_claims(spec: PodSpec) -> bool:
-    return bool(_optional(spec.resourceClaims, list[Raw]))
 
 
 def _volume_claims(spec: PodSpec) -> str:

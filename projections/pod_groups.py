@@ -20,6 +20,7 @@ from projections.pods import (
     BINDING,
     BOUND,
     FAILED,
+    FOREIGN_GROUP,
     GONE,
     MIN_AVAILABLE,
     PENDING,
@@ -317,7 +318,12 @@ class PodGroup:
         """Return code and message of an error that keeps the group from being considered at all."""
         if self.facts is None:
             if self.needs_object:
-                return "PodGroupNotFound", f"PodGroup {self.key} does not exist"
+                text = f"PodGroup {self.key} does not exist"
+                pod = next(iter(self.pods.values()), None)
+                if pod is not None and any(key == FOREIGN_GROUP for key, _ in pod.facts.labels):
+                    text += f"; a PodGroup of scheduling.x-k8s.io, which label {FOREIGN_GROUP} names, is not supported"
+                    return "UnsupportedDemand", text
+                return "PodGroupNotFound", text
             return None
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
 

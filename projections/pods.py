@@ -56,7 +56,9 @@ READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 GONE: Final = (SUCCEEDED, FAILED, RELEASING)
 """Statuses in which a pod can no longer count towards minMember."""
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
+FOREIGN_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+"""Label that names a PodGroup of the coscheduling plugin, or one of Volcano."""
+COSCHEDULING_GROUP = (FOREIGN_GROUP, "pod-group.scheduling.sigs.k8s.io/name")
 COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 RANK = "hccl/rankIndex"
