@@ -30,6 +30,7 @@ from projections.restarts import owner_of
 from scheduling.plugins.volcano_npu import npu_arguments
 from scheduling.rescheduling.job_faults import (
     JobFaults,
+    is_master,
     is_movable,
     job_faults,
     job_ranks,
@@ -215,7 +216,11 @@ def _escalation(
     if now >= of_job:
         return living, JOB
     if now >= of_block and restart.scope == POD:
-        return of_same_blocks(session, group, living, restart), SUPER_POD
+        pods = of_same_blocks(living, restart)
+        ranks = job_ranks(session.state, pods)
+        if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in pods):
+            return living, JOB
+        return pods, SUPER_POD
     return [], ""
 
 

@@ -3,7 +3,8 @@
     never escalates (`recover_policy_path: pod`, inference)      the faulty pods, whatever happens
     the pod of rank 0, or a master, is faulty                    all pods
     pods only (`pod-rescheduling: on`, or `scope: pod`)          the faulty pods; while the job is not complete again, after
-                                                                 6 attempts those of their logical SuperPoD, after 12 all
+                                                                 6 attempts those of their logical SuperPoD (all pods if
+                                                                 rank 0 or a master is in it), after 12 all
     processes recover (`process-recover-enable: on`)             the faulty pods
     otherwise                                                    all pods
 

@@ -1,10 +1,12 @@
 """Place jobs with chips of A3 SuperPods in logical SuperPoDs.
 
 A job is cut into blocks of `sp-block` chips, by the ranks of its pods; each block is on nodes of one SuperPoD
-(`selection.py`). A job of one pod goes to a node on which the fewest chips are free. Nothing is evicted for such jobs.
+(`selection.py`). A job of one pod goes to one of the nodes on which the fewest chips are free, as a block of one node. Nothing is
+evicted for such jobs.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pod_terms import Labels
 from projections.pods import Pod
-from projections.previous_nodes import ranks_before
+from projections.previous_nodes import previous_nodes, ranks_before
 from projections.rescheduling import nodes_free_by
 from projections.super_pods import SUPER_POD_ID, SUPER_POD_RANK, SuperPods
 from scheduling.device_families.ascend.pod_annotations import is_of_super_pod
@@ -35,10 +37,14 @@ from scheduling.planned_nodes import (
 )
 from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 from scheduling.session import Session
+from scheduling.super_pods.pieces import MissingPod, Pieces, place_in_pieces
 from scheduling.super_pods.restart import (
     NOT_FROM_ORIGIN,
+    WAIT_FOR_NODES,
     in_order,
+    lacks_nodes,
     previous_ranks,
+    rebuild_block,
     return_blocks,
 )
 from scheduling.super_pods.selection import Block, BlockJob, FreeSuperPod, Selection, select
@@ -74,15 +80,22 @@ class SuperPodPlacement(PlacementStrategy):
         """Return which SuperPoD gives which block."""
         pods, tasks = pods_with_devices(group), sum(count for _, count in group.device_tasks)
         arguments = npu_arguments(session.cluster.plugins)
-        if tasks <= 1 or not pods or arguments is None:
+        if not pods or arguments is None:
             return ()
-        job, free = block_job(group, pods, tasks, arguments), free_super_pods(session, group, pods)
+        if tasks == 1:
+            job, free = standalone_job(arguments), standalone_super_pods(session, group, pods[0])
+        else:
+            job = block_job(group, pods, tasks, arguments)
+            free = free_super_pods(session, group, pods)
         sizes = ", ".join(f"{one.number}: {one.size}" for one in free)
         first = (
             f"{job.blocks} logical SuperPoDs of {job.block_nodes} nodes, {job.reserve} nodes reserved in each "
             f"SuperPoD, order {job.order}"
         )
-        if any(one.occupies and one.pod_class.asked_devices for one in group.pods.values()):
+        has_others = any(
+            one.occupies and one.pod_class.asked_devices for one in group.pods.values()
+        )
+        if has_others or (tasks > 1 and group.key in session.cluster.reschedulings.restarts):
             return (first, "the rest of the job goes to the SuperPoDs of its blocks")
         return (first, f"free nodes by SuperPoD: {sizes}", *select(job, free).walk)
 
@@ -108,26 +121,53 @@ _Chosen = tuple[dict[str, Node], dict[str, Labels], str]
 
 
 def _standalone(session: Session, group: PodGroup, pods: list[Pod]) -> _Chosen:
-    """Choose, of the nodes with the fewest free chips, the one with the highest score; a sub-healthy one only if there is
-    no other."""
-    cluster = session.cluster
+    """Choose the SuperPoD of a job of one pod like that of a block of one node, of the nodes with the fewest free chips; of
+    those in it, the one with the highest score."""
     if not pods:
         return {}, {}, ""
     (pod,) = pods
-    order, super_pods = cluster.nodes.order, cluster.indexes.of(SuperPods)
-    resource = next(name for name, _ in pod.pod_class.request if name.startswith("huawei.com/"))
-    can = nodes_for_all(session, group, pods) & (super_pods.slots(cluster.nodes) >= 0)
-    in_pods = np.flatnonzero(can).tolist()
-    if not in_pods:
+    free = standalone_super_pods(session, group, pod)
+    if not free:
         return {}, {}, ""
-    healthy = [slot for slot in in_pods if order[slot].name not in super_pods.sub_healthy]
-    in_pods = healthy or in_pods
-    least = min(order[slot].free.get(resource, 0) for slot in in_pods)
-    scores = ranking_of(session, group, pod.pod_class).scores()
-    fewest = [slot for slot in in_pods if order[slot].free.get(resource, 0) == least]
-    best = order[max(fewest, key=lambda slot: (scores[slot], -slot))]
+    arguments = npu_arguments(session.cluster.plugins)
+    assert arguments is not None
+    sizes = {one.number: one.nodes for one in free}
+    found = select(standalone_job(arguments), [replace(one) for one in free])
+    if found.problem:
+        return {}, {}, found.problem
+    number = found.blocks[0].super_pod
+    scores, nodes = ranking_of(session, group, pod.pod_class).scores(), session.cluster.nodes.nodes
+    best = max(
+        (nodes[name] for name in sizes[number]), key=lambda node: (scores[node.slot], -node.slot)
+    )
     uid = pod.facts.uid
-    return {uid: best}, {uid: _annotations(0, super_pods.of[best.name])}, ""
+    return {uid: best}, {uid: _annotations(0, number)}, ""
+
+
+def standalone_job(arguments: NpuArguments) -> BlockJob:
+    """Return a job of one pod: a block of one node."""
+    return BlockJob(1, 1, arguments.reserve_nodes, order=arguments.super_pod_order)
+
+
+def standalone_super_pods(session: Session, group: PodGroup, pod: Pod) -> list[FreeSuperPod]:
+    """Return the SuperPoDs with the nodes that a job of one pod may get: those with the fewest free chips; sub-healthy ones,
+    and after a fault those that it should avoid, only if there are no others."""
+    cluster = session.cluster
+    free, nodes = free_super_pods(session, group, [pod]), cluster.nodes.nodes
+    worse = cluster.indexes.of(SuperPods).sub_healthy
+    for bad in (worse, previous_nodes(cluster, group).avoided):
+        better = [[name for name in one.nodes if name not in bad] for one in free]
+        free = _with_nodes(free, better) or free
+    resource = next(name for name, _ in pod.pod_class.request if name.startswith("huawei.com/"))
+    chips = {name: nodes[name].free.get(resource, 0) for one in free for name in one.nodes}
+    least = min(chips.values(), default=0)
+    return _with_nodes(free, [[name for name in one.nodes if chips[name] == least] for one in free])
+
+
+def _with_nodes(free: list[FreeSuperPod], nodes: list[list[str]]) -> list[FreeSuperPod]:
+    """Return SuperPoDs with some of their nodes; without those of which none is given."""
+    pairs = zip(free, nodes, strict=True)
+    return [FreeSuperPod(one.number, names) for one, names in pairs if names]
 
 
 def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int) -> _Chosen:
@@ -143,6 +183,12 @@ def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int)
     placed = [one for one in group.pods.values() if one.occupies and one.pod_class.asked_devices]
     restart = cluster.reschedulings.restarts.get(group.key)
     old = previous_ranks(restart)
+    if restart is not None:
+        avoided = previous_nodes(cluster, group).avoided
+        for one in free:
+            one.nodes.sort(key=lambda name: name in avoided)
+    if job.is_soft and (placed or old):
+        return _soft_rest(session, group, job, pods, placed, free)
     if placed:
         return _beside(session, job, pods, placed, free, old)
     if restart is None or not old:
@@ -154,6 +200,64 @@ def _distributed(session: Session, group: PodGroup, pods: list[Pod], tasks: int)
         return {}, {}, returned.problem
     found = _the_rest(job, free, returned.blocks, returned.missing)
     return _by_rank(session, by_rank(session, pods), found)
+
+
+def _soft_rest(
+    session: Session,
+    group: PodGroup,
+    job: BlockJob,
+    pods: list[Pod],
+    placed: list[Pod],
+    free: list[FreeSuperPod],
+) -> _Chosen:
+    """Choose nodes for pods of a job in parts of blocks that has others, or had them before a fault."""
+    cluster = session.cluster
+    restart = cluster.reschedulings.restarts.get(group.key)
+    replaced = previous_nodes(cluster, group).replaced
+    healthy = {uid: one.node for uid, one in replaced.items() if not one.fault}
+    if restart is not None and session.state.now_ns < nodes_free_by(restart):
+        is_free = {name: None for one in free for name in one.nodes}
+        if lacks_nodes(cluster, healthy.values(), is_free):
+            return {}, {}, WAIT_FOR_NODES
+    ranks, super_pods = _ranks(session, [*placed, *pods]), cluster.indexes.of(SuperPods).of
+    networks = {} if restart is None else restart.networks
+    known = {ranks[pod.facts.uid]: (_piece(pod), super_pods.get(pod.node, -1)) for pod in placed}
+    for uid, one in sorted(replaced.items(), key=lambda pair: bool(pair[1].fault)):
+        stated = whole_number(dict(networks.get(one.uid, ())).get(SUPER_POD_RANK))
+        if stated is not None:
+            known.setdefault(ranks.get(uid, one.rank), (stated, super_pods.get(one.node, -1)))
+    pieces = Pieces(
+        homes={piece: home for piece, home in reversed(known.values()) if home >= 0},
+        present={_piece(pod): None for pod in placed},
+        is_whole=not placed,
+    )
+    ordered = sorted(pods, key=lambda pod: ranks[pod.facts.uid])
+    missing = [
+        MissingPod(
+            pod.facts.uid,
+            _nearest_piece(known, ranks[pod.facts.uid]),
+            healthy.get(pod.facts.uid, ""),
+        )
+        for pod in ordered
+    ]
+    found = place_in_pieces(job, missing, pieces, free)
+    if isinstance(found, str):
+        return {}, {}, found
+    nodes = cluster.nodes.nodes
+    chosen = {uid: nodes[one.node] for uid, one in found.items()}
+    return chosen, {uid: _annotations(one.piece, one.super_pod) for uid, one in found.items()}, ""
+
+
+def _piece(pod: Pod) -> int:
+    """Return the logical SuperPoD of a pod that is placed, by the annotation that it got; 0 without one."""
+    given = dict(pod.network) or dict(pod.facts.assignments)
+    return whole_number(given.get(SUPER_POD_RANK)) or 0
+
+
+def _nearest_piece(known: Mapping[int, tuple[int, int]], rank: int) -> int:
+    """Return the piece of a rank: its own if it is known, else that of the nearest rank below, else above it."""
+    nearest = min(known, key=lambda one: (one > rank, abs(one - rank)), default=None)
+    return 0 if nearest is None else known[nearest][0]
 
 
 def block_job(group: PodGroup, pods: list[Pod], tasks: int, arguments: NpuArguments) -> BlockJob:
@@ -224,12 +328,19 @@ def _beside(
     missing: list[int] = []
     of_block: dict[int, list[Pod]] = {}
     for index, pod in enumerate(ordered):
-        of_block.setdefault(index // job.block_nodes, []).append(pod)
+        # Ranks of a job count from 0; while a lost pod does not exist yet, its rank is missing.
+        rank = ranks[pod.facts.uid] if ranks[pod.facts.uid] >= 0 else index
+        of_block.setdefault(rank // job.block_nodes, []).append(pod)
     for number, members in of_block.items():
         left = [pod for pod in members if pod.facts.uid in waiting]
         there = [pod.node for pod in members if pod.facts.uid not in waiting]
         if not there:
-            missing.append(number)
+            before = [old.get(number * job.block_nodes + at) for at in range(job.block_nodes)]
+            block = rebuild_block(number, before, old, super_pods, by_number)
+            if block is None:
+                missing.append(number)
+            else:
+                blocks.append(block)
             continue
         home = by_number.get(super_pods.get(there[0], -1))
         if left and (home is None or home.free < len(left)):

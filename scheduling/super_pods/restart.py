@@ -12,7 +12,7 @@
 The rules are those of the vendor's scheduler (`docs/network.md`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,7 +57,7 @@ def return_blocks(
     by_number = {one.number: one for one in free}
     is_free = {name: one for one in free for name in one.nodes}
     healthy = [one.node for one in old.values() if not one.fault]
-    if waits and any(name not in is_free and not cluster.is_closed_node(name) for name in healthy):
+    if waits and lacks_nodes(cluster, healthy, is_free):
         found.problem = WAIT_FOR_NODES
         return found
     members = {
@@ -78,12 +78,17 @@ def return_blocks(
         else:
             others.append(number)
     for number in others:
-        block = _rebuild(number, members[number], old, super_pod_of, by_number)
+        block = rebuild_block(number, members[number], old, super_pod_of, by_number)
         if block is None:
             found.missing.append(number)
         else:
             found.blocks.append(block)
     return found
+
+
+def lacks_nodes(cluster: Cluster, healthy: Iterable[str], is_free: Container[str]) -> bool:
+    """Return whether a node of a healthy pod is not free, but may become so."""
+    return any(name not in is_free and not cluster.is_closed_node(name) for name in healthy)
 
 
 def _is_feasible(
@@ -108,7 +113,7 @@ def _is_feasible(
     )
 
 
-def _rebuild(
+def rebuild_block(
     number: int,
     pods: list[RestartedPod | None],
     old: Mapping[int, RestartedPod],
