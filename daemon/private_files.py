@@ -29,6 +29,48 @@ def create_private(path: Path) -> None:
     make_private(path)
 
 
+def write_whole(
+    path: Path, content: str | bytes, *, replaces: bool = True, is_private: bool = True
+) -> None:
+    """Write a file that is whole under its name, or not there. Raises FileExistsError if it may not be replaced."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        with open(part, "wb", opener=private_opener if is_private else None) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        publish(part, path, replaces=replaces)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def publish(part: Path, path: Path, *, replaces: bool) -> None:
+    """Give a file that is on disk its name, durably. Raises FileExistsError if there is one that may not be replaced."""
+    if replaces:
+        part.replace(path)
+    else:
+        try:
+            path.hardlink_to(part)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without hard links. Fails where there is a file by now, which a rename would replace.
+            path.touch(exist_ok=False)
+            part.replace(path)
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def make_private(path: Path) -> None:
     """Take a file away from group and others, and log that; where it is not ours, log that it is open."""
     try:

@@ -98,9 +98,9 @@ def demo(url: str, force: bool, as_json: bool) -> int:
         muster demo && muster tell demo.db --to 100
     """
     path = Path(url)
-    is_replaced = "://" not in url and path.suffix != ".muster" and path.exists()
+    is_replaced = "://" not in url and path.suffix != ".muster" and _is_there(path)
     if is_replaced:
-        _remove(path, force=force)
+        _check_replaceable(path, force=force)
     return asyncio.run(_demo(url, is_replaced=is_replaced, as_json=as_json))
 
 
@@ -113,7 +113,7 @@ async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
     if is_replaced:
         say(f"{url}, the log of an earlier demo, is replaced")
     say(f"scheduling it with the daemon's loop into {url} ...")
-    run = await run_scenario(loaded, url)
+    run = await run_scenario(loaded, url, replaces=is_replaced)
     log = await open_log(url)
     try:
         say("checking the chain of the log ...")
@@ -145,8 +145,16 @@ def _say_nothing(text: str) -> None:
     """The report is one JSON document."""
 
 
-def _remove(path: Path, *, force: bool) -> None:
-    """Remove the log of an earlier demo; any other file stays."""
+def _is_there(path: Path) -> bool:
+    """Return True if a file has content; an empty one is what a command left that was stopped at its begin."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _check_replaceable(path: Path, *, force: bool) -> None:
+    """Raise UsageError unless a file is the log of an earlier demo and may be replaced."""
     if not ask_log(str(path), _is_of_a_demo):
         raise UsageError(f"{path} is a log that no demo wrote: name another with --log")
     if not force:
@@ -154,12 +162,11 @@ def _remove(path: Path, *, force: bool) -> None:
             f"{path}, the log of an earlier demo, is there already: --force replaces it, or name "
             "another with --log"
         )
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 async def _is_of_a_demo(log: ReadableLog) -> bool:
-    """Return True if a log is that of a simulation whose first node is the demo's, or is empty."""
+    """Return True if a log is that of a simulation whose first node is the demo's, or that holds no object yet."""
+    has_objects = False
     async for entries in log.read():
         for entry in entries:
             event = event_of(entry.record)
@@ -167,7 +174,9 @@ async def _is_of_a_demo(log: ReadableLog) -> bool:
                 return False
             if isinstance(event, ObjectObserved) and entry.record.subject.startswith("Node/"):
                 return entry.record.subject.startswith(f"Node//{NODE_PREFIX}")
-    return log.head.position == 0
+            if entry.record.object is not None:
+                has_objects = True
+    return not has_objects
 
 
 def _one_that_waits(run: Run) -> str:

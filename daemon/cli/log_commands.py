@@ -33,6 +33,7 @@ from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
 from daemon.log.entry import Entry
+from daemon.log.new_log import new_log
 from daemon.log.opening import ask_log, open_log
 from daemon.log.signatures import (
     Signature,
@@ -46,7 +47,7 @@ from daemon.log.signatures import (
 from daemon.log.store import SqlLog, stored_signatures
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
-from daemon.private_files import private_opener
+from daemon.private_files import write_whole
 from daemon.queries.archive import Archived
 from daemon.queries.archive import archive as archive_log
 from daemon.queries.archive import join as join_archive
@@ -402,8 +403,7 @@ def _written(path: Path, header: Header) -> str:
 def _write_names(path: Path, names: dict[str, str]) -> None:
     lines = [f"{pseudonym}\t{printable(name)}\n" for pseudonym, name in sorted(names.items())]
     try:
-        with open(path, "w", opener=private_opener, encoding="utf-8") as file:
-            file.writelines(lines)
+        write_whole(path, "".join(lines))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
 
@@ -451,12 +451,9 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     """
 
     async def copy(source: ReadableLog) -> tuple[str, Verified]:
-        target = await open_log(log, "write")
-        try:
+        async with new_log(log, "a log is imported into a new one") as target:
             with progress("import", total=source.head.position) as shown:
                 return target.place, await copy_whole(source, target, shown)
-        finally:
-            await target.close()
 
     place, verified = ask_log(bundle, copy)
     if as_json:

@@ -23,7 +23,7 @@ from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
 from daemon.log.memory import MemoryLog
 from daemon.log.opening import ask_log
-from daemon.private_files import private_opener
+from daemon.private_files import write_whole
 from daemon.queries.moments import stretch as positions
 from daemon.queries.reduce import (
     Search,
@@ -317,8 +317,7 @@ def _print(
     as_json: bool,
 ) -> None:
     if out is not None:
-        with open(out, "w", encoding="utf-8", opener=private_opener) as file:
-            file.write(result.text)
+        write_whole(out, result.text)
     if as_json:
         print_json(
             {

@@ -28,7 +28,7 @@ from daemon.cli.output import (
 from daemon.cli.run_report import pace_line, report_lines
 from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
-from daemon.log.opening import open_log
+from daemon.log.new_log import new_log
 from daemon.simulation import SimulationRun
 from events.codec import event_of
 from events.errors import MusterError, UsageError
@@ -128,13 +128,11 @@ def _simulate(loaded: LoadedScenario, url: str | None, *, as_json: bool) -> int:
     return 0 if run.result.is_expected else 1
 
 
-async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
-    """Run a scenario into a new log, and read its decisions from it."""
+async def run_scenario(loaded: LoadedScenario, url: str | None, *, replaces: bool = False) -> Run:
+    """Run a scenario into a new log, and read its decisions from it. `replaces` puts it in the place of an older one."""
     clock = WallClock()
-    log = await open_log(url or "memory:", "write")
-    try:
-        if log.head.position:
-            raise UsageError(f"{log.place} is not empty: a simulation begins a new log")
+    why = "a simulation begins a new log"
+    async with new_log(url or "memory:", why, replaces=replaces) as log:
         with progress("simulate") as shown:
             began = clock.elapsed_ns()
             simulated = await simulation.simulate(
@@ -142,8 +140,6 @@ async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
             )
             elapsed_ns = clock.elapsed_ns() - began
         replayed = await _read_back(log, simulated)
-    finally:
-        await log.close()
     return Run(loaded, simulated, replayed, elapsed_ns)
 
 

@@ -1,6 +1,7 @@
 """`muster what-if`: run the rest of a log once more with a change, and compare."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from itertools import zip_longest
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from daemon.cli.output import (
     table,
     verdict,
 )
+from daemon.log.contract import Log
+from daemon.log.new_log import new_log
 from daemon.log.opening import open_log
 from daemon.queries import what_if as what_if_query
 from daemon.text_file import read_input
@@ -107,10 +110,11 @@ async def _ask(
     text, _ = read_input(change)  # Once: it may be a pipe.
     log = await open_log(url)
     try:
-        target = None if kept is None else await open_log(kept, "write")
-        try:
-            if target is not None and target.head.position:
-                raise UsageError(f"{target.place} is not empty: a branch is kept in a new log")
+        async with AsyncExitStack() as stack:
+            target: Log | None = None
+            if kept is not None:
+                new = new_log(kept, "a branch is kept in a new log")
+                target = await stack.enter_async_context(new)
             with progress("what-if") as shown:
                 return await what_if_query.what_if(
                     log,
@@ -120,9 +124,6 @@ async def _ask(
                     checkpoint_ns=checkpoint_ns,
                     progress=shown,
                 )
-        finally:
-            if target is not None:
-                await target.close()
     finally:
         await log.close()
 

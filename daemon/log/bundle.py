@@ -27,7 +27,7 @@ from msgspec import UNSET, Struct, UnsetType
 from daemon.limits import Limits, exceeded, limits_of
 from daemon.log.database import check_format
 from daemon.log.entry import Entry, Snapshot
-from daemon.private_files import private_opener
+from daemon.private_files import private_opener, publish
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError, UsageError
 from events.record import Head, Record
 
@@ -204,9 +204,6 @@ class BundleWriter:
             os.fsync(self._file.fileno())
             self._file.close()
             self._move()
-            directory = os.open(self._path.parent, os.O_RDONLY)
-            os.fsync(directory)
-            os.close(directory)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -216,13 +213,10 @@ class BundleWriter:
         return {kind: len(digests) for kind, digests in self._left_out.items()}
 
     def _move(self) -> None:
-        if not self._replaces:
-            try:
-                # Fails where there is a file by now, which a rename would replace.
-                self._path.touch(exist_ok=False)
-            except FileExistsError:
-                raise _taken(self._path) from None
-        self._part.replace(self._path)
+        try:
+            publish(self._part, self._path, replaces=self._replaces)
+        except FileExistsError:
+            raise _taken(self._path) from None
 
     def abandon(self) -> None:
         """Leave nothing behind."""

@@ -21,6 +21,9 @@ from events.errors import (
     UsageError,
 )
 
+UNFINISHED = "unfinished"
+"""The schema revision of a log that a command is writing, in a database that cannot be renamed when it is whole."""
+
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
 KEPT_ONCE = frozenset({"log", "objects", "log_head", "log_base"})
@@ -151,6 +154,10 @@ def check_found(found: Found, place: str, *, writing: bool) -> None:
         raise UsageError(f"{place} is not a muster log")
     if found.contents is not Contents.LOG:
         return
+    if found.revision == UNFINISHED:
+        raise UsageError(
+            f"{place}: the command that writes this log has not finished it; once it is not running, the same command starts over"
+        )
     if found.revision not in REVISIONS:
         raise NewerRecordError(
             f"{place} has schema {found.revision!r}, which this release does not know; "

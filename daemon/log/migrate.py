@@ -1,6 +1,9 @@
 """Bringing the schema of a log to the present revision. The steps come with the wheel."""
 
+from contextlib import suppress
+
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log.tables import REVISIONS
@@ -12,7 +15,9 @@ async def migrate(connection: AsyncConnection, begin: str) -> None:
     try:
         await connection.run_sync(_upgrade)
     except BaseException:
-        await connection.exec_driver_sql("ROLLBACK")
+        # An interrupted call may have ended the connection, and the transaction with it.
+        with suppress(SQLAlchemyError):
+            await connection.exec_driver_sql("ROLLBACK")
         raise
     await connection.exec_driver_sql("COMMIT")
 

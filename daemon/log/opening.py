@@ -41,7 +41,7 @@ async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults)
         if mode == "write":
             raise UsageError(f"{url}: a bundle is read only; `muster log import` makes a log of it")
         return BundleLog(Path(url))
-    database = _database(url)
+    database = database_at(url)
     if mode == "write":
         return await open_for_writing(database, faults)
     return await open_for_reading(database)
@@ -65,7 +65,8 @@ def is_postgresql(url: str) -> bool:
     return url.startswith(_POSTGRESQL)
 
 
-def _database(url: str) -> Database:
+def database_at(url: str) -> Database:
+    """Return the database that a URL or path names; it need not be there."""
     scheme, separator, rest = url.partition("://")
     if url.startswith(_POSTGRESQL):
         # Its driver is imported only where it is used.

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
 from daemon.log.anchors import Anchor
-from daemon.private_files import make_private, private_opener
+from daemon.private_files import make_private, write_whole
 from daemon.text_file import read_text
 from events.errors import DamagedLogError, UsageError
 from events.record import Head
@@ -156,8 +156,7 @@ def write_keys(private: Path, public: Path) -> str:
             raise UsageError(f"{path}: exists; a key is never replaced")
     for path, content in ((private, secret), (public, shown)):
         try:
-            with open(path, "xb", opener=private_opener if path == private else None) as file:
-                file.write(content)
+            write_whole(path, content, replaces=False, is_private=path == private)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
     return key_name(made.public_key())

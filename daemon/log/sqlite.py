@@ -85,12 +85,12 @@ class SqliteDatabase:
     poll_seconds = 0.25
     stores_nul = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, place: str = "") -> None:
         if sqlite3.sqlite_version_info < OLDEST:
             raise UsageError(f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed")
-        self.place = str(path)
+        self.place = place or str(path)
+        self.path = path
         self.statements = _statements()
-        self._path = path
         self._lock: int | None = None
         self._readers: AsyncEngine | None = None
         self._writer: AsyncEngine | None = None
@@ -100,7 +100,7 @@ class SqliteDatabase:
         """Connections that cannot write. Made when the file is there."""
         if self._readers is None:
             self._readers = create_async_engine(
-                _url(self._path, read_only_options(self._path)),
+                _url(self.path, read_only_options(self.path)),
                 isolation_level="AUTOCOMMIT",
                 connect_args={"timeout": BUSY_SECONDS},
                 poolclass=AsyncAdaptedQueuePool,
@@ -117,9 +117,9 @@ class SqliteDatabase:
         """What the file is. One without tables may be what a daemon left that died creating it."""
         try:
             # A pipe without a writer would not be opened before there is one.
-            if not stat.S_ISREG(self._path.stat().st_mode):
+            if not stat.S_ISREG(self.path.stat().st_mode):
                 raise UsageError(f"{self.place}: not a regular file")
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 start = file.read(len(_MAGIC))
         except FileNotFoundError:
             return Found(contents=Contents.ABSENT)
@@ -150,7 +150,7 @@ class SqliteDatabase:
         """The file cannot be opened as a database with our tables: it is too short, or torn where they are named."""
         damage = await self.damage(is_thorough=False)
         if damage is None or damage.startswith("table sqlite_schema"):
-            position = await asyncio.to_thread(first_unreadable, self._path)
+            position = await asyncio.to_thread(first_unreadable, self.path)
             message = f"position {position}: the file is torn: {cause_of(error)}"
             return DamagedLogError(
                 f"{self.place}: {message} ({damage or 'the schema cannot be read'})"
@@ -159,7 +159,7 @@ class SqliteDatabase:
 
     async def lock(self) -> None:
         """Take the lock on `FILE.lock`, or raise an error that names its holder."""
-        path = f"{self._path}.lock"
+        path = f"{self.path}.lock"
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         except OSError as error:
@@ -178,11 +178,11 @@ class SqliteDatabase:
     async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
         """The writing connection."""
         if self._writer is None:
-            create_private(self._path)
+            create_private(self.path)
             for suffix in BESIDE:
-                make_private(Path(f"{self._path}{suffix}"))
+                make_private(Path(f"{self.path}{suffix}"))
             self._writer = create_async_engine(
-                _url(self._path, {"mode": "rw"}),
+                _url(self.path, {"mode": "rw"}),
                 isolation_level="AUTOCOMMIT",
                 connect_args={"timeout": BUSY_SECONDS},
                 poolclass=NullPool,
@@ -214,7 +214,7 @@ class SqliteDatabase:
     async def damage(self, *, is_thorough: bool) -> str | None:
         """The first thing torn; all of the file is read."""
         try:
-            return await asyncio.to_thread(find_damage, self._path, is_thorough=is_thorough)
+            return await asyncio.to_thread(find_damage, self.path, is_thorough=is_thorough)
         except sqlite3.Error as error:
             raise unavailable(self.place, error) from error
 
@@ -234,12 +234,12 @@ class SqliteDatabase:
 
     @property
     def _verdict(self) -> Path:
-        return Path(f"{self._path}.unsound")
+        return Path(f"{self.path}.unsound")
 
     @property
     def _was_ours(self) -> bool:
         """Whether the file holds records of a log, although it has not its tables."""
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             return _RECORDS.search(file.read(LOOKED_AT_BYTES)) is not None
 
     async def wait(self, seconds: float) -> None:
@@ -267,7 +267,7 @@ class SqliteDatabase:
         self._readers = self._writer = self._lock = None
 
     def _empty(self) -> Found:
-        log = Path(f"{self._path}-wal")
+        log = Path(f"{self.path}-wal")
         if log.exists() and log.stat().st_size:
             raise DamagedLogError(f"{self.place} is empty, but its write-ahead log is not")
         return Found(contents=Contents.NOTHING)

@@ -7,7 +7,6 @@ finishes the work.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from daemon.log.entry import Snapshot
 from daemon.log.standing_records import objects_of
 from daemon.log.store import SqlLog
 from daemon.log.verify import Checker, Progress, Verified
+from daemon.private_files import publish
 from daemon.queries.bundles import facts_before
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, position_from
@@ -188,15 +188,8 @@ def _is_end(one: Head, other: Head) -> bool:
 
 def _name(part: Path, path: Path, *, replaces: bool) -> None:
     """Give a file its name, durably, and replace no other file unless told to."""
-    if replaces:
-        part.replace(path)
-    else:
-        try:
-            path.hardlink_to(part)
-        except FileExistsError:
-            check_free(path, replaces=False)
-            raise
-        part.unlink()
-    directory = os.open(path.parent, os.O_RDONLY)
-    os.fsync(directory)
-    os.close(directory)
+    try:
+        publish(part, path, replaces=replaces)
+    except FileExistsError:
+        check_free(path, replaces=False)
+        raise

@@ -15,7 +15,7 @@ from daemon.log.copying import Exported, bounds, export
 from daemon.log.entry import Entry, Snapshot
 from daemon.log.snapshots import payload_of
 from daemon.log.verify import Progress
-from daemon.private_files import private_opener
+from daemon.private_files import write_whole
 from daemon.queries.history import History
 from daemon.queries.log_state import check_whole
 from daemon.queries.standing_records import facts_at_base, with_standing_records
@@ -134,8 +134,7 @@ async def export_redacted(
 def redaction_key(path: Path) -> bytes:
     """Return the key in a file, which is created with a new one where there is none. Raises UsageError."""
     try:
-        with open(path, "x", opener=private_opener, encoding="ascii") as file:
-            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        write_whole(path, secrets.token_hex(KEY_BYTES) + "\n", replaces=False)
     except FileExistsError:
         pass
     except OSError as error:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from daemon.clock import WallClock
 from daemon.cluster.server.http_server import BODY_MAX, Clock, Shell
 from daemon.connections import BACKLOG, Bounds, Connections
-from daemon.private_files import create_private
+from daemon.private_files import write_whole
 from events.errors import ClusterError, UsageError
 from simulator.api_server.access_control import AccessControl
 from simulator.api_server.api import Api, Behaviour
@@ -132,8 +132,7 @@ class Server:
             ],
             "current-context": "simulated",
         }
-        create_private(path)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+        write_whole(path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
         return path
 
 

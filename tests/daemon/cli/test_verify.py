@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli import demo
+from daemon.cli import demo, simulate
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import QUOTA, documents, error_of, logged, muster, scenario
 
@@ -168,6 +168,30 @@ def test_the_demo_replaces_its_own_log_where_forced_and_no_other(small: Path) ->
     assert first == again
     assert first["replay"] == "equal"
     assert "demo.db, the log of an earlier demo, is replaced\n" in muster("demo", "--force").stdout
+
+
+def test_a_demo_that_was_stopped_starts_over(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(simulate, "_read_back", interrupted)
+        assert muster("demo").exit_code == 130
+    assert [one.name for one in small.iterdir()] == ["demo.db.lock"]
+    (small / "demo.db").touch()
+    assert muster("demo").exit_code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(simulate, "_read_back", interrupted)
+        assert muster("demo", "--force").exit_code == 130
+    assert muster("log", "verify", small / "demo.db").exit_code == 0, "the earlier one stays"
+
+
+def test_the_demo_replaces_a_log_that_holds_no_object_yet(small: Path) -> None:
+    """An earlier release could leave one."""
+    path = small / "none.yaml"
+    path.write_text("scenario: none\ncluster: []\n")
+    assert muster("simulate", path, "--log", small / "demo.db").exit_code == 0
+    assert muster("demo", "--force").exit_code == 0
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
