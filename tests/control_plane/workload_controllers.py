@@ -42,6 +42,10 @@ WRAPPER: Final = '"$@" </dev/null & cat >/dev/null; kill -9 $!'
 """Runs a program until standard input ends, so that it does not outlive the tests however those die."""
 
 
+IN_OWN_ETC: Final = 'mount --bind "$0" /etc && exec "$@"'
+"""Runs a program with a folder in place of /etc, in mount and user namespaces of its own."""
+
+
 class WorkloadController(Struct, frozen=True):
     """One program: where its manifests are within its module, and what its configuration adds to the common part."""
 
@@ -53,6 +57,8 @@ class WorkloadController(Struct, frozen=True):
     config: Mapping[str, Any] = {}
     pod_selector: Mapping[str, Any] = {}
     """`objectSelector` of its webhooks for pods; all pods without one."""
+    etc_certificate: str = ""
+    """Where it reads a certificate from whatever its configuration says, below /etc; empty where it does not."""
     kept_webhooks: frozenset[str] = frozenset()
     """Paths of the webhooks that are registered; all without any. Those of kinds that are not defined here would only cost time."""
 
@@ -89,6 +95,7 @@ KUEUE: Final = WorkloadController(
         "featureGates": {"VisibilityOnDemand": False},
     },
     pod_selector={"matchExpressions": [{"key": "kueue.x-k8s.io/queue-name", "operator": "Exists"}]},
+    etc_certificate="kueue/metrics/certs",
     kept_webhooks=frozenset(
         f"/{verb}-{path}"
         for verb in ("mutate", "validate")
@@ -147,15 +154,21 @@ def _on_loopback(
     return found
 
 
+def write_certificate(authority: trustme.CA, folder: Path) -> None:
+    """Write a certificate for the loopback and its key, as programs of controller-runtime read them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(folder / "tls.key")
+    certificate.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+
+
 @contextmanager
 def at_work(
     controller: WorkloadController, kubeconfig: Path, folder: Path, port: int, authority: trustme.CA
 ) -> Iterator[None]:
     """Run the program until the block ends; its webhooks answer from the beginning of the block."""
     folder.mkdir(parents=True)
-    certificate = authority.issue_cert("127.0.0.1")
-    certificate.private_key_pem.write_to_path(folder / "tls.key")
-    certificate.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    write_certificate(authority, folder)
     (probe,) = free_ports(1)
     config = {
         "apiVersion": controller.config_kind,
@@ -170,6 +183,9 @@ def at_work(
     path = folder / "config.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
     command = ["sh", "-c", WRAPPER, controller.name, program(controller.name), f"--config={path}"]
+    if controller.etc_certificate:
+        write_certificate(authority, folder / "etc" / controller.etc_certificate)
+        command = ["unshare", "-rm", "sh", "-c", IN_OWN_ETC, str(folder / "etc"), *command]
     log = folder / "program.log"
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - a pinned program, with our own arguments
