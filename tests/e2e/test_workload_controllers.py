@@ -259,7 +259,7 @@ async def test_jobs_and_gated_pods_that_kueue_admits(rig: Rig) -> None:
         await finish(rig, running)
         # A pod group of Kueue's own: three pods behind its gate until all are there.
         for index in range(3):
-            metadata = {
+            metadata: Object = {
                 "labels": {
                     "app": "gated",
                     "kueue.x-k8s.io/queue-name": "team",
