@@ -94,8 +94,10 @@ def no_placement(nodes: WorkingNodes, result: PassResult, task: Task) -> None:
 
 
 def at_cap(result: PassResult, task: Task, held: int) -> None:
-    """Record that the job of a task may hold no more slots."""
-    text = f"job {task.job.key} holds {held} of its {task.job.max_slots} slots, and the task needs {task.slots}"
+    """Record that the job of a task may hold no more slots. `held` counts those of tasks that are about to start."""
+    running = sum(one.slots for one in task.job.running)
+    more = f", {held - running} more are for tasks that start before it" if held > running else ""
+    text = f"job {task.job.key} holds {running} of its {task.job.max_slots} slots{more}, and the task needs {task.slots}"
     result.wait(task, MAX_SLOTS_REACHED, text)
 
 

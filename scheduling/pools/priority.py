@@ -287,7 +287,12 @@ class _ClassPass:
         self.result.wait(task, WAITING_FOR_PREEMPTION, text)
 
     def _preempt(self, task: Task) -> None:
-        """Choose victims for a task that has no placement, or use what earlier victims made free."""
+        """Choose victims for a task that has no placement, or use what earlier victims made free.
+
+        Those that were helped before it may have used up the cap of its job: it may not start then, and gets none.
+        """
+        if self._is_over_cap(task):
+            return
         kind = self._kind(task)
         if self.result.releases or self.asked_rank is not None:
             reserved = self._place_later(task, kind)
