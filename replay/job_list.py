@@ -11,6 +11,7 @@ from projections.pods import RUNNING
 from projections.pool_facts import POOL_ACTION
 from projections.pool_index import PoolIndex, slots_of_node
 from projections.pool_options import INVALID_OPTION, UNUSED_OPTION
+from projections.pool_options import PRIORITY as PRIORITY_OPTION
 from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
 from scheduling.pools.tasks import Job, PoolTasks, Task
@@ -34,6 +35,8 @@ class JobRow(Struct, frozen=True):
     pod_groups: tuple[str, ...]
     priority: int | None
     """None in a pool that knows no priorities."""
+    priority_source: str
+    """What states the priority: a PriorityClass, `muster.sh/priority`, or the default of the pool."""
     weight: str | None
     """As a number; None in a pool that knows no weights."""
     max_slots: int | None
@@ -76,7 +79,7 @@ def pool_answers(state: State, only: str = "") -> list[PoolAnswer]:
 
 def _answer(state: State, pool: Pool) -> PoolAnswer:
     tasks = PoolTasks(state, pool)
-    order = sorted(tasks.jobs.values(), key=lambda job: (*_order(pool, job), job.key))
+    order = sorted(tasks.jobs.values(), key=lambda job: (*_order(pool, job), job.name, job.key))
     slots = pool_slots(state, pool)
     return PoolAnswer(
         pool=pool.name,
@@ -130,6 +133,7 @@ def _row(state: State, pool: Pool, job: Job, place: int, slots: int) -> JobRow:
         display_name=_display_name([cluster.groups[key] for key in groups], job.key),
         pod_groups=tuple(groups),
         priority=job.priority if pool.decider == PRIORITY else None,
+        priority_source=job.priority_source if pool.decider == PRIORITY else "",
         weight=f"{numerator / denominator:g}" if pool.decider == FAIR_SHARE else None,
         max_slots=job.max_slots,
         submitted_ns=job.submitted_ns,
@@ -167,6 +171,8 @@ def _problems(state: State, pool: Pool, job: Job, slots: int) -> Iterator[str]:
         for code, text in errors.get(subject, ())
         if code in (INVALID_OPTION, UNUSED_OPTION)
     )
+    if pool.decider == PRIORITY and job.stated_priority not in (None, job.priority):
+        yield f"{PRIORITY_OPTION} {job.stated_priority} does not count: {job.priority_source} stands before it"
     if problem := cap_problem(job.max_slots, pool.name, slots):
         yield problem
 

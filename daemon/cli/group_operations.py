@@ -196,7 +196,7 @@ def place_beside(
     )
     keys = [one.key for one in ordered]
     step = -1 if is_ahead else 1
-    has_same_priority = job.options.priority == anchor.options.priority
+    has_same_priority = job.priority == anchor.priority
     if has_same_priority and keys.index(job.key) == keys.index(anchor.key) + step:
         return None
     others = [one for one in ordered if one.key != job.key]
@@ -243,8 +243,19 @@ async def _apply(client: Client, one: Operation, known: "KnownPools | None") -> 
     text = f"{one.change} {_text(job, one.change)} -> {one.value}"
     if one.change == PRIORITY_OF:
         annotations[POSITION] = _reset(job)
-        text += f"; {AT_SUBMISSION}"
+        text += f"; {AT_SUBMISSION}{_class_note(job, known)}"
     return await _patch(client, one, job, annotations, text)
+
+
+def _class_note(job: Job, known: "KnownPools | None") -> str:
+    """Return that a PriorityClass stands before the priority of a job; "" if none does."""
+    standing = None if known is None else known.class_before(job.groups)
+    if standing is None:
+        name = job.priority_class
+        standing = f"PriorityClass {name}, unless it is the global default" if name else ""
+    return (
+        f"; {standing} stands before it: its priority stays that of the class" if standing else ""
+    )
 
 
 def _pool(job: Job, known: "KnownPools | None") -> str:
@@ -293,7 +304,12 @@ async def _move(client: Client, one: Operation, job: Job, known: "KnownPools | N
     annotations: dict[str, str | None] = {POSITION: position}
     text = f"moved {side} {one.value}, queue position {position}"
     before, after = job.options.priority, anchor.options.priority
-    if before != after:
+    if job.priority_class or anchor.priority_class:
+        if job.priority != anchor.priority:
+            classes = {one.priority_class for one in (job, anchor)} - {""}
+            named = " and ".join(sorted(classes))
+            text += f"; PriorityClass {named} states a priority: only among jobs of one priority does a position count"
+    elif before != after:
         annotations[PRIORITY] = None if after is None else str(after)
         shown = "the default" if after is None else str(after)
         text += f"; priority {_text(job, PRIORITY_OF)} -> {shown}, as {one.value} has"
@@ -312,7 +328,7 @@ async def _jobs(client: Client, job: Job, anchor: Job) -> list[Job]:
 def _may_share(one: Job, anchor: Job) -> bool:
     """Return whether a job may be in the anchor's pool and of its priority. A value that is not stated is a default that
     is not known here. The position is right even if a job is taken that is elsewhere: it is closer to the anchor."""
-    priorities = {one.options.priority, anchor.options.priority}
+    priorities = {one.priority, anchor.priority}
     pools = {one.options.pool, anchor.options.pool}
     return (len(priorities) == 1 or None in priorities) and (len(pools) == 1 or "" in pools)
 

@@ -276,7 +276,11 @@ def show_job(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
         f"  slots      {job.slots_acquired} of {job.slots_needed}{place}",
         f"  tasks      {job.tasks_running} with nodes, {job.tasks_queued} queued",
         f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)}",
-        *([f"  priority   {job.priority}"] if job.priority is not None else []),
+        *(
+            [f"  priority   {job.priority} ({job.priority_source})"]
+            if job.priority is not None
+            else []
+        ),
         *([f"  weight     {job.weight}"] if job.weight is not None else []),
         *([f"  max slots  {job.max_slots}"] if job.max_slots is not None else []),
         *([] if job.is_preemptible else ["  it is not preempted"]),

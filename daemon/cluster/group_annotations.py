@@ -49,13 +49,19 @@ class _Status(Struct):
     phase: str | None = None
 
 
+class _GroupSpec(Struct):
+    priorityClassName: str | None = None  # noqa: N815
+
+
 class _Group(Struct):
     metadata: Metadata
+    spec: _GroupSpec | None = None
     status: _Status | None = None
 
 
 class _PodSpec(Struct):
     schedulerName: str | None = None  # noqa: N815
+    priorityClassName: str | None = None  # noqa: N815
 
 
 class _Pod(Struct):
@@ -96,6 +102,8 @@ class Member(Struct, frozen=True):
     created_ns: int
     scheduler: str = ""
     """`schedulerName` of a pod."""
+    priority_class: str = ""
+    """Name of its PriorityClass."""
 
     @property
     def text(self) -> str:
@@ -128,6 +136,16 @@ class Job(Struct, frozen=True):
     def has_object(self) -> bool:
         """Return whether it has a PodGroup object."""
         return not all(one.is_pod for one in self.members)
+
+    @property
+    def priority_class(self) -> str:
+        """Return the PriorityClass that one of its objects names, which counts before its priority; "" for none."""
+        return next((one.priority_class for one in self.members if one.priority_class), "")
+
+    @property
+    def priority(self) -> int | str | None:
+        """Return what states its priority: the name of a class, or its option; None for the default of its pool."""
+        return self.priority_class or self.options.priority
 
     @property
     def groups(self) -> frozenset[str]:
@@ -308,6 +326,7 @@ def _member_of_group(one: _Group) -> Member:
         labels=meta.labels or {},
         stated=pool_options(meta.annotations or {}, meta.labels or {}),
         created_ns=nanoseconds_of(meta.creationTimestamp),
+        priority_class=(one.spec.priorityClassName if one.spec else "") or "",
     )
 
 
@@ -324,4 +343,5 @@ def _member_of_pod(one: _Pod) -> Member:
         stated=facts.pool_options,
         created_ns=facts.created_ns,
         scheduler=(one.spec.schedulerName if one.spec else "") or "",
+        priority_class=(one.spec.priorityClassName if one.spec else "") or "",
     )

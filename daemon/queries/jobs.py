@@ -54,10 +54,17 @@ class KnownPools(Struct, frozen=True):
     """Pool to the slots of its nodes."""
     of_group: dict[str, str]
     """Pod group to its pool; "" if it names one that does not exist."""
+    class_of: dict[str, str]
+    """Pod group with tasks in a pool of `priority` to what states its priority, if that is a PriorityClass; else ""."""
 
     def pool_of(self, groups: Iterable[str]) -> str:
         """Return the pool of the job of these pod groups; "" if it is not known."""
         return next((self.of_group[one] for one in sorted(groups) if one in self.of_group), "")
+
+    def class_before(self, groups: Iterable[str]) -> str | None:
+        """Return the PriorityClass that counts before the priority of the job of these pod groups; "" if there is none,
+        None if the job is not known."""
+        return next((self.class_of[one] for one in sorted(groups) if one in self.class_of), None)
 
     def check_pool(self, name: str) -> None:
         """Raise UsageError if there is no pool of a name."""
@@ -85,4 +92,16 @@ async def known_pools(log: ReadableLog) -> KnownPools:
         pools=pools,
         slots={one.name: sum(pool_slots(state, one)) for one in pools.all},
         of_group=state.cluster.indexes.of(PoolIndex).groups,
+        class_of=_classes(pool_answers(state)),
     )
+
+
+def _classes(answers: Iterable[PoolAnswer]) -> dict[str, str]:
+    """Return pod groups to the PriorityClass that states their priority; "" if none does that counts before an option."""
+    found: dict[str, str] = {}
+    for job in (job for answer in answers for job in answer.jobs):
+        is_class = job.priority_source.startswith("PriorityClass ")
+        is_before = is_class and not job.priority_source.endswith("the global default")
+        for group in job.pod_groups:
+            found[group] = job.priority_source if is_before else ""
+    return found

@@ -86,7 +86,7 @@ def _group(job: Job, queued: list[Task], running: list[Task]) -> ShareGroup:
         weight_denominator=job.weight[1],
         demand=demand,
         fixed=fixed,
-        age=(oldest[0], oldest[2]),
+        age=(oldest[0], oldest[2], job.name),
         # A job that can keep a running task is not disabled, or it would release it and start it again for ever.
         smallest_queued=min((one.slots for one in (*queued, *kept)), default=0) if queued else 0,
     )

@@ -43,7 +43,7 @@ class ShareGroup(Struct, frozen=True):
     fixed: int
     """Slots of its running tasks that cannot be preempted."""
 
-    age: tuple[int, ...]
+    age: tuple[int | str, ...]
     """Sort key of its oldest task: smaller is older."""
 
     smallest_queued: int

@@ -11,14 +11,14 @@ def round_robin_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:
     """Return the decisions of one pass (determined 3.8)."""
     result = PassResult()
     capacity = nodes.capacity
-    heap: list[tuple[int, tuple[int, str], str]] = []
+    heap: list[tuple[int, tuple[int, str, str], str]] = []
     queued = {}
     for job in tasks.jobs.values():
         feasible = [one for one in job.queued if is_feasible(nodes, result, one, capacity)]
         if feasible:
             queued[job.key] = feasible[::-1]
             held = sum(one.slots for one in job.running)
-            heapq.heappush(heap, (held, (job.submitted_ns, job.key), job.key))
+            heapq.heappush(heap, (held, (job.submitted_ns, job.name, job.key), job.key))
     failed: set[object] = set()
     while heap:
         held, age, key = heapq.heappop(heap)

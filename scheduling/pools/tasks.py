@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from projections.cluster import Cluster
+from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, Pod
 from projections.pool_index import PoolIndex, options_of, slots_of
-from projections.pool_options import JobOptions
+from projections.pool_options import PRIORITY, JobOptions
 from projections.pools import LOWER_FIRST, PRIORITY_MAX, Pool
 from projections.state import State
 from scheduling.gang_attempt import missing_pods
@@ -24,9 +25,9 @@ MICROSECOND: Final = 1000
 MOST_IMPORTANT: Final = -(1 << 40)
 """Rank of the classes of system pods, whichever number is more important in the pool."""
 
-Age: TypeAlias = tuple[int, int, int, str, int, str]
-"""When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, the key of
-the job, its index in the job, and its name; the smaller is older."""
+Age: TypeAlias = tuple[int, int, int, str, str, int, str]
+"""When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, name and
+key of the job, its index in the job, and its name; the smaller is older."""
 
 
 Position: TypeAlias = int | Fraction
@@ -66,8 +67,15 @@ class Job(Struct):
     """The tasks of one job in one pool."""
 
     key: str
+    name: str
+    """Its key, but for a group whose name is made out of a UID: the name of the pod or of its owner. Jobs of one time go by
+    their names, and not by UIDs, which are random."""
     weight: tuple[int, int]
     priority: int
+    priority_source: str
+    """What states the priority."""
+    stated_priority: int | None
+    """The option of the job, which a PriorityClass stands before."""
     rank: int
     """The priority as a number of which the smaller is more important."""
     max_slots: int | None
@@ -84,7 +92,7 @@ class Job(Struct):
     @property
     def order(self) -> tuple[object, ...]:
         """Return the sort key of jobs: rank, position, and age."""
-        return self.rank, self.position, self.submitted_ns, self.key
+        return self.rank, self.position, self.submitted_ns, self.name, self.key
 
 
 class PodSlots:
@@ -115,7 +123,7 @@ class PoolTasks:
         index = cluster.indexes.of(PoolIndex)
         self._options = index.options
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
-        for group in sorted(groups, key=lambda one: (one.created_ns, one.key)):
+        for group in sorted(groups, key=lambda one: (one.created_ns, name_of(one), one.key)):
             self._add(cluster, group)
         for job in self.jobs.values():
             job.queued.sort(key=_age)
@@ -160,6 +168,7 @@ class PoolTasks:
                 min(job.submitted_ns, submitted or job.submitted_ns),
                 1 - is_back,
                 asked,
+                job.name,
                 job.key,
                 pods[0].facts.index,
                 name,
@@ -184,11 +193,14 @@ class PoolTasks:
                     known.position = min(known.position, _position(submitted))
             return known
         pool = self.pool
-        priority = _priority(cluster, pool, group, options)
+        priority, source = _priority(cluster, pool, group, options)
         job = self.jobs[key] = Job(
             key=key,
+            name=key if options.job else name_of(group),
             weight=options.weight or pool.weight,
             priority=priority,
+            priority_source=source,
+            stated_priority=options.priority,
             rank=_rank(pool, priority),
             max_slots=options.max_slots,
             position=_position(submitted, options.position),
@@ -220,6 +232,17 @@ class PoolTasks:
             for task in job.running
             if (task.slots > 0) == has_slots
         ]
+
+
+def name_of(group: PodGroup) -> str:
+    """Return the name by which a pod group is sorted: its key, or that of the pod or owner out of whose UID it is made."""
+    namespace, _, name = group.key.partition("/")
+    if group.facts is not None or not name.startswith(NAMED_BY_UID) or not group.pods:
+        return group.key
+    first = next(iter(group.pods.values())).facts
+    if first.group_name:
+        return group.key
+    return f"{namespace}/{first.owner.name if first.owner else first.name}"
 
 
 def likeness(task: Task) -> object:
@@ -291,17 +314,29 @@ def _problem(group: PodGroup) -> Unschedulable | None:
     return short
 
 
-def _priority(cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions) -> int:
-    """Return the priority of a job: what it states, the value of its priority class, or the default of the pool."""
-    if options.priority is not None:
-        return options.priority
+def _priority(
+    cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions
+) -> tuple[int, str]:
+    """Return the priority of a job, and what states it: the PriorityClass that its PodGroup or one of its pods names,
+    before the option of the job (determined 5.6), and the default of the pool.
+
+    The API server writes the class that is the global default into pods that name none: it counts after the option.
+    """
+    classes = cluster.priority_classes
     name = "" if group.facts is None else group.facts.priority_class
-    if name in cluster.priority_classes:
-        return cluster.priority_classes[name][0]
+    if name in classes:
+        return classes[name][0], f"PriorityClass {name} of the PodGroup"
+    default: tuple[int, str] | None = None
     for pod in group.pods.values():
-        if pod.facts.priority_class and pod.facts.priority is not None:
-            return pod.facts.priority
-    return pool.priority
+        name, value = pod.facts.priority_class, pod.facts.priority
+        if not name or value is None:
+            continue
+        if name not in classes or not classes[name][1]:
+            return value, f"PriorityClass {name} of pod {pod.key}"
+        default = default or (value, f"PriorityClass {name}, the global default")
+    if options.priority is not None:
+        return options.priority, PRIORITY
+    return default or (pool.priority, f"default of pool {pool.name}")
 
 
 def _rank(pool: Pool, priority: int) -> int:

@@ -133,3 +133,29 @@ def test_options_that_cannot_be_used_or_have_no_effect_are_shown(tmp_path: Path)
     ]  # fmt: skip
     shown = muster("group", "show", str(job["job"]), "--log", path).stdout
     assert "\n  note       max-slots 9 is above the 8 slots of pool default\n" in shown
+
+
+def test_a_job_names_what_states_its_priority(tmp_path: Path) -> None:
+    path = tmp_path / "class.db"
+    text = """\
+policy:
+  pools: [{name: default, decider: priority}]
+cluster:
+  - {kind: PriorityClass, metadata: {name: medium}, value: 50}
+  - {kind: Pod, metadata: {name: k, annotations: {muster.sh/priority: "42"}}, spec: {priorityClassName: medium, priority: 50, containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}}
+  - {kind: Pod, metadata: {name: a, annotations: {muster.sh/priority: "45"}}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}}
+  - {kind: Pod, metadata: {name: d}, spec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}}
+until: 2s
+"""
+    assert muster("simulate", scenario(tmp_path, text), "--log", path).exit_code == 0
+    shown = {
+        name: muster("group", "show", f"default/{name}", "--log", path).stdout for name in "kad"
+    }
+    assert "  priority   50 (PriorityClass medium of pod default/k)\n" in shown["k"]
+    assert (
+        "  note       muster.sh/priority 42 does not count: PriorityClass medium of pod default/k stands before it\n"
+        in shown["k"]
+    )
+    assert "  priority   45 (muster.sh/priority)\n" in shown["a"]
+    assert "  priority   50 (default of pool default)\n" in shown["d"]
+    assert "note" not in shown["a"] + shown["d"]

@@ -46,7 +46,9 @@ class Cluster:
         """Give the member these permissions."""
         self.server.access.tokens[MEMBER] = User("member", rules)
 
-    async def group(self, name: str, namespace: str = "ml", **annotations: str) -> None:
+    async def group(
+        self, name: str, namespace: str = "ml", priority_class: str = "", **annotations: str
+    ) -> None:
         """Create a PodGroup. Annotations are named without their prefix, with `_` for `-`."""
         manifest = {
             "apiVersion": POD_GROUPS.api_version,
@@ -56,7 +58,8 @@ class Cluster:
                 "namespace": namespace,
                 "annotations": _annotations(annotations),
             },
-            "spec": {"minMember": 1},
+            "spec": {"minMember": 1}
+            | ({"priorityClassName": priority_class} if priority_class else {}),
         }
         await self.api.create(POD_GROUPS, manifest)
 
@@ -139,6 +142,21 @@ async def test_a_cap_of_slots_is_set_and_removed(cluster: Cluster) -> None:
         "ml/a: max-slots 0 -> none"
     )
     assert await cluster.annotations("a") == {}
+
+
+async def test_a_priority_that_a_priority_class_stands_before_is_written_and_said(
+    cluster: Cluster,
+) -> None:
+    await cluster.group("a", priority_class="high", priority="40")
+    await cluster.group("b", priority="40")
+    said = await cluster.says("group", "set-priority", "ml/a", "80")
+    assert said.endswith(
+        "; PriorityClass high, unless it is the global default stands before it: its priority stays that of the class"
+    )
+    assert (await cluster.annotations("a"))["priority"] == "80"
+    said = await cluster.says("group", "move", "ml/b", "--ahead-of", "ml/a")
+    assert "PriorityClass high states a priority: only among jobs of one priority" in said
+    assert (await cluster.annotations("b"))["priority"] == "40"
 
 
 async def test_json_has_the_annotations_and_the_objects(cluster: Cluster) -> None:
