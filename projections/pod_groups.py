@@ -42,6 +42,10 @@ RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
+GANG_SIZE_MISMATCH: Final = "GANG_SIZE_MISMATCH"
+GANG_PRIORITY_MISMATCH: Final = "GANG_PRIORITY_MISMATCH"
+"""Codes of a gang whose pods do not agree."""
+
 Status = tuple[str, int, int, int]
 """Status of a PodGroup: its phase, and the numbers of running, succeeded and failed pods."""
 
@@ -324,8 +328,32 @@ class PodGroup:
                     text += f"; a PodGroup of scheduling.x-k8s.io, which label {FOREIGN_GROUP} names, is not supported"
                     return "UnsupportedDemand", text
                 return "PodGroupNotFound", text
-            return None
+            return self._disagreement
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
+
+    @property
+    def _disagreement(self) -> tuple[str, str] | None:
+        """Return code and message if live pods of a gang that labels make state different minimums or priorities
+        (determined 5.2)."""
+        first: Pod | None = None
+        for pod in self.pods.values():
+            if pod.status in GONE:
+                continue
+            if first is None:
+                if not pod.facts.group_name:
+                    return None  # Its pods name no group: they are no gang that labels make.
+                first = pod
+                continue
+            one, other = first.facts, pod.facts
+            if one.min_member != other.min_member:
+                said = (
+                    f"pod {first.key} says {one.min_member}, pod {pod.key} says {other.min_member}"
+                )
+                return GANG_SIZE_MISMATCH, f"its pods state different min-available: {said}"
+            if None not in (one.priority, other.priority) and one.priority != other.priority:
+                said = f"pod {first.key} has {one.priority}, pod {pod.key} has {other.priority}"
+                return GANG_PRIORITY_MISMATCH, f"its pods have different priorities: {said}"
+        return None
 
     @property
     def never_fits(self) -> bool:

@@ -84,11 +84,14 @@ def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: i
 def no_placement(nodes: WorkingNodes, result: PassResult, task: Task) -> None:
     """Record why a task, which could be placed in an idle pool, has no nodes now."""
     nodes.count_failed(task)
+    nodes.share_reason(task)
     if task.reason is not None:
         result.waiting[task.name] = task.reason
         return
     total, largest = nodes.free_sums()
     text = f"it needs {_shape(task)}; {slots_text(total)} free in pool {nodes.pool.name}, {largest} on one node"
+    if len(task.pods) == 1 and largest >= task.slots and (lacking := nodes.lacking(task)):
+        text = f"{text}; {lacking}" if task.slots else lacking
     code = FRAGMENTED if total >= task.slots > 0 else WAITING_FOR_SLOTS
     result.wait(task, code, text)
 

@@ -143,6 +143,7 @@ class _ClassPass:
         reserved = self._place(task)
         if reserved is None:
             self.failed.add(kind)
+            self.nodes.share_reason(task)
             self._reserve(task)
         return reserved
 

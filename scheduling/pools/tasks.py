@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.pod_group_resolution import NAMED_BY_UID
-from projections.pod_groups import PodGroup
+from projections.pod_groups import GANG_PRIORITY_MISMATCH, GANG_SIZE_MISMATCH, PodGroup
 from projections.pods import ALLOCATED, Pod
 from projections.pool_index import PoolIndex, options_of, slots_of
-from projections.pool_options import PRIORITY, JobOptions
+from projections.pool_options import PRIORITY, JobOptions, job_options
 from projections.pools import LOWER_FIRST, PRIORITY_MAX, Pool
 from projections.state import State
 from scheduling.gang_attempt import missing_pods
@@ -302,6 +302,12 @@ def _problem(group: PodGroup) -> Unschedulable | None:
     """Return why a pod group is not considered."""
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
+    if group.facts is None and group.min_available > 1:
+        stated = _stated_priorities(group)
+        if len(stated) > 1:
+            said = ", ".join(f"pod {pod} states {number}" for number, pod in stated.items())
+            text = f"its pods state different {PRIORITY}: {said}"
+            return Unschedulable(GANG_PRIORITY_MISMATCH, "", text)
     short = missing_pods(group) if group.pending else None
     if short is None:
         return None
@@ -310,8 +316,22 @@ def _problem(group: PodGroup) -> Unschedulable | None:
             f"min-available is {group.min_available}, and the group has {group.valid_count} pods: the label counts pods,"
             f" not GPUs"
         )
-        return Unschedulable("GANG_SIZE_MISMATCH", "", text)
+        return Unschedulable(GANG_SIZE_MISMATCH, "", text)
     return short
+
+
+def _stated_priorities(group: PodGroup) -> dict[int, str]:
+    """Return the first two different priorities that waiting pods state, each with such a pod. The options of pods that run
+    may be of another time."""
+    found: dict[int, str] = {}
+    for pod in group.pending:
+        stated = pod.facts.pool_options
+        number = job_options((), (stated,)).priority if stated else None
+        if number is not None and number not in found:
+            found[number] = pod.key
+            if len(found) > 1:
+                break
+    return found
 
 
 def _priority(

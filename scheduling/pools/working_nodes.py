@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.nodes import Node
 from projections.pod_class import Amounts
@@ -26,7 +26,7 @@ from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.pools.tasks import PodSlots, Task, likeness
 from scheduling.session import Session
-from scheduling.unschedulable import Unschedulable, room_when_empty
+from scheduling.unschedulable import Unschedulable, node_reasons, room_when_empty
 
 UNLIKE_MAX: Final = 256
 """Unlike tasks of one namespace without a placement, after which no others of it are tried in a pass."""
@@ -64,6 +64,10 @@ class WorkingNodes:
         """Node to the pods without slots that are removed there on trial."""
         self._failed: dict[str, dict[object, None]] = {}
         """Namespace to the likenesses of its tasks that have no placement."""
+        self._reasons: dict[object, Unschedulable | None] = {}
+        """Likeness of tasks that have no placement to what refused the first of them, if that was not the free slots."""
+        self._lacking: dict[object, str] = {}
+        """Likeness of tasks of one pod to `lacking`."""
         self._aux_there: dict[str, tuple[int, int]] = {}
         self._empty: dict[object, bool] = {}
         self.slots_of = PodSlots(pool).of
@@ -236,6 +240,26 @@ class WorkingNodes:
         """Return whether a task is unlike all that were tried of its namespace, and too many of these have no placement."""
         failed = self._failed.get(task.group.key.partition("/")[0])
         return failed is not None and len(failed) >= UNLIKE_MAX and likeness(task) not in failed
+
+    def share_reason(self, task: Task) -> None:
+        """Give a task without a placement the reason of the first one like it: those after it are not tried."""
+        known = self._reasons.setdefault(likeness(task), task.reason)
+        if task.reason is None and known is not None:
+            task.reason = structs.replace(known, pod=task.pods[0].key)
+
+    def lacking(self, task: Task) -> str:
+        """Return what the nodes of the pool lack for a task of one pod, slots or not."""
+        key = likeness(task)
+        if key not in self._lacking:
+            pod, rankings = task.pods[0], self.session.rankings
+            choice = cards_to_charge(self.session, task.group, pod, {})
+            cards = None if isinstance(choice, Unschedulable) else choice.cards
+            job = rankings.job_of(task.group)
+            counts, _ = node_reasons(rankings, pod.pod_class, cards, job, self.in_pool)
+            listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+            text = f"no node of pool {self.pool.name} takes it: {listed}" if listed else ""
+            self._lacking[key] = text
+        return self._lacking[key]
 
     # Trials
 
@@ -432,7 +456,10 @@ class WorkingNodes:
                 dtype=np.int64,
             )
             if not len(slots):
-                text = f"every node has {self.pool.aux_max} pods without slots"
+                text = (
+                    f"every node that it fits on has {self.pool.aux_max} pods without slots, which is maxAuxContainers of"
+                    f" pool {self.pool.name}"
+                )
                 task.reason = Unschedulable(ZERO_SLOT_LIMIT, "", text)
                 return None
             points = self._aux_points(slots, later=later)
