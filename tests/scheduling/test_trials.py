@@ -86,7 +86,7 @@ async def test_each_trial_of_the_scenarios_leaves_state_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trials = Trials(monkeypatch)
-    for path in (*EVICTING[::8], *OTHERS[::40]):
+    for path in (*EVICTING[::6], *OTHERS[::40]):
         await play(scenario_of(path))
     assert trials.done["placing"] > ALL_TRIALS
     assert trials.done["evicting"] > ALL_TRIALS // 4
