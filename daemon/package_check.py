@@ -49,7 +49,8 @@ def foreign_package(home: Path | None = None) -> str | None:
             where = f"is {found}" if found is not None else f"is missing in {home}"
             return (
                 f"the Python package `{name}` {where}, which is not that of muster{_owners(name)}: "
-                "install muster in an environment of its own (`pipx install muster` or `uv tool install muster`)"
+                "install muster in an environment of its own, from its wheel or its checkout (`pipx install PATH` or "
+                "`uv tool install PATH`; without a path, the name is that of another project)"
             )
     return None
 

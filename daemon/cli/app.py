@@ -13,7 +13,7 @@ from daemon.cli.command_list import CommandGroup
 from daemon.cli.exit_codes import PIPE_CLOSED
 from daemon.memory_tuning import collect_rarely, collector_paused, return_large_blocks
 from daemon.version import VERSION
-from events.errors import SettingsError
+from events.errors import SettingsError, UsageError
 
 COMMANDS: Final = {
     "completion": "daemon.cli.completion",
@@ -73,6 +73,7 @@ class Muster(CommandGroup):
         try:
             _refuse_without_assertions()
             _replace_what_stdout_cannot_encode()
+            _refuse_what_is_not_utf8(sys.argv[1:] if args is None else args)
             name = prog_name or "muster"
             result = super().main(args, name, complete_var, standalone_mode=False, obj=wishes)
             code = result if isinstance(result, int) else 0
@@ -168,6 +169,18 @@ def _options(command: click.Command) -> set[str]:
 def _refuse_without_assertions() -> None:
     if not __debug__:
         raise SettingsError("muster does not run under `python -O`: its assertions are meant")
+
+
+def _refuse_what_is_not_utf8(args: Sequence[str]) -> None:
+    """Refuse arguments and environment variables that no log, and no JSON, can hold."""
+    given = [("argument", one) for one in args]
+    given += [(name, text) for name, text in os.environ.items() if name.startswith("MUSTER_")]
+    for what, text in given:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text).decode(errors="backslashreplace")
+            raise UsageError(f"{what} {shown!r} is not UTF-8") from None
 
 
 def _open_closed_streams() -> None:

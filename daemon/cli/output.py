@@ -86,6 +86,11 @@ def remember_terminal() -> bool:
     return columns is not None
 
 
+def is_text_shown() -> bool:
+    """Return whether the command prints text, and no documents."""
+    return _format() in ("text", "wide")
+
+
 def _format() -> str:
     context = click.get_current_context(silent=True)
     return "text" if context is None else str(context.meta.get(_FORMAT, "text"))
@@ -189,6 +194,11 @@ def print_json(document: object) -> None:
         click.echo(yaml.safe_dump(document, sort_keys=False, explicit_start=True), nl=False)
     else:
         click.echo(printable_json(encoded).encode())
+
+
+def print_captured(output: bytes) -> None:
+    """Print what a command printed before: documents are UTF-8 everywhere, and text is written in the encoding of stdout."""
+    click.echo(output.decode() if is_text_shown() else output, nl=False)
 
 
 def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:

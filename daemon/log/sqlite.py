@@ -205,7 +205,7 @@ class SqliteDatabase:
     def explain(self, error: Exception) -> LogError:
         """SQLite says by the same class that a disk is full and that a file is torn."""
         cause = cause_of(error)
-        if isinstance(error, IntegrityError | UnicodeError) or (
+        if isinstance(error, IntegrityError | UnicodeDecodeError) or (
             isinstance(cause, Exception) and is_damage(cause)
         ):
             return DamagedLogError(f"{self.place}: {cause_of(error)}")

@@ -85,7 +85,7 @@ def read_only_options(path: Path) -> dict[str, str]:
 def is_damage(error: Exception) -> bool:
     """Whether an error of SQLite is about what is in the file, rather than about reaching it."""
     message = str(error).lower()
-    return isinstance(error, UnicodeError) or any(word in message for word in _DAMAGE)
+    return isinstance(error, UnicodeDecodeError) or any(word in message for word in _DAMAGE)
 
 
 def _reading(path: Path) -> sqlite3.Connection:

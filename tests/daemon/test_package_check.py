@@ -76,7 +76,8 @@ def test_a_package_that_comes_first_on_the_path_is_named_with_its_distribution(
     found = tmp_path / "first/events/__init__.py"
     assert done.stderr == (
         f"error: the Python package `events` is {found}, which is not that of muster but of Events: install muster "
-        "in an environment of its own (`pipx install muster` or `uv tool install muster`)\n"
+        "in an environment of its own, from its wheel or its checkout (`pipx install PATH` or `uv tool install PATH`; "
+        "without a path, the name is that of another project)\n"
     )
 
 
