@@ -92,6 +92,13 @@ class Assigned(Struct, frozen=True):
     """Why the annotations cannot be used."""
 
 
+JOB_NAME: Final = "{job}"
+"""Stands for the name of the pod group in a message of `DeviceFamily.job_problem`."""
+
+POD_NAME: Final = "{{pod with {}}}"
+"""Stands for the name of a pod of the group that asks for so many devices."""
+
+
 class JobShape(Struct, frozen=True, eq=False):
     """What the fit of a pod depends on in the pods of its group that ask for devices with names. Pods that are finished
     or terminating do not count.
@@ -292,7 +299,7 @@ class DeviceFamily(ABC):
         empty texts if nothing is. Asked for each class of the job that asks for devices of the family.
 
         The code is one of `projections/refusals.py`: `InvalidResourceRequest`, `InvalidArgument`, `NotSupportPolicy`;
-        or `NotEnoughPods`, which only holds as long as the pods of the group are as they are. The message names no pod or group, because equal groups are refused together.
+        or `NotEnoughPods`, which only holds as long as the pods of the group are as they are. In place of names the message has `JOB_NAME` and `POD_NAME`, because equal groups are refused together.
         """
         return "", ""
 

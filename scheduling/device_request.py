@@ -1,13 +1,20 @@
 """Checks of what the pods of a whole group request of devices, before any node is looked at."""
 
+import re
+from collections.abc import Callable
+from typing import Final
+
+from events.limits import clipped
 from events.requeue import ANY_NODE
-from projections.device_family import FAMILIES, JobShape
+from projections.device_family import FAMILIES, JOB_NAME, POD_NAME, JobShape
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
 from projections.refusals import NOT_ENOUGH_PODS
 from scheduling.node_ranking import NodeRankings
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
+
+_POD_NAME: Final = re.compile(re.escape(POD_NAME.format("0")).replace("0", "([0-9]+)"))
 
 
 def invalid_device_request(session: Session, group: PodGroup) -> Unschedulable | None:
@@ -22,7 +29,19 @@ def invalid_device_request(session: Session, group: PodGroup) -> Unschedulable |
     if job not in rankings.job_problems:
         rankings.job_problems[job] = _problem(rankings, job)
     code, text = rankings.job_problems[job]
-    return Unschedulable(code, "", text, never_fits=code != NOT_ENOUGH_PODS) if code else None
+    if not code:
+        return None
+    return Unschedulable(code, "", _with_names(text, group), never_fits=code != NOT_ENOUGH_PODS)
+
+
+def naming_each(
+    session: Session, head: PodGroup, reason: Unschedulable
+) -> Callable[[PodGroup, Unschedulable], Unschedulable] | None:
+    """Return a function that rewrites a refusal of a group by a device family so that it names an equal group and its pods;
+    None for other refusals, which name neither."""
+    if invalid_device_request(session, head) != reason:
+        return None
+    return lambda group, of_head: invalid_device_request(session, group) or of_head
 
 
 def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
@@ -62,6 +81,22 @@ def never_evicts(session: Session, group: PodGroup) -> Unschedulable | None:
                 text = f"no pods are evicted in favour of a job with such devices ({name})"
                 return Unschedulable("NoVictims", "", text)
     return None
+
+
+def _with_names(text: str, group: PodGroup) -> str:
+    """Return a message with the name of the group, and of the first pod that asks for a number of devices."""
+
+    def name_of(found: re.Match[str]) -> str:
+        count = int(found[1])
+        asking = [
+            pod
+            for pod in group.pods.values()
+            if any(each == count for _, each in pod.pod_class.asked_devices)
+        ]
+        first = min(asking, key=lambda pod: (pod.sort_key, pod.facts.uid), default=None)
+        return "" if first is None else first.facts.name
+
+    return clipped(_POD_NAME.sub(name_of, text.replace(JOB_NAME, group.key)))
 
 
 def _problem(rankings: NodeRankings, job: JobShape) -> tuple[str, str]:

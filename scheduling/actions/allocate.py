@@ -10,7 +10,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from projections.pod_groups import WAITING, PodGroup
 from projections.scheduling_queue import EquivalenceGroup
-from scheduling.device_request import invalid_device_request
+from scheduling.device_request import invalid_device_request, naming_each
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.node_overlay import placements
@@ -45,7 +45,8 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)
         if equivalence_group.is_head(group):
-            yield from refuse_equivalence_group(equivalence_group, problem)
+            naming = naming_each(session, group, problem)
+            yield from refuse_equivalence_group(equivalence_group, problem, naming)
         return
     if group.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)

@@ -9,7 +9,7 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.scheduling_queue import EquivalenceGroup
-from scheduling.device_request import invalid_device_request
+from scheduling.device_request import invalid_device_request, naming_each
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import placement_problem
 from scheduling.hyper_node_placement import best_effort_pods, best_effort_scopes
@@ -45,7 +45,8 @@ def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Dec
         if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
             yield from pipeline_withdrawal(group, reason)
         if equivalence_group.is_head(group):
-            yield from refuse_equivalence_group(equivalence_group, reason)
+            naming = naming_each(session, group, reason)
+            yield from refuse_equivalence_group(equivalence_group, reason, naming)
 
 
 def _is_free(pod: Pod) -> bool:

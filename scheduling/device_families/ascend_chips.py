@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from events.limits import quoted
 from projections.device_family import (
+    JOB_NAME,
+    POD_NAME,
     Assigned,
     DeviceFamily,
     DeviceFit,
@@ -331,9 +333,10 @@ class AscendChips(DeviceFamily):
             return choice.problem
         counts = sorted({one.amounts[demand.resource] for one in classes})
         job = JobChips(
-            tasks=tuple([TaskChips(count) for count in counts]),
+            tasks=tuple([TaskChips(count, POD_NAME.format(count)) for count in counts]),
             task_count=request.job.tasks,
             total=request.job.devices,
+            name=JOB_NAME,
         )
         return choice.product.problem(job)
 

@@ -8,7 +8,7 @@ from events.decisions.search_deferred import SearchDeferred
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
 from projections.scheduling_queue import EquivalenceGroup
-from scheduling.device_request import invalid_device_request, never_evicts
+from scheduling.device_request import invalid_device_request, naming_each, never_evicts
 from scheduling.gang_attempt import missing_pods, precheck
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
@@ -31,7 +31,8 @@ def preempt_or_reclaim(
         problem = problem or invalid_device_request(session, group) or never_evicts(session, group)
         problem = problem or more_problems(session, group)
         if problem is not None:
-            yield from refuse_equivalence_group(equivalence_group, problem)
+            naming = naming_each(session, group, problem)
+            yield from refuse_equivalence_group(equivalence_group, problem, naming)
             return
         left = session.unfinished_search(equivalence_group)
         if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):

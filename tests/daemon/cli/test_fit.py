@@ -245,8 +245,9 @@ def test_every_node_of_a_refused_request_has_the_message_of_its_device_family(
 ) -> None:
     path = manifest(tmp_path, PAIR, COUNT=3)
     (answer,) = answers(muster("fit", path, "--log", PAIRS, "-o", "json"))
-    (of_pod,) = answer["pod_groups"][0]["nodes"]
-    refused = "checkSingleTrainMode job req npu num <3> not in [1,2,4,8]"
+    (group,) = answer["pod_groups"]
+    (of_pod,) = group["nodes"]
+    refused = f"checkSingleTrainMode job<{group['pod_group']}> req npu num <3> not in [1,2,4,8]"
     assert [(one["fits"], one["reason"]) for one in of_pod["nodes"]] == [(False, refused)] * 3
 
 

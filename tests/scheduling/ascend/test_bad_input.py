@@ -211,7 +211,7 @@ def test_labels_of_a_node_that_contradict_are_an_error_of_the_node(
             (
                 [npu_pod("p", count)],
                 "InvalidResourceRequest",
-                f"checkSingleTrainMode job req npu num <{count}> not in [1,2,4,8]",
+                f"checkSingleTrainMode job<default/podgroup-uid-p> req npu num <{count}> not in [1,2,4,8]",
             )
             for count in (3, 5, 6, 7, 9)
         ),

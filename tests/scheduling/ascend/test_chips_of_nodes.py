@@ -290,13 +290,13 @@ def test_chips_with_two_digits_are_sorted_as_numbers() -> None:
         (
             [npu_pod("p", 3)],
             "InvalidResourceRequest",
-            "checkSingleTrainMode job req npu num <3> not in [1,2,4,8]",
+            "checkSingleTrainMode job<default/podgroup-uid-p> req npu num <3> not in [1,2,4,8]",
         ),
         (
             [npu_pod("p", 9, kind="module-910b-8")],
             "InvalidResourceRequest",
-            "expected: job req npu num should small than 8, and not in map[], "
-            "actual: task req npu: 9, ",
+            "expected: job<default/podgroup-uid-p> req npu num should small than 8, and not in map[], "
+            "actual: task<p> req npu: 9, ",
         ),
         (
             [npu_pod("p", 1, kind="modul")],
@@ -322,8 +322,8 @@ def test_chips_with_two_digits_are_sorted_as_numbers() -> None:
                 npu_pod("q", 9, group="g", kind="module-910b-8"),
             ],
             "InvalidResourceRequest",
-            "expected: job req npu num should small than 8, and not in map[], "
-            "actual: task req npu: 9, ",
+            "expected: job<default/g> req npu num should small than 8, and not in map[], "
+            "actual: task<q> req npu: 9, ",
         ),
     ],
 )
