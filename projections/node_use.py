@@ -56,7 +56,7 @@ class NodeUse(Index):
             return
         self._shift(cluster, left, delta.old, -1)
         self._shift(cluster, entered, delta.new, 1)
-        if left and (not entered or entered[1] == "releasing"):
+        if left and (not entered or entered[1] == "releasing" or _is_smaller(left, entered)):
             cluster.mark_node_freed(left[0])
         if entered and (node := cluster.nodes.nodes[entered[0]]).nominated_pods:
             self._wake_nominated(cluster, node)
@@ -88,3 +88,9 @@ class NodeUse(Index):
             pod = cluster.pods.get(uid)
             if pod is not None and pod.group_key in cluster.groups:
                 cluster.wakeup_events.groups[pod.group_key] = None
+
+
+def _is_smaller(left: NodeShare, entered: NodeShare) -> bool:
+    """Return whether a pod uses less of anything on its node than before: it was resized in place."""
+    uses = dict(entered[2])
+    return left[0] != entered[0] or any(uses.get(name, 0) < amount for name, amount in left[2])

@@ -135,6 +135,7 @@ class NodeObject(Struct):
 class Container(Struct, gc=False):
     """A container, as far as muster reads its demands."""
 
+    name: str | None = None
     image: str | None = None
     resources: Raw = NOTHING
     ports: Raw = NOTHING
@@ -170,6 +171,7 @@ class PodCondition(Struct):
     type: str = ""
     status: str = ""
     message: str | None = None
+    reason: str | None = None
 
 
 class PodStatus(Struct):
@@ -182,6 +184,9 @@ class PodStatus(Struct):
     startTime: str | None = None  # noqa: N815
     conditions: list[PodCondition] | None = None
     containerStatuses: Raw = NOTHING  # noqa: N815
+    initContainerStatuses: Raw = NOTHING  # noqa: N815
+    resources: Raw = NOTHING
+    allocatedResources: Raw = NOTHING  # noqa: N815
 
 
 class PodObject(Struct):

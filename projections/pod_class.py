@@ -40,6 +40,7 @@ from projections.objects import (
     Many,
     PodObject,
     PodSpec,
+    PodStatus,
     Quantities,
     Quantity,
     Weight,
@@ -47,6 +48,14 @@ from projections.objects import (
 from projections.pod_fields import refused_field
 from projections.pod_terms import NO_TERMS, Labels, PodTerms, pod_terms, referenced_labels
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
+from projections.reported_resources import (
+    NOT_REPORTED,
+    RESIZED,
+    Reported,
+    ReportedResources,
+    reported_resources,
+    stated_requests,
+)
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
 if TYPE_CHECKING:
@@ -327,7 +336,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     """Parse the class of a pod. Pods with a `problem`, or with a demand that cannot be read, are refused; their
     request still counts on the node where they run."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
-    amounts, beyond = _request(spec)
+    amounts, beyond = _request(spec, reported_of(spec, pod.status))
     options = () if problem else pod_options(annotations, pod.metadata.labels or {})
     if not problem and not beyond:
         options = tuple(sorted((*options, *_container_options(spec, amounts))))
@@ -363,10 +372,32 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     return structs.replace(found, unsupported=clipped(unsupported)) if unsupported else found
 
 
-def _request(spec: PodSpec) -> tuple[Amounts, str]:
+def reported_of(spec: PodSpec, status: PodStatus | None) -> ReportedResources:
+    """Return what the kubelet reports of a pod, as far as it may differ from its spec."""
+    if status is None:
+        return NOT_REPORTED
+    return reported_resources(spec, stated_requests(spec), status)
+
+
+def reported_request(spec: PodSpec, reported: ReportedResources) -> tuple[tuple[str, int], ...]:
+    """Return what a pod that is resized in place counts as, by resource; empty if that is what its spec requests, or if
+    an amount cannot be read."""
+    if reported == NOT_REPORTED:
+        return ()
+    try:
+        counted, stated = effective_request(spec, reported), effective_request(spec)
+    except (QuantityError, msgspec.ValidationError):
+        return ()
+    if counted == stated:
+        return ()
+    return tuple([(name, min(counted.get(name, 0), most_of(name))) for name in RESIZED])
+
+
+def _request(spec: PodSpec, reported: ReportedResources = NOT_REPORTED) -> tuple[Amounts, str]:
     """Return the request of a pod, within bounds, and what of it cannot be read or exceeds the bounds."""
     try:
         amounts = effective_request(spec)
+        amounts |= reported_request(spec, reported)
     except (QuantityError, msgspec.ValidationError) as error:
         return {"pods": 1}, str(error)
     amounts = {name: min(amount, most_of(name)) for name, amount in amounts.items()}
@@ -403,24 +434,33 @@ def card_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))
 
 
-def effective_request(spec: PodSpec) -> Amounts:
-    """Return the effective request of the pod (K5.7), with `pods` = 1. Raise QuantityError."""
+def effective_request(spec: PodSpec, reported: ReportedResources = NOT_REPORTED) -> Amounts:
+    """Return the effective request of the pod (K5.7, K5.8), with `pods` = 1. Raise QuantityError."""
+
+    def counted(container: Container) -> Amounts:
+        one = reported.containers.get(container.name or "")
+        stated = _container_request(container)
+        return stated if one is None else _resized(stated, one, reported)
+
     running: Amounts = {}
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.initContainers or ():
-        request = _container_request(container)
         if container.restartPolicy == "Always":
-            _add(sidecars, request)
+            _add(sidecars, counted(container))
             _raise_to(peak, sidecars)
         else:
-            _raise_to(peak, _sum(request, sidecars))
+            _raise_to(peak, _sum(_container_request(container), sidecars))
     for container in spec.containers or ():
-        _add(running, _container_request(container))
+        _add(running, counted(container))
     _add(running, sidecars)
     _raise_to(running, peak)
     if spec.resources:
-        pod_level = _container_request(Container(resources=spec.resources))
+        # Limits alone leave the sum over the containers.
+        stated = _optional(spec.resources, _Resources) or _Resources()
+        pod_level = amounts_of(stated.requests or {})
+        if reported.pod is not None:
+            pod_level = _resized(pod_level, reported.pod, reported)
         running.update(
             {
                 name: amount
@@ -431,6 +471,21 @@ def effective_request(spec: PodSpec) -> Amounts:
     _add(running, amounts_of(_optional(spec.overhead, Quantities) or {}))
     running["pods"] = 1
     return running
+
+
+def _resized(stated: Amounts, one: Reported, reported: ReportedResources) -> Amounts:
+    """Return what a container or pod counts as: of cpu and memory the largest of what is requested, allocated and actual;
+    without what is requested if the resize is infeasible."""
+    actual, allocated = amounts_of(one.actual), amounts_of(one.allocated)
+    total = dict(stated)
+    for name in RESIZED:
+        known = [amounts[name] for amounts in (actual, allocated) if name in amounts]
+        if not known:
+            continue
+        if name in stated and not reported.is_infeasible:
+            known.append(stated[name])
+        total[name] = max(known)
+    return total
 
 
 def amounts_of(quantities: Quantities) -> Amounts:

@@ -32,10 +32,12 @@ from projections.pod_class import (
     class_key,
     demands_of,
     long_field_problem,
+    reported_request,
     stated_cards,
 )
 from projections.pod_terms import Labels, shared
 from projections.pool_options import RELEASE_REQUESTED, pool_options
+from projections.reported_resources import reported_resources, stated_requests
 
 GATED: Final = "gated"
 PENDING: Final = "pending"
@@ -191,6 +193,8 @@ class PodSpecFacts(Struct, frozen=True, gc=False):
     spec: PodSpec
     demands: Demands
     problem: str = ""
+    requests: dict[str, bytes] = {}
+    """The requests of the containers that may be resized in place, as they stand in the spec, by name."""
 
 
 def metadata_facts(meta: Metadata) -> PodMetadataFacts:
@@ -273,7 +277,8 @@ def _position(text: str) -> int:
 
 def spec_facts(spec: PodSpec) -> PodSpecFacts:
     """Return what muster reads of the spec of a pod."""
-    return PodSpecFacts(spec, demands_of(spec), long_field_problem(spec))
+    problem = long_field_problem(spec)
+    return PodSpecFacts(spec, demands_of(spec), problem, stated_requests(spec))
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -288,7 +293,11 @@ def combine_facts(
 ) -> tuple[PodFacts, ClassKey]:
     """Combine the facts of metadata, spec and status; return them with the key of the class."""
     spec, status = asked.spec, status or PodStatus()
-    return PodFacts(
+    key = class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
+    reported = reported_request(spec, reported_resources(spec, asked.requests, status))
+    if reported:
+        key = (*key, "reported", reported)
+    facts = PodFacts(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
@@ -322,7 +331,8 @@ def combine_facts(
         fault_options=meta.fault_options,
         pool_options=meta.pool_options,
         container_fault=container_fault(status.containerStatuses),
-    ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
+    )
+    return facts, key
 
 
 def _node_name(name: str) -> str:

@@ -119,6 +119,18 @@ def charge(cluster: "Cluster", pod: Pod) -> Charge:
     return _charge(cluster, pod.pod_class, pod.node)
 
 
+def resized_charge(cluster: "Cluster", pod: Pod) -> Charge | None:
+    """Return the charge of a pod whose request changed on its node: of cpu and memory what it requests now; the cards that
+    were charged when it got its node stay."""
+    if pod.charge is None:
+        return None
+    now = charge(cluster, pod)
+    if cluster.plugins.quota.charges_resources:
+        return now
+    cards = tuple([one for one in pod.charge if one[0] not in ("cpu", "memory")])
+    return (*cards, *[one for one in now if one[0] in ("cpu", "memory")])
+
+
 def is_unresolved(cluster: "Cluster", pod: Pod) -> bool:
     """Return whether a pod is charged for a choice of cards because its node was unknown."""
     return any(

@@ -65,6 +65,8 @@ class QuotaLedgers(Index):
             if known is not None:
                 self._charge_pod(cluster, group, known, -1)
             if new is not None:
+                if old is not None and old.pod_class.request != new.pod_class.request:
+                    new.charge = quota_charging.resized_charge(cluster, new)
                 _set_charges(cluster, new)
         group.replace_pod(known, new)
         if new is not None and not delta.is_same_charge:

@@ -14,6 +14,7 @@ from simulator.manifest import Kind, Manifest
 from simulator.manifest_fields import (
     Amounts,
     add,
+    allocated_of,
     amounts,
     changed,
     checkpoint_ns,
@@ -23,7 +24,7 @@ from simulator.manifest_fields import (
     list_at,
     node_of,
     phase_of,
-    request_of,
+    reports_resources,
     section,
     text_at,
     uid_of,
@@ -273,6 +274,8 @@ class Kubelets:
         node.pods[change.key] = uid
         if not is_terminal(pod) and uid not in self._taken:
             self._admit_pod(pod, change.key, node, existed_before=existed_before)
+        elif uid in self._taken and _may_be_resized(change):
+            self._resize(pod, node)
         if phase_of(pod) == "Running" and is_terminating(pod) and uid not in self._releasing:
             self._trial_runs.stop(uid)
         elif _begins_release(change):
@@ -280,7 +283,7 @@ class Kubelets:
 
     def _admit_pod(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
         """Admit a pod: newly bound, created with `nodeName`, or part of the initial cluster."""
-        asked = request_of(section(pod, "spec"))
+        asked = allocated_of(pod)
         is_new = phase_of(pod) == "Pending" and not existed_before and node.manifest is not None
         reason = _rejection(pod, asked, node) if is_new else None
         reason = reason or (self._rejected_by_plugin(pod, node_of(pod)) if is_new else None)
@@ -303,6 +306,15 @@ class Kubelets:
             run = times.remaining_run_ns(pod, now) if existed_before else times.run_ns(pod)
             self._trial_runs.begin(pod)
             self._schedule(run, ActionKind.FINISH, key, uid)
+
+    def _resize(self, pod: Manifest, node: _Node) -> None:
+        """Count a pod that is resized in place as what it has now: without a status that says otherwise a resize of the spec
+        is done at once."""
+        asked, (name, before) = allocated_of(pod), self._taken[uid_of(pod)]
+        if asked != before:
+            add(node.used, before, -1)
+            add(node.used, asked)
+            self._taken[uid_of(pod)] = (name, asked)
 
     def _schedule(self, later_ns: int | None, verb: ActionKind, key: Key, uid: str) -> None:
         """Schedule an action on a pod; None for never."""
@@ -346,6 +358,14 @@ class Kubelets:
         )
         self._trial_runs.begin(pod)
         self._schedule(self._times.run_ns(pod), ActionKind.FINISH, key, uid_of(pod))
+
+
+def _may_be_resized(change: Change) -> bool:
+    """Return whether a change of a pod may concern its resources: of its spec, or of the status that reports them."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.get("spec") is not after.get("spec"):
+        return True
+    return before.get("status") is not after.get("status") and reports_resources(after)
 
 
 def _begins_release(change: Change) -> bool:

@@ -186,22 +186,67 @@ def amounts(quantities: Mapping[str, Json]) -> Amounts:
 
 def request_of(spec: Mapping[str, Json]) -> Amounts:
     """The resources that a pod uses of its node (K5.7), with `pods` = 1."""
-    total = _pod_total(spec, _container_request)
+    total = _pod_total(spec, _container_request, _stated_request)
     add(total, amounts(section(spec, "overhead")))
     total["pods"] = 1
     return total
 
 
+def allocated_of(pod: Manifest) -> Amounts:
+    """The resources of its node that a kubelet has given a pod: of cpu and memory what its status reports as allocated or
+    in use, where it does, else what the spec requests."""
+    spec, status = section(pod, "spec"), section(pod, "status")
+    if not reports_resources(pod):
+        return request_of(spec)
+    reported = {text_at(one, "name"): one for one in _container_statuses(status)}
+    given: dict[str, Json] = dict(spec)
+    for key in ("initContainers", "containers"):
+        given[key] = [
+            _with_reported(one, reported.get(text_at(one, "name"), {}))
+            for one in list_at(spec, key)
+        ]
+    if "resources" in spec:
+        given = _with_reported(given, status)
+    return request_of(given)
+
+
+def reports_resources(pod: Manifest) -> bool:
+    """Return whether the status of a pod reports the resources that it has."""
+    status = section(pod, "status")
+    return any("resources" in one for one in (status, *_container_statuses(status)))
+
+
+def _container_statuses(status: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    return [*list_at(status, "containerStatuses"), *list_at(status, "initContainerStatuses")]
+
+
+def _with_reported(stated: Mapping[str, Json], status: Mapping[str, Json]) -> dict[str, Json]:
+    """A container, or the spec of a pod, that requests what its status reports."""
+    if "resources" not in status:
+        return dict(stated)
+    allocated, actual = (
+        amounts(section(status, "allocatedResources")),
+        amounts(section(status, "resources", "requests")),
+    )
+    requests = dict(section(stated, "resources", "requests"))
+    for name in ("cpu", "memory"):
+        if name in allocated or name in actual:
+            requests[name] = quantity(name, max(allocated.get(name, 0), actual.get(name, 0)))
+    return {**stated, "resources": {**section(stated, "resources"), "requests": requests}}
+
+
 def limits_of(spec: Mapping[str, Json]) -> Amounts:
     """The limits of a pod; what no container limits is left out."""
-    total = _pod_total(spec, _container_limits)
+    total = _pod_total(spec, _container_limits, _container_limits)
     overhead = amounts(section(spec, "overhead"))
     add(total, {name: amount for name, amount in overhead.items() if total.get(name)})
     return total
 
 
 def _pod_total(
-    spec: Mapping[str, Json], of_container: Callable[[Mapping[str, Json]], Amounts]
+    spec: Mapping[str, Json],
+    of_container: Callable[[Mapping[str, Json]], Amounts],
+    of_pod: Callable[[Mapping[str, Json]], Amounts],
 ) -> Amounts:
     """The sum over containers, or the peak of init containers; what the pod itself states instead of them."""
     total: Amounts = {}
@@ -219,7 +264,7 @@ def _pod_total(
         add(total, of_container(container))
     add(total, sidecars)
     _raise_to(total, peak)
-    for name, amount in of_container(spec).items():
+    for name, amount in of_pod(spec).items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             total[name] = amount
     return total
@@ -246,6 +291,10 @@ def quantity(name: str, amount: int) -> str:
 def _container_request(container: Mapping[str, Json]) -> Amounts:
     requests = amounts(section(container, "resources", "requests"))
     return {**_container_limits(container), **requests}
+
+
+def _stated_request(container: Mapping[str, Json]) -> Amounts:
+    return amounts(section(container, "resources", "requests"))
 
 
 def _container_limits(container: Mapping[str, Json]) -> Amounts:

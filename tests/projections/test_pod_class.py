@@ -117,3 +117,122 @@ def test_card_names_are_trimmed_and_unique(text: str) -> None:
     assert len(set(names)) == len(names)
     assert all(name and name == name.strip() and "|" not in name for name in names)
     assert card_names("|".join(names)) == names
+
+
+def resized(spec: JsonObject, status: JsonObject) -> dict[str, int]:
+    """What a pod on a node counts as, and what its class has."""
+    raw = msgspec.json.encode(
+        {"metadata": {"name": "a"}, "spec": {"nodeName": "n1", **spec}, "status": status}
+    )
+    found = read(PodObject, raw)
+    assert not isinstance(found, str)
+    return parse_class(0, found).amounts
+
+
+def reported(**amounts: tuple[str | None, str | None]) -> list[Json]:
+    """Statuses of containers with their allocated and actual cpu."""
+    return [
+        {
+            "name": name,
+            **({} if allocated is None else {"allocatedResources": {"cpu": allocated}}),
+            **({} if actual is None else {"resources": {"requests": {"cpu": actual}}}),
+        }
+        for name, (allocated, actual) in amounts.items()
+    ]
+
+
+def pending(reason: str) -> list[Json]:
+    """The condition of a pod whose resize waits."""
+    return [{"type": "PodResizePending", "status": "True", "reason": reason}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "allocated", "actual", "reason", "counts"),
+    [
+        ("4", "2", "2", "Deferred", 4000),
+        ("4", "2", "2", "Infeasible", 2000),
+        ("4", "2", "2", "SomethingNew", 4000),
+        ("1", "1", "2", "", 2000),
+        ("2", "1500m", "1", "", 2000),
+        ("100", "1600m", "1", "Infeasible", 1600),
+        ("2", None, None, "", 2000),
+        ("2", "6", None, "", 2000),
+        ("1", "6", "6", "Deferred", 6000),
+        ("2", "much", "6", "", 2000),
+        ("2", "-6", "6", "", 2000),
+    ],
+)
+def test_a_container_counts_as_the_largest_of_spec_allocated_and_actual(
+    spec: str, allocated: str | None, actual: str | None, reason: str, counts: int
+) -> None:
+    one: JsonObject = {**container(cpu=spec), "name": "c"}
+    status: JsonObject = {
+        "containerStatuses": reported(c=(allocated, actual)),
+        "conditions": pending(reason) if reason else [],
+    }
+    assert resized({"containers": [one]}, status)["cpu"] == counts
+    waiting: JsonObject = {"containers": [one]}
+    assert request(waiting)["cpu"] == int(spec) * 1000, "only on a node"
+
+
+def test_sidecars_are_resized_and_init_containers_are_not() -> None:
+    sidecar: JsonObject = {**container(cpu="1"), "name": "s", "restartPolicy": "Always"}
+    init: JsonObject = {**container(cpu="9"), "name": "i"}
+    spec: JsonObject = {
+        "initContainers": [init, sidecar],
+        "containers": [
+            {**container(cpu="2"), "name": "a"},
+            {**container(cpu="3"), "name": "b"},
+        ],
+        "overhead": {"cpu": "500m"},
+    }
+    assert resized(spec, {})["cpu"] == 9500
+    status: JsonObject = {
+        "initContainerStatuses": reported(s=("6", "1"), i=("20", "20")),
+        "containerStatuses": reported(a=("2", "2"), b=("3", "3")),
+    }
+    assert resized(spec, status)["cpu"] == 11_500
+    whole: JsonObject = {**spec, "resources": {"requests": {"cpu": "10"}}}
+    assert resized(whole, status)["cpu"] == 10_500, (
+        "what the pod as a whole states replaces the sum"
+    )
+    assert resized({**spec, "resources": {"limits": {"cpu": "10"}}}, {})["cpu"] == 9500
+
+
+@pytest.mark.parametrize(
+    ("reason", "counts"), [("Infeasible", 6000), ("Deferred", 8000), ("", 8000)]
+)
+def test_a_pod_as_a_whole_is_resized(reason: str, counts: int) -> None:
+    spec: JsonObject = {"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "8"}}}
+    status: JsonObject = {
+        "conditions": pending(reason) if reason else [],
+        "allocatedResources": {"cpu": "6"},
+        "resources": {"requests": {"cpu": "6"}},
+    }
+    assert resized(spec, status)["cpu"] == counts
+
+
+def test_cards_are_never_resized() -> None:
+    one: JsonObject = {**container(**{"cpu": "4", "nvidia.com/gpu": "2"}), "name": "c"}
+    requests: JsonObject = {"cpu": "2", "nvidia.com/gpu": "7"}
+    status: JsonObject = {
+        "conditions": pending("Infeasible"),
+        "containerStatuses": [
+            {"name": "c", "allocatedResources": requests, "resources": {"requests": requests}}
+        ],
+    }
+    assert resized({"containers": [one]}, status) == {"cpu": 2000, "nvidia.com/gpu": 2, "pods": 1}
+
+
+def test_pods_that_count_alike_are_one_class_and_others_are_not() -> None:
+    def key(status: JsonObject) -> object:
+        spec: JsonObject = {"nodeName": "n1", "containers": [{**container(cpu="1"), "name": "c"}]}
+        raw = msgspec.json.encode({"metadata": {"name": "a"}, "spec": spec, "status": status})
+        found = read(PodObject, raw)
+        assert not isinstance(found, str)
+        return pod_facts(found)[1]
+
+    assert key({"containerStatuses": reported(c=("1", "1"))}) == key({})
+    assert key({"containerStatuses": reported(c=("2", "1"))}) != key({})
+    grown = key({"containerStatuses": reported(c=("2", "1"))})
+    assert grown == key({"containerStatuses": reported(c=("1", "2"))})
