@@ -20,11 +20,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
-from sqlalchemy import URL
+from sqlalchemy import URL, event
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool
 
 from daemon.log.database import (
     DRIVER_ERRORS,
@@ -42,8 +43,8 @@ from daemon.log.sqlite_check import (
     find_damage,
     first_unreadable,
     is_damage,
-    read_only_options,
 )
+from daemon.log.sqlite_reading import SHARED, reading_mode
 from daemon.log.statements import Statements, statements
 from daemon.private_files import PRIVATE_MODE, create_private, make_private, private_opener
 from events.errors import DamagedLogError, LogError, LogLockedError, LogUnavailableError, UsageError
@@ -92,6 +93,7 @@ class SqliteDatabase:
         self.path = path
         self.statements = _statements()
         self._lock: int | None = None
+        self._reading = SHARED
         self._readers: AsyncEngine | None = None
         self._writer: AsyncEngine | None = None
 
@@ -99,19 +101,28 @@ class SqliteDatabase:
     def readers(self) -> AsyncEngine:
         """Connections that cannot write. Made when the file is there."""
         if self._readers is None:
+            self._reading = reading_mode(self.path)
             self._readers = create_async_engine(
-                _url(self.path, read_only_options(self.path)),
+                _url(self.path, self._reading.options),
                 isolation_level="AUTOCOMMIT",
                 connect_args={"timeout": BUSY_SECONDS},
                 poolclass=AsyncAdaptedQueuePool,
                 pool_size=2,
             )
+            if self._reading.pragmas:
+                event.listen(self._readers.sync_engine, "connect", self._begin_reading)
         return self._readers
 
     @property
     def patient_readers(self) -> AsyncEngine:
         """The same: SQLite waits for nothing but locks."""
         return self.readers
+
+    def _begin_reading(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        for pragma in self._reading.pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
 
     async def look(self) -> Found:
         """What the file is. One without tables may be what a daemon left that died creating it."""
@@ -204,6 +215,10 @@ class SqliteDatabase:
 
     def explain(self, error: Exception) -> LogError:
         """SQLite says by the same class that a disk is full and that a file is torn."""
+        try:
+            self._reading.check(self.path)
+        except LogUnavailableError as changed:
+            return changed
         cause = cause_of(error)
         if isinstance(error, IntegrityError | UnicodeDecodeError) or (
             isinstance(cause, Exception) and is_damage(cause)
@@ -264,7 +279,9 @@ class SqliteDatabase:
                 await engine.dispose()
         if self._lock is not None:
             os.close(self._lock)
+        reading, self._reading = self._reading, SHARED
         self._readers = self._writer = self._lock = None
+        reading.check(self.path)
 
     def _empty(self) -> Found:
         log = Path(f"{self.path}-wal")

@@ -4,14 +4,13 @@ SQLite says only "database disk image is malformed". Asked table by table it say
 up to the first position that is not there. Functions here block, and read as much as there is.
 """
 
-import os
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlencode
 
 from daemon.log import tables
+from daemon.log.sqlite_reading import open_reading
 from projections.views.catalogue import VIEWS
 
 BY_TABLE: Final = (3, 33, 0)
@@ -34,7 +33,7 @@ def find_damage(path: Path, *, is_thorough: bool) -> str | None:
 
     Thorough is to compare each index with its table, and to look at free pages.
     """
-    with closing(_reading(path)) as connection:
+    with closing(open_reading(path)) as connection:
         try:
             missing = missing_names(connection)
         except (sqlite3.Error, UnicodeError) as error:
@@ -63,7 +62,7 @@ def expected_names() -> set[str]:
 def first_unreadable(path: Path) -> int:
     """The first position that cannot be read. A file that is too short is read all the same."""
     readable = 0
-    with closing(_reading(path)) as connection, suppress(sqlite3.Error, UnicodeError):
+    with closing(open_reading(path)) as connection, suppress(sqlite3.Error, UnicodeError):
         connection.execute("PRAGMA writable_schema = ON")
         readable = _base(connection)
         query = f"SELECT * FROM log WHERE position > {readable} ORDER BY position"  # noqa: S608  # a number
@@ -74,23 +73,10 @@ def first_unreadable(path: Path) -> int:
     return readable + 1
 
 
-def read_only_options(path: Path) -> dict[str, str]:
-    """Where not even SQLite's shared memory can be created, the file is read as it stands."""
-    log = Path(f"{path}-wal")
-    if not os.access(path.parent, os.W_OK) and not log.exists():
-        return {"mode": "ro", "immutable": "1"}
-    return {"mode": "ro"}
-
-
 def is_damage(error: Exception) -> bool:
     """Whether an error of SQLite is about what is in the file, rather than about reaching it."""
     message = str(error).lower()
     return isinstance(error, UnicodeDecodeError) or any(word in message for word in _DAMAGE)
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    options = urlencode(read_only_options(path))
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{options}", uri=True)
 
 
 def _torn(connection: sqlite3.Connection, *, is_thorough: bool) -> str | None:
