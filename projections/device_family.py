@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -176,6 +176,15 @@ class PlacedPod(Struct, frozen=True, eq=False):
         return self.tasks > 1
 
 
+class NodeLabel(NamedTuple):
+    """The label that nodes with a resource need to serve a pod."""
+
+    resource: str
+    key: str
+    values: tuple[str, ...]
+    """Values of nodes that serve it, the usual one first; empty for nodes without the label."""
+
+
 class DeviceFit(ABC):
     """How the devices of nodes serve pods of one class: a frozen dataclass. Equal fits have equal answers, so a fit
     keeps no more of the question than what it reads."""
@@ -184,6 +193,11 @@ class DeviceFit(ABC):
     def elsewhere(self) -> int:
         """Return the points of nodes that have no devices of the family; -1 if the pod cannot be there."""
         return -1
+
+    @property
+    def node_label(self) -> NodeLabel | None:
+        """Return the label that the nodes of the pod need, for messages; None if it is not one label that decides."""
+        return None
 
     @property
     @abstractmethod

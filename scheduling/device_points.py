@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.cluster import Cluster
-from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest
+from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest, NodeLabel
 from projections.device_uses import uses_of
 from projections.nodes import Node
 
@@ -241,6 +241,14 @@ class DevicePoints:
         because those are not free now."""
         fits = self._fits if when_empty else self._naming
         return [(one.fit.reason, _column(one, when_empty=when_empty) < 0) for one in fits]
+
+    def needed_labels(self) -> list[tuple[NodeLabel, npt.NDArray[np.bool_]]]:
+        """Return the labels that nodes need to serve the pod, each with the nodes whose devices would serve it."""
+        return [
+            (label, _column(one, when_empty=True) >= 0)
+            for one in self._fits
+            if (label := one.fit.node_label) is not None
+        ]
 
     def obstacle(self, node: Node) -> str:
         """Return why the node does not serve the pod now; "" if it does."""

@@ -1,5 +1,6 @@
 """Refusals: a code, the limiting resource, a message with the current numbers, and what could change the answer."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
@@ -27,6 +28,8 @@ from scheduling.shortage import Shortage
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
 ORIGIN: Final = "Origin reason is "
+LABELS_MAX: Final = 4
+"""Maximum values of a label that a message names."""
 
 
 class Unschedulable(Struct, frozen=True):
@@ -101,6 +104,8 @@ def no_feasible_node(
     )
     if both := _selector_conflict(rankings, pod.pod_class, cards, job):
         message += f" N{both[1:]}."
+    if unlike := unlike_labels(rankings, pod.pod_class, cards, job, candidate_nodes.inside):
+        message += f" {unlike}."
     would_do = None if cards is None else (*cards, *choice.over_quota)
     never_fits, fits_only_closed_nodes = _fit_when_empty(
         rankings, pod.pod_class, would_do, job, needed, candidate_nodes
@@ -186,6 +191,40 @@ def _selector_conflict(
     if not (having_devices & (verdicts == NOT_SELECTED)).any():
         return selector_conflict(pod_class)
     return conflict_text(pod_class)
+
+
+def unlike_labels(
+    rankings: NodeRankings,
+    pod_class: PodClass,
+    cards: Cards,
+    job: JobShape,
+    inside: npt.NDArray[np.bool_] | None = None,
+) -> str:
+    """Return which values nodes with the devices have of the label that the pod needs, if none of them has the needed one;
+    else empty."""
+    table = rankings.cluster.nodes
+    selected = rankings.predicates(pod_class).verdicts != NOT_SELECTED
+    for label, having in rankings.devices(pod_class, cards, job).needed_labels():
+        there = table.allocatable.get(label.resource)
+        if there is None or (selected & having).any():
+            continue
+        stated = dict(pod_class.selector.pairs).get(label.key)
+        wanted = label.values if stated is None else (stated,)
+        values: Counter[str] = Counter()
+        for slot in np.flatnonzero(there > 0 if inside is None else inside & (there > 0)).tolist():
+            facts = table.order[slot].facts
+            value = "" if facts is None else facts.labels.get(label.key, "")
+            if value in wanted:
+                break
+            values[value] += 1
+        else:
+            most = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
+            shown = [f"{value or 'absent'} ({count})" for value, count in most[:LABELS_MAX]]
+            more = [f"and {len(most) - LABELS_MAX} more"] if len(most) > LABELS_MAX else []
+            if shown:
+                listed = ", ".join([*shown, *more])
+                return f"Node label {label.key} is {listed}, and the job needs {wanted[0]}"
+    return ""
 
 
 def node_reasons(

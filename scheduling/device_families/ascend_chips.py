@@ -21,6 +21,7 @@ from projections.device_family import (
     DeviceSources,
     DeviceUse,
     Discovered,
+    NodeLabel,
     PlacedPod,
 )
 from projections.devices import Device, NodeDevices
@@ -373,6 +374,12 @@ class ChipFit(DeviceFit):
     """Whether the job names its product by a policy, so that nodes of a type that is not known serve it too."""
     strategy: str = IGNORE
     """What the job does on nodes with less health; with any other value than `ignore` it uses none of them."""
+
+    @property
+    def node_label(self) -> NodeLabel | None:
+        """Return the label of the nodes of the product."""
+        types = self.product.node_types
+        return NodeLabel(self.request.resource, ACCELERATOR_TYPE, types) if types else None
 
     @property
     def reason(self) -> str:
