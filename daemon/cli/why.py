@@ -83,7 +83,8 @@ def why(
 ) -> None:
     """Explain a pod, pod group, node or queue, now or at an earlier moment, with the numbers of that moment.
 
-    SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. Deleted
+    SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME; the name of an owner of pods (default/JOB,
+    Deployment/NAMESPACE/NAME) is that of its pod group. Deleted
     objects are explained too. With --output json every node is listed for a pod or pod group: whether it fits, why
     not, its score by plugin in thousandths of a point, and the devices.
 

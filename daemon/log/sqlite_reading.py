@@ -89,6 +89,8 @@ def _is_readable(path: Path, mode: ReadingMode) -> bool:
     try:
         with closing(_opened(path, mode)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except UnicodeDecodeError:
+        return True  # A torn file: an error message that quotes it.
     except sqlite3.Error as error:
         # The lowest byte is the kind, whatever stands above it.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF

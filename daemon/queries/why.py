@@ -16,11 +16,13 @@ from daemon.log.shadow_mode import is_shadow
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import entry_at, position_at, recorded_at_ns
+from daemon.queries.owned_groups import groups_of_owner, owner_name
 from daemon.queries.quota_changes import last_quota_change
 from events.chain import check_link
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.decisions.eviction import EvictionDecided
+from events.errors import UsageError
 from events.record import GENESIS, Record
 from events.union import DECISIONS
 from projections.left_out import ApplyError, LeftOut, folded
@@ -41,6 +43,9 @@ from replay.why_pod import (
 )
 from replay.why_subject import candidates
 from replay.why_trail import LoggedEvent, Trail
+
+GROUPS_MAX: Final = 10
+"""Pod groups of one owner that an error names."""
 
 FAVOURING: Final = tuple(one.kind for one in DECISIONS if issubclass(one, EvictionDecided))
 """Kinds of decisions that are made in favour of another pod group than their subject."""
@@ -65,10 +70,42 @@ async def why(
 ) -> Answer:
     """Return the chain of causes for a subject at a moment. Raises UsageError where the log cannot answer.
 
+    The name of an owner of pods, such as a Job, is that of its pod group.
+
     `progress` is called with positions as they are read.
     """
     check_complete(log)
     until = await position_at(log, moment)
+    try:
+        return await _answer(log, subject, until, with_every_node, progress)
+    except UsageError as unknown:
+        owned = await _group_of_owner(log, subject, until)
+        if owned is None:
+            raise unknown from None
+    return await _answer(log, owned, until, with_every_node, progress)
+
+
+async def _group_of_owner(log: ReadableLog, subject: str, until: int) -> str | None:
+    """Return the pod group of an owner, as a subject. Raises UsageError if it has several."""
+    owner = owner_name(subject)
+    if owner is None:
+        return None
+    groups = await groups_of_owner(log, owner, until)
+    if len(groups) > 1:
+        more = ", ..." if len(groups) > GROUPS_MAX else ""
+        raise UsageError(
+            f"{subject!r} has {len(groups)} pod groups: {', '.join(groups[:GROUPS_MAX])}{more}; name one of them"
+        )
+    return f"PodGroup/{groups[0]}" if groups else None
+
+
+async def _answer(
+    log: ReadableLog,
+    subject: str,
+    until: int,
+    with_every_node: bool,
+    progress: Callable[[int], None] | None,
+) -> Answer:
     history = History(log)
     asked = _Asked(subject, until, _since(log, until), with_every_node)
     answer = await _of_pod(log, history, subject, until, with_every_node=with_every_node)

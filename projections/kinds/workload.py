@@ -74,3 +74,5 @@ JOB: Final = _workload(
     Resource("Job", "jobs", "batch", is_name_shared=True, field_selectors=("status.successful",))
 )
 VOLCANO_JOB: Final = _workload(VOLCANO_JOBS)
+WORKLOADS: Final = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, VOLCANO_JOB)
+"""All of them."""
