@@ -58,6 +58,7 @@ from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMe
 from events.record import Head
 from projections.batch import Batch
 from projections.state import State
+from replay.quarantine_text import closed_nodes_text
 
 STALE_SHOWN: Final = 5
 """Stale device reports that are named."""
@@ -113,6 +114,7 @@ class DaemonApp:
         self._event_at_ns: int | None = None
         """When an Event of an anchor was last queued."""
         self._stale: tuple[StaleReports, ...] = ()
+        self._closed_nodes = ""
 
     def stop(self) -> None:
         """Shut down in order."""
@@ -369,6 +371,15 @@ class DaemonApp:
             self._stale = self._step.stale_reports(self._loop.now_ns)
         return self._stale
 
+    def _rejections(self) -> str:
+        """Return which nodes are closed because kubelets rejected pods; as of the last look while State is being changed."""
+        is_busy = self._thread is not None and self._thread.is_busy
+        if self._step is None:
+            self._closed_nodes = ""
+        elif not is_busy:
+            self._closed_nodes = closed_nodes_text(self._step.state.cluster.quarantines)
+        return self._closed_nodes
+
     @property
     def _step(self) -> Engine | None:
         return None if self._loop is None else self._loop.engine
@@ -397,6 +408,8 @@ class DaemonApp:
             f"{one.seconds} s: {', '.join(one.names[:STALE_SHOWN])}"
             for one in self._stale_reports()
         }
+        if text := self._rejections():
+            found["rejections"] = text
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
         follower = self._follower

@@ -30,13 +30,15 @@ REASONS: Final[Mapping[str, str]] = {
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
     "policy": "The policy file was changed, and its content cannot be put into force: it cannot be read, or it keeps no quotas and "
     "does not say so. A warning only: the policy in force is the one before.",
+    "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the namespaces named, or to all pods if "
+    "pods of several namespaces were rejected. A warning only.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock", "policy", "reports"})
+WARNINGS: Final = frozenset({"clock", "policy", "rejections", "reports"})
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""
 
@@ -109,7 +111,9 @@ class Health:
     @property
     def blocking(self) -> dict[str, str]:
         """The reasons without the warnings."""
-        return {key: text for key, text in self.reasons.items() if key not in WARNINGS}
+        return {
+            key: text for key, text in self.reasons.items() if key.partition("/")[0] not in WARNINGS
+        }
 
     @property
     def is_ready(self) -> bool:

@@ -19,6 +19,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, PENDING
 from projections.preemption_triggers import priority_of
+from projections.quarantine import audit as audit_quarantines
 from projections.queue_tree import place_of
 from projections.queues import LEDGERS
 from projections.wakeup_events import ChangedRows
@@ -52,6 +53,7 @@ def audit(state: "State") -> None:
     check_classes(cluster)
     _audit_places(state)
     _audit_totals(state)
+    audit_quarantines(cluster)
     _audit_cluster_totals(state)
     _audit_slots(cluster)
     _audit_scheduling_queue(state)

@@ -54,6 +54,7 @@ from projections.preemption_triggers import (
     update_preemption_state,
     without_evicting,
 )
+from projections.quarantine import Quarantines
 from projections.queue_tree import QueueTree
 from projections.queues import DEFAULT, Queue
 from projections.quota_charging import Cards
@@ -92,7 +93,7 @@ class Cluster:
         self.pod_labels: tuple[str, ...] = ()
         """Keys of the labels of pods that the view `pod` shows."""
         self.nodes = NodeTable()
-        self.unready_nodes = UnreadyNodes()
+        self.unready_nodes, self.quarantines = UnreadyNodes(), Quarantines()
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
         """Cache: class index and card layout to the charge of such a pod on such a node."""

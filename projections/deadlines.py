@@ -6,10 +6,8 @@ A deadline makes a cycle due, and is applied at the start of that cycle.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from events.watch import BindRejectedByNode
-from projections import restart_times, suspensions
+from projections import quarantine, restart_times, suspensions
 from projections.cluster import Cluster
-from projections.quarantine import rejected
 from projections.reservation_timeouts import expire_reservations
 
 if TYPE_CHECKING:
@@ -29,8 +27,8 @@ def next_deadline(state: "State") -> int | None:
     ends += cluster.pool_facts.deadlines(cluster)
     # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
-    for of_node in state.quarantined.values():
-        ends += [one.until_ns for one in of_node.values()]
+    if (quarantined := cluster.quarantines.next_ns) is not None:
+        ends.append(quarantined)
     return min(ends, default=None)
 
 
@@ -47,36 +45,7 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
         _end_eviction_backoff(cluster, uid)
     state.assignments.expire(at_ns)
     restart_times.open_cycle(state, at_ns)
-    for name in list(state.quarantined):
-        for resource, quarantine in list(state.quarantined[name].items()):
-            if quarantine.until_ns <= at_ns:
-                _end_quarantine(state, name, resource)
-
-
-def quarantine_resources(state: "State", event: BindRejectedByNode) -> None:
-    """Put resources that a kubelet rejected in quarantine (K5.12)."""
-    cluster = state.cluster
-    node = cluster.nodes.nodes.get(event.node)
-    if node is None or node.facts is None:
-        return
-    for resource in event.resources:
-        quarantine = rejected(node.quarantine.get(resource), state.now_ns)
-        cluster.nodes.set_quarantine(node, resource, quarantine)
-    state.quarantined[node.name] = node.quarantine
-    cluster.changed_rows.nodes[node.name] = None
-
-
-def _end_quarantine(state: "State", name: str, resource: str) -> None:
-    cluster = state.cluster
-    node = cluster.nodes.nodes.get(name)
-    kept = state.quarantined[name]
-    kept.pop(resource, None)
-    if not kept:
-        del state.quarantined[name]
-    if node is not None and node.facts is not None:
-        cluster.nodes.set_quarantine(node, resource, None)
-        cluster.mark_node_freed(name)
-        cluster.changed_rows.nodes[name] = None
+    quarantine.open_cycle(cluster, at_ns)
 
 
 def _end_eviction_backoff(cluster: Cluster, uid: str) -> None:

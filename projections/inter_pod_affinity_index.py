@@ -23,6 +23,7 @@ from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, RELEASING, Pod
+from projections.quarantine import tenant_of
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 if TYPE_CHECKING:
@@ -135,12 +136,16 @@ class InterPodAffinityIndex(Index):
 
 
 def class_of(cluster: "Cluster", pod: Pod) -> PodClass:
-    """Return the class of a pending pod, with what terms of other pods refer to, and the labels that plugins read."""
+    """Return the class of a pending pod, with what terms of other pods refer to, the labels that plugins read, and its tenant if
+    nodes are closed to that."""
     classes, pod_class = cluster.inter_pod_affinity.classes, pod.pod_class
-    keys = cluster.plugins.pod_labels
-    if keys or pod_class.plugin_labels:
+    keys, tenant = cluster.plugins.pod_labels, ""
+    if cluster.quarantines.of_tenant:
+        tenant = tenant_of(pod.facts.namespace)
+        tenant = tenant if tenant in cluster.quarantines.of_tenant else ""
+    if keys or tenant or pod_class.plugin_labels or pod_class.closed_tenant:
         labels = tuple([one for one in pod.facts.labels if one[0] in keys])
-        pod_class = classes.labelled(pod_class, labels)
+        pod_class = classes.labelled(pod_class, labels, tenant)
     return classes.selected(pod_class, cluster.inter_pod_affinity.selected_as(pod))
 
 

@@ -12,6 +12,7 @@ from projections.hyper_tree import HyperTree
 from projections.nodes import NodeFacts
 from projections.pod_devices import reassign_devices
 from projections.policy import Policy
+from projections.quarantine import forget_node
 from projections.unready_nodes import update_unready
 from projections.wakeup_events import ALL_PODS
 
@@ -56,6 +57,7 @@ def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], 
 def drop_node(cluster: Cluster, name: str) -> None:
     """Remove a node; pods on it remain until they are deleted too."""
     before = cluster.nodes.nodes[name].facts
+    forget_node(cluster, name)
     cluster.nodes.drop(name)
     cluster.config_errors.put(f"Node//{name}", ())
     update_unready(cluster, before, None)

@@ -2,7 +2,7 @@
 
     idle   = allocatable - occupied                 (negative if a card was lost under its pod)
     future = idle + releasing - nominated           free once terminating pods are gone
-    free   = min(idle, future)                      can be assigned now; nothing in quarantine
+    free   = min(idle, future)                      can be assigned now
 
 A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
@@ -31,7 +31,6 @@ from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Ta
 from projections.pod_class import Amounts, amount_of
 from projections.pods import RELEASING
 from projections.quantity import QuantityError
-from projections.quarantine import Quarantine
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -253,7 +252,6 @@ class Node:
         "overlay_added",
         "overlay_removed",
         "pods",
-        "quarantine",
         "releasing",
         "slot",
     )  # fmt: skip
@@ -280,8 +278,6 @@ class Node:
         self.releasing: Amounts = {}
         self.nominated: Amounts = {}
         self.free: Amounts = {}
-        self.quarantine: dict[str, Quarantine] = {}
-        """Resource to its quarantine."""
 
     def copy(self) -> "Node":
         """Return a copy. The facts of its object are shared."""
@@ -293,13 +289,12 @@ class Node:
         twin.overlay_removed = self.overlay_removed.copy()
         twin.occupied, twin.releasing = self.occupied.copy(), self.releasing.copy()
         twin.nominated, twin.free = self.nominated.copy(), self.free.copy()
-        twin.quarantine = self.quarantine.copy()
         return twin
 
     def rebuilt(self, cluster: "Cluster", /) -> "Node":
         """Sum up the requests of its pods again."""
         twin = Node(self.name)
-        twin.facts, twin.nominated, twin.quarantine = self.facts, self.nominated, self.quarantine
+        twin.facts, twin.nominated = self.facts, self.nominated
         twin.card_layout = "" if self.facts is None else card_layout_of(self.facts)
         for pod in (cluster.pods[uid] for uid in self.pods):
             for name, amount in pod.pod_class.request:
@@ -322,8 +317,7 @@ class Node:
     def future(self, name: str) -> int:
         """Return what will be free of a resource once terminating pods are gone and nominated pods are bound."""
         leaving = self.releasing.get(name, 0) - self.nominated.get(name, 0)
-        future = max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
-        return min(future, 0) if name in self.quarantine else future
+        return max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
 
     def free_of(self, name: str) -> int:
         """Return what is free of a resource now."""
@@ -332,9 +326,7 @@ class Node:
             free += self.facts.allocatable.get(name, 0)
         if self.nominated:
             free -= max(0, self.nominated.get(name, 0) - self.releasing.get(name, 0))
-        if free < -SHORT_MAX:
-            return -SHORT_MAX
-        return min(free, 0) if self.quarantine and name in self.quarantine else free
+        return max(free, -SHORT_MAX)
 
     def update_free(self) -> None:
         """Compute again what is free of all resources."""
@@ -490,7 +482,6 @@ class NodeTable(Index):
         """Mark a node as absent; its pods, if any, remain."""
         node = self.nodes[name]
         node.facts, node.digest, node.card_layout, node.free, node.slot = None, "", "", {}, -1
-        node.quarantine = {}
         self._is_stale = True
         self.hyper_tree.update_node(name, None)
         self.forget(node)
@@ -552,14 +543,6 @@ class NodeTable(Index):
         node = self.nodes.get(name)
         if node is not None and node.facts is not None and not self._is_stale:
             self.updated_slots.append(node.slot)
-
-    def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
-        """Set or (None) end the quarantine of a resource of the node."""
-        if quarantine is None:
-            node.quarantine.pop(name, None)
-        else:
-            node.quarantine[name] = quarantine
-        self.shift(node, "occupied", ((name, 0),), 1)
 
     @property
     def is_laid_out(self) -> bool:

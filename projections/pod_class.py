@@ -119,6 +119,10 @@ class PodClass(Struct, frozen=True):
     asked_devices: tuple[tuple[str, int], ...] = ()
     """Device family to the number of devices with names that such a pod asks for, without zeros."""
 
+    closed_tenant: str = ""
+    """The tenant of such pods, if nodes may be closed to it because kubelets rejected pods of it (`projections/quarantine.py`);
+    "" otherwise."""
+
     def asks_for(self, family: str) -> bool:
         """Return whether such pods ask for devices of a family, by name."""
         return family in dict(self.asked_devices)
@@ -202,18 +206,29 @@ class PodClasses(Index):
             self.keep(key, found)
         return found
 
-    def labelled(self, pod_class: PodClass, labels: Labels) -> PodClass:
-        """Return the class of pods with the same demands and these labels for plugins, as no term sees them."""
-        if pod_class.plugin_labels == labels:
+    def labelled(self, pod_class: PodClass, labels: Labels, closed_tenant: str = "") -> PodClass:
+        """Return the class of pods with the same demands, these labels for plugins, and this tenant, as no term sees
+        them."""
+        if (pod_class.plugin_labels, pod_class.closed_tenant) == (labels, closed_tenant):
             return pod_class
         plain = self.by_index[pod_class.plain]
-        key = self._keys[plain.index][: -2 if plain.plugin_labels else None]
+        key = self._keys[plain.index]
+        key = key[: -2 if plain.closed_tenant else None]
+        key = key[: -2 if plain.plugin_labels else None]
         if labels:
             key = (*key, "labels", labels)
+        if closed_tenant:
+            key = (*key, "tenant", closed_tenant)
         found = self.by_key.get(key)
         if found is None:
             index = self.next_index
-            found = structs.replace(plain, index=index, plain=index, plugin_labels=labels)
+            found = structs.replace(
+                plain,
+                index=index,
+                plain=index,
+                plugin_labels=labels,
+                closed_tenant=closed_tenant,
+            )
             self.keep(key, found)
         return found
 

@@ -31,6 +31,7 @@ from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.pool_facts import PoolFacts
 from projections.quarantine import Quarantine
+from projections.quarantine import restore as restore_quarantines
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
 from projections.rescheduling import FaultReports, Restart, Retries
@@ -127,7 +128,7 @@ class Image(Struct, frozen=True):
     suspended: dict[str, dict[str, Suspension]]
     failed_actions: dict[str, FailedAction]
     others: dict[str, dict[str, tuple[str, str]]]
-    quarantined: dict[str, dict[str, Quarantine]]
+    quarantines: list[Quarantine]
     faults: dict[str, Pairs]
     reported_errors: dict[str, Pairs]
     due: WakeupEvents
@@ -221,7 +222,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
         others=cluster.others,
-        quarantined=state.quarantined,
+        quarantines=list(cluster.quarantines.all.values()),
         faults=cluster.config_errors.current,
         reported_errors=cluster.config_errors.reported,
         due=cluster.wakeup_events,
@@ -339,8 +340,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
         image.faults,
         image.reported_errors,
     )
-    for name, of_node in image.quarantined.items():
-        _restore_quarantine(state, name, of_node)
+    restore_quarantines(cluster, image.quarantines, image.now_ns)
     cluster.internal_errors.groups = image.suspended
     _restore_queues(cluster, image)
     shared = _Shared()
@@ -375,13 +375,6 @@ def _put_node(cluster: Cluster, one: NodeImage) -> None:
     there = tuple(listed_image(name, size) for name, size in one.facts.images)
     structs.force_setattr(one.facts, "images", there)
     cluster.nodes.put(one.facts, one.digest)
-
-
-def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) -> None:
-    node = state.cluster.nodes.nodes.get(name)
-    state.quarantined[name] = kept
-    if node is not None and node.facts is not None:
-        node.quarantine = kept
 
 
 def _restore_queues(cluster: Cluster, image: Image) -> None:

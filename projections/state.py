@@ -30,7 +30,7 @@ from projections.apply_outcome import Commitment
 from projections.audit import audit
 from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
-from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
+from projections.deadlines import expire_timeouts, next_deadline
 from projections.deferred_work import DeferredWork
 from projections.device_assignments import DeviceAssignments
 from projections.fork import Copies
@@ -40,9 +40,9 @@ from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
 from projections.observed_kind import Reading
 from projections.pod_devices import assign_devices
-from projections.pods import FAILED, SUCCEEDED, Pod
+from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
 from projections.policy import BUILT_IN, parse_policy
-from projections.quarantine import Quarantine
+from projections.quarantine import record_admission, record_rejection
 from projections.rescheduling import pod_gone
 from projections.revision_rollback import discard_unconfirmed
 from projections.wakeup_events import WakeupEvents
@@ -86,8 +86,6 @@ class State:
         """Evictions without an outcome, by UID."""
         self.assignments = DeviceAssignments()
         """Devices of pods that a device plugin has not confirmed."""
-        self.quarantined: dict[str, dict[str, Quarantine]] = {}
-        """Node to resource to its quarantine."""
         self.cycle_events = WakeupEvents()
         """Events that the open cycle has to look at."""
         self.carried_work = self.deferred_work = DeferredWork()
@@ -108,10 +106,6 @@ class State:
         twin = Copies().of(self)
         self.cluster.charges = charges
         assert isinstance(twin, State)
-        nodes, copies = self.cluster.nodes.nodes, twin.cluster.nodes.nodes
-        for name, of_node in self.quarantined.items():
-            if name in nodes and nodes[name].quarantine is of_node:
-                twin.quarantined[name] = copies[name].quarantine
         # From now on neither side changes the groups that both have.
         self.cluster.owner, twin.cluster.owner = object(), object()
         return twin
@@ -211,7 +205,7 @@ class State:
             case PolicyChanged():
                 self._policy_changed(record, event)
             case BindRejectedByNode():
-                quarantine_resources(self, event)
+                record_rejection(self.cluster, event)
             case ForeignPodPlaced():
                 self.cluster.changed_rows.pods[event.uid] = None
             case _:
@@ -332,6 +326,8 @@ class State:
             cluster.replace_pod(None, pod)
         else:
             cluster.replace_pod(old, pod)
+        if pod.facts.node in cluster.quarantines.of_node and _is_admitted(old, pod):
+            record_admission(cluster, pod)
 
     def _pod_deleted(self, event: ObjectDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
@@ -381,6 +377,12 @@ class State:
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()
         self.cluster.nodes.lay_out()
+
+
+def _is_admitted(old: Pod | None, pod: Pod) -> bool:
+    """Return whether the kubelet has just started a pod."""
+    has_run = (RUNNING, SUCCEEDED)
+    return old is not None and pod.status in has_run and old.status not in has_run
 
 
 def _is_same_to_readers(old: Pod, pod: Pod) -> bool:

@@ -24,8 +24,9 @@ from projections.quota_charging import cards_of_charge
 from projections.state import State
 from projections.views.catalogue import DEVICE
 from projections.views.now import device_rows
-from replay.log_time import unready_text, withheld_text
+from replay.log_time import unready_text
 from replay.node_text import shortfall_text
+from replay.quarantine_text import quarantine_text
 from replay.queue_answer import InLine, Resource, queue_answer
 from scheduling.conditions import waiting_reason
 from scheduling.explanation import ExcludedPods, Waiting
@@ -167,7 +168,7 @@ def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) 
             cluster.unready_nodes.end_ns(cluster, node.name),
             counts=cluster.unready_nodes.counts(node.name),
         ),
-        "quarantine": withheld_text({name: one.until_ns for name, one in node.quarantine.items()}),
+        "quarantine": quarantine_text(cluster.quarantines, node.name),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} {'pod' if len(pods) == 1 else 'pods'} on it"

@@ -1,4 +1,5 @@
-"""Node predicates that do not depend on free resources: taints, selectors, affinity (rules K6.3 to K6.6)."""
+"""Node predicates that do not depend on free resources: taints, selectors, affinity (rules K6.3 to K6.6), and
+quarantines of the tenant of the pods (K5.12)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,6 +13,7 @@ from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pool_index import PoolIndex
 from projections.pools import DEFAULT_POOL
+from projections.quarantine import ALL_TENANTS
 from scheduling.plugin import ADMITTED, NodePredicate
 
 UNSCHEDULABLE: Final = 1
@@ -19,6 +21,8 @@ TAINTED: Final = 2
 NOT_SELECTED: Final = 3
 FAULTY: Final = 4
 OTHER_POOL: Final = 5
+REJECTED: Final = 6
+REJECTED_OF_SEVERAL: Final = 7
 
 REASONS: Final = {
     UNSCHEDULABLE: "node(s) were unschedulable",
@@ -26,6 +30,8 @@ REASONS: Final = {
     NOT_SELECTED: "node(s) didn't match Pod's node affinity/selector",
     FAULTY: "node(s) were unhealthy or had just recovered",
     OTHER_POOL: "node(s) belonged to another pool",
+    REJECTED: "node(s) had rejected pods of this namespace",
+    REJECTED_OF_SEVERAL: "node(s) had rejected pods of several namespaces",
 }
 """Verdict to the message about nodes with it."""
 
@@ -39,6 +45,18 @@ def verdict(
     for one in plugins:
         if found := one.verdict(pod_class, node):
             return found
+    return quarantine_verdict(cluster, pod_class, node.name)
+
+
+def quarantine_verdict(cluster: Cluster, pod_class: PodClass, node: str) -> int:
+    """Return whether the node is open to pods of this class after its kubelet rejected pods."""
+    quarantines, request = cluster.quarantines, pod_class.request
+    if node not in quarantines.of_node:
+        return ADMITTED
+    if (tenant := pod_class.closed_tenant) and quarantines.closing(node, tenant, request):
+        return REJECTED
+    if quarantines.closing(node, ALL_TENANTS, request):
+        return REJECTED_OF_SEVERAL
     return ADMITTED
 
 
@@ -79,6 +97,7 @@ class NodePredicates:
         """Evaluate all nodes; nodes that agree in all inputs are evaluated once."""
         keys = self._pod_class.selector.keys
         known: dict[object, int] = {}
+        quarantined = self._cluster.quarantines.of_node
         verdicts = np.zeros(len(self._table.order), dtype=np.int8)
         for slot, node in enumerate(self._table.order):
             facts = node.facts
@@ -90,6 +109,9 @@ class NodePredicates:
                 wanted = tuple([labels.get(key) for key in keys])
                 is_elsewhere = self._is_elsewhere(facts.name)
                 seen = (facts.unschedulable, facts.taints, wanted, is_closed, is_elsewhere)
+                if facts.name in quarantined:
+                    rejected = quarantine_verdict(self._cluster, self._pod_class, facts.name)
+                    seen = (seen, rejected)
             if seen not in known:
                 known[seen] = self._verdict(facts)
             verdicts[slot] = known[seen]

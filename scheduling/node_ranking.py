@@ -276,6 +276,8 @@ class NodeRankings:
         self._freed = 0
         """Number of removed classes when the rankings were last cleaned up."""
         self._policy: object = None
+        self._is_closed_to_all = False
+        """Whether any node is closed to the pods of all tenants, because its kubelet rejected pods."""
         self._rankings: dict[tuple[int, Cards, JobShape], NodeRanking] = {}
         self._shared_scores: dict[object, SharedScores] = {}
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
@@ -306,7 +308,7 @@ class NodeRankings:
     def shared_scores(self, pod_class: PodClass, devices: DevicePoints) -> SharedScores:
         """Return the scores shared by all classes with the same node requirements."""
         asked = (pod_class.request, pod_class.selector, pod_class.tolerations)
-        key = (*asked, pod_class.preferences, devices.key)
+        key = (*asked, pod_class.preferences, devices.key, pod_class.closed_tenant)
         found = self._shared_scores.get(key)
         if found is None:
             found = self._shared_scores[key] = SharedScores(self, pod_class, devices)
@@ -320,10 +322,14 @@ class NodeRankings:
         return self._images[pod_class.images]
 
     def predicates(self, pod_class: PodClass) -> NodePredicates:
-        """Return the verdicts on nodes, shared by all classes with equal selectors and tolerations."""
+        """Return the verdicts on nodes, shared by all classes with equal selectors and tolerations; and, as far as nodes may be
+        closed to them because of rejected pods, with equal requests and tenants."""
+        self._keep_up()
         found = self._admission_of.get(pod_class.index)
         if found is None:
-            key = (pod_class.selector, pod_class.tolerations)
+            key: object = (pod_class.selector, pod_class.tolerations)
+            if pod_class.closed_tenant or self._is_closed_to_all:
+                key = (key, pod_class.closed_tenant, pod_class.request)
             found = self._predicates_by_key.get(key)
             if found is None:
                 found = NodePredicates(self.cluster, pod_class, self.pool)
@@ -358,10 +364,16 @@ class NodeRankings:
         return score_weights(self.cluster.plugins.of(NodeOrder))
 
     def _keep_up(self) -> None:
-        """Drop all caches when nodes were added or removed, or when the policy changed."""
-        table = self.cluster.nodes
-        if self._layout != table.layout or self._policy is not self.cluster.policy:
+        """Drop all caches when nodes were added or removed, when the policy changed, or when the first node was closed to all
+        tenants or the last one opened."""
+        table, is_closed = self.cluster.nodes, bool(self.cluster.quarantines.of_all_tenants)
+        if (
+            self._layout != table.layout
+            or self._policy is not self.cluster.policy
+            or self._is_closed_to_all != is_closed
+        ):
             self._layout, self._policy = table.layout, self.cluster.policy
+            self._is_closed_to_all = is_closed
             self._forget()
 
     def drop_stale(self) -> None:

@@ -21,6 +21,7 @@ from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.node_faults import EFFECTS
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
+from projections.quarantine import ALL_TENANTS
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
@@ -102,7 +103,7 @@ def _of_state(state: State, labels: QueueLabels) -> Iterator[Family]:
     yield leaf_switches(cluster)
     yield from faults(cluster)
     yield _one("muster_commitments", len(state.commitments))
-    yield _one("muster_quarantined_nodes", len(state.quarantined))
+    yield quarantined_nodes(cluster)
     yield _objects(cluster)
     yield _unreadable(cluster)
 
@@ -206,6 +207,16 @@ def leaf_switches(cluster: Cluster) -> Family:
         counts["unhealthy" if state.is_unhealthy else STATES[state.is_shared]] += 1
     found = (((one,), counts[one]) for one in (*STATES, "unhealthy"))
     return _many("muster_leaf_switches", found)
+
+
+def quarantined_nodes(cluster: Cluster) -> Family:
+    """Nodes that are closed to pods because their kubelets rejected some."""
+    closed: dict[str, dict[str, None]] = {"all": {}, "namespace": {}}
+    for one in cluster.quarantines.all.values():
+        if not one.is_over:
+            closed["all" if one.tenant == ALL_TENANTS else "namespace"][one.node] = None
+    found = (((scope,), len(nodes)) for scope, nodes in closed.items())
+    return _many("muster_quarantined_nodes", found)
 
 
 def faults(cluster: Cluster) -> Iterator[Family]:

@@ -306,7 +306,11 @@ _STATE: Final = (
     Metric(
         "muster_quarantined_nodes",
         "gauge",
-        "Nodes that get no pods for a while, as their kubelets rejected some.",
+        "Nodes that are closed to pods for a while, as their kubelets rejected some.",
+        {
+            "scope": "`namespace`: closed to pods of the namespaces whose pods were rejected; `all`: to "
+            "all pods, as pods of several namespaces were rejected and none was admitted since"
+        },
     ),
     Metric(
         "muster_unreadable_objects",

@@ -11,10 +11,19 @@ from projections.faulty_pods import FaultyPods
 from projections.nodes import Node, NodeFacts
 from projections.pod_class import PodClass
 from projections.pods import Pod
+from projections.quarantine import ALL_TENANTS
 from projections.selector import untolerated
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import ExcludedPods, NodeShortfall
-from scheduling.node_predicates import FAULTY, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.node_predicates import (
+    FAULTY,
+    NOT_SELECTED,
+    REJECTED,
+    REJECTED_OF_SEVERAL,
+    TAINTED,
+    UNSCHEDULABLE,
+    verdict,
+)
 from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import ADMITTED, NodePredicate
 
@@ -101,13 +110,25 @@ def shortfall_of(
     obstacle = obstacle or rankings.devices(pod_class, cards, job).obstacle(node)
     if not obstacle and (pod_topology := rankings.pod_topology(pod_class)) is not None:
         obstacle = pod_topology.obstacle(node.slot)
-    asked = [name for name, _ in pod_class.request if name in node.quarantine]
+    withheld = _withheld(rankings.cluster, pod_class, node)
     return NodeShortfall(
         node=node.name,
         lacks=lacks,
         obstacle=obstacle,
-        withheld_until_ns={name: node.quarantine[name].until_ns for name in asked},
+        withheld_until_ns=withheld,
     )
+
+
+def _withheld(cluster: Cluster, pod_class: PodClass, node: Node) -> dict[str, int]:
+    """Return the resources that a node withholds from such pods because its kubelet rejected pods, and until when."""
+    until_ns: dict[str, int] = {}
+    for one in cluster.quarantines.standing(node.name):
+        if one.tenant not in (ALL_TENANTS, pod_class.closed_tenant):
+            continue
+        if one.concerns(pod_class.request):
+            end_ns = cluster.quarantines.end_ns(one)
+            until_ns[one.resource] = max(end_ns, until_ns.get(one.resource, 0))
+    return until_ns
 
 
 def _fault_text(cluster: Cluster, name: str) -> str:
@@ -133,5 +154,10 @@ def obstacle_of(cluster: Cluster, pod_class: PodClass, node: NodeFacts) -> str:
                 f"{key}={value}" for key, value in pairs if node.labels.get(key) != value
             ] or ["required node affinity"]
             return f"node does not match {', '.join(unlike)}"
+        case code if code in (REJECTED, REJECTED_OF_SEVERAL):
+            tenant = pod_class.closed_tenant if code == REJECTED else ALL_TENANTS
+            found = cluster.quarantines.closing(node.name, tenant, pod_class.request)
+            whose = f"pods of namespace {tenant}" if tenant else "pods of several namespaces"
+            return f"its kubelet rejected {whose} ({'' if found is None else found.reason})"
         case _:
             return ""

@@ -95,3 +95,12 @@ def test_not_being_ready_is_no_reason_to_be_killed(health: Health) -> None:
     health.beat()
     assert not health.is_ready
     assert health.is_live
+
+
+def test_a_warning_about_one_thing_does_not_make_the_daemon_unready(health: Health) -> None:
+    health.clear("start")
+    health.set("reports/NodeInfo", "1 of 2 not updated for 700 s: n1")
+    assert health.is_ready
+    assert health.reasons == {"reports/NodeInfo": "1 of 2 not updated for 700 s: n1"}
+    health.set("watch/Pod", "cannot be watched")
+    assert health.blocking == {"watch/Pod": "cannot be watched"}

@@ -344,7 +344,8 @@ def test_a_device_plugin_that_refuses_puts_its_devices_under_quarantine() -> Non
     harness.see(
         ObjectSeen(pod("a", on="n1", phase="Failed", reason="UnexpectedAdmissionError", cards=2))
     )
-    assert list(harness.state.quarantined["n1"]) == ["example.com/card"]
+    (one,) = harness.state.cluster.quarantines.on("n1")
+    assert one.resource == "example.com/card"
 
 
 @pytest.mark.parametrize("reason", ["Error", "", "Evicted", "DeadlineExceeded"])
@@ -352,7 +353,7 @@ def test_a_pod_that_failed_later_was_not_turned_away(reason: str) -> None:
     harness = EngineHarness()
     placed(harness)
     harness.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason=reason)))
-    assert not harness.state.quarantined
+    assert not harness.state.cluster.quarantines.all
 
 
 def test_a_kubelet_rejection_is_recorded_once() -> None:
@@ -376,7 +377,7 @@ def test_a_pod_bound_by_others_and_rejected_quarantines_no_node() -> None:
             pod("b", on="n1", phase="Failed", reason="OutOfcpu", spec={"schedulerName": "other"})
         )
     )
-    assert not harness.state.quarantined
+    assert not harness.state.cluster.quarantines.all
 
 
 DEDICATED = {"muster.sh/dedicated": "true"}

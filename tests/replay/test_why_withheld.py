@@ -1,6 +1,7 @@
 """Why: a node whose kubelet turned pods away says of what it gives nothing, and until when (rule K5.12)."""
 
 from events.messages import ObjectSeen
+from replay.quarantine_text import closed_nodes_text
 from replay.why_state import Standing, node_standing
 from replay.why_text import waiting_lines
 from scheduling.decide import Decider
@@ -31,7 +32,9 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
     answer = Decider(harness.state).explain(group).waiting
     assert answer is not None
     (line,) = [one for one in waiting_lines(answer) if one.startswith("  n1: ")]
-    until = harness.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
+    (quarantine,) = harness.state.cluster.quarantines.on("n1")
+    until = harness.state.cluster.quarantines.end_ns(quarantine) // 1_000_000_000
+    assert "its kubelet rejected pods of namespace default (OutOfcpu)" in line
     assert line.endswith(
         f"its kubelet rejected pods, so no pod is placed there that requests cpu until {until}.000s"
     )
@@ -42,8 +45,14 @@ def test_why_reports_until_when_a_node_withholds_resources() -> None:
 def test_why_of_a_node_reports_its_quarantine_and_the_pods_it_excludes() -> None:
     harness = turned_away()
     standing = standing_of_n1(harness)
-    assert "requests cpu until " in standing.facts["quarantine"]
+    assert standing.facts["quarantine"] == (
+        "its kubelet rejected pods: closed to pods of namespace default that request cpu until 32.000s (OutOfcpu)"
+    )
     assert ["requests cpu until " in one for one in standing.lists["excluded_pods"]] == [True]
+    assert closed_nodes_text(harness.state.cluster.quarantines) == (
+        "1 node is closed: n1 to pods of namespace default that request cpu (OutOfcpu)"
+    )
     harness.cycle(60)
+    assert not closed_nodes_text(harness.state.cluster.quarantines)
     standing = standing_of_n1(harness)
     assert "quarantine" not in standing.facts

@@ -19,6 +19,7 @@ from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import EVICTING
+from projections.quarantine import ALL_TENANTS, tenant_of
 from scheduling.conditions import group_text, pod_text
 
 NORMAL: Final = "Normal"
@@ -100,7 +101,7 @@ REASONS: Final[dict[str, Reason]] = {
     "RejectedByNode": Reason(
         _REFUSED,
         ("Node",),
-        "The kubelet turned a pod away that was bound to it; the node is left alone for a while.",
+        "The kubelet rejected a pod that was bound to it; the node is closed for a while to pods of its namespace, or to all.",
     ),
     "ForeignPlacement": Reason(
         _REFUSED, ("Node",), "Another scheduler placed a pod on a node dedicated to muster."
@@ -296,12 +297,26 @@ def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> 
         return []
     regarding = Regarding("Node", event.node, node.facts.uid)
     if isinstance(event, BindRejectedByNode):
-        missing = ", ".join(event.resources)
-        note = f"Pod {event.pod} was turned away: {event.reason}; no more {missing} for a while"
+        note = f"Pod {event.pod} was rejected: {event.reason}{_closed_to(event, cluster)}"
         return [EventNotice(regarding, WARNING, "RejectedByNode", "Quarantining", note)]
     by = f"scheduler {event.scheduler}" if event.scheduler else "no scheduler"
     note = f"Pod {event.pod} was placed here by {by}, on a node dedicated to muster"
     return [EventNotice(regarding, WARNING, "ForeignPlacement", "Counting", note)]
+
+
+def _closed_to(event: BindRejectedByNode, cluster: Cluster) -> str:
+    """Say to which pods a node is closed after a rejection, and for how long; empty if that is over already."""
+    found: list[str] = []
+    tenant = tenant_of(event.pod.partition("/")[0])
+    for one in cluster.quarantines.standing(event.node):
+        if one.reason != event.reason or one.resource not in event.resources:
+            continue
+        if one.tenant not in (tenant, ALL_TENANTS):
+            continue
+        pods = "pods of all namespaces" if one.tenant == ALL_TENANTS else "pods of its namespace"
+        those = pods if one.resource == "pods" else f"{pods} that request {one.resource}"
+        found.append(f"closed to {those} for {one.length_ns // 1_000_000_000} s")
+    return "".join(f"; {text}" for text in found)
 
 
 def _pod(key: str, uid: str) -> Regarding:

@@ -23,6 +23,7 @@ from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import parse_policy
+from projections.quarantine import record_rejection
 from projections.refusals import REFUSAL_CODES
 from tests.daemon.cluster.acting.builders import VOLCANO, cluster
 
@@ -170,7 +171,12 @@ def test_rejected_bindings_and_foreign_placements_make_events_on_the_node() -> N
     )
     (told,) = EventFactory().notices(rejected, cluster())
     assert (told.regarding, told.reason) == (NODE, "RejectedByNode")
-    assert "OutOfcpu" in told.note
+    assert told.note == "Pod default/a-0 was rejected: OutOfcpu"
+    record_rejection(there := cluster(), rejected)
+    (told,) = EventFactory().notices(rejected, there)
+    assert told.note == (
+        "Pod default/a-0 was rejected: OutOfcpu; closed to pods of its namespace that request cpu for 30 s"
+    )
     foreign = ForeignPodPlaced(pod="default/x", uid="uid-x", node="n1", scheduler="other")
     (told,) = EventFactory().notices(foreign, cluster())
     assert (told.regarding, told.reason) == (NODE, "ForeignPlacement")
