@@ -49,6 +49,7 @@ from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex
 from projections.preemption_triggers import (
+    PriorityClass,
     invalidate_victims,
     record_victim_added,
     update_preemption_state,
@@ -102,8 +103,8 @@ class Cluster:
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
         self.inter_pod_affinity = InterPodAffinityIndex()
-        self.priority_classes: dict[str, tuple[int, bool]] = {}
-        """Name to value and whether it is the global default."""
+        self.priority_classes: dict[str, PriorityClass] = {}
+        """By name."""
         self.namespaces: dict[str, str] = {}
         """Namespace to the queue named in its annotation."""
         self.owners: dict[str, dict[str, str]] = {}

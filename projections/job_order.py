@@ -8,7 +8,7 @@ from projections import quota_charging
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
 from projections.pool_facts import POOL_ACTION
 from projections.pool_index import PoolIndex
-from projections.preemption_triggers import eviction_keys
+from projections.preemption_triggers import eviction_keys, never_preempts
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -62,11 +62,12 @@ def _session_keys(
 
 
 def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, and the
-    priority if pods may be evicted for them."""
+    """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, and, if pods may
+    be evicted, the priority and whether none is evicted for them."""
+    never = ("never",) if cluster.policy.evicting and never_preempts(cluster, group) else ()
     if cluster.policy.preempts:
-        return (group.priority, *_least(cluster, group))
-    return _least(cluster, group)
+        return (group.priority, *never, *_least(cluster, group))
+    return (*never, *_least(cluster, group))
 
 
 def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:

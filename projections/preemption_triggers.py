@@ -6,6 +6,8 @@ then also waits for pods that can newly be evicted.
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
@@ -14,6 +16,17 @@ from projections.refusals import NODE_CODES
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+
+
+class PriorityClass(Struct, frozen=True):
+    """What a PriorityClass states."""
+
+    value: int = 0
+    is_default: bool = False
+    """Whether it is the global default."""
+    never_preempts: bool = False
+    """Whether no pod is evicted for pods and pod groups that name it (preemptionPolicy Never)."""
+
 
 PREEMPTION_CODES: Final = NODE_CODES | {
     "InsufficientCPUQuota",
@@ -71,7 +84,7 @@ def eviction_keys(
         actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
     if step is not None and not group.allocated_count:
-        alike = (*step, group.priority)
+        alike = (*step, group.priority, never_preempts(cluster, group))
     return tuple((action, alike) for action in actions)
 
 
@@ -143,8 +156,16 @@ def invalidate_victims(cluster: "Cluster", group: PodGroup) -> None:
             cluster.nodes.invalidate(pod.node)
 
 
-def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:
+def priority_of(classes: dict[str, PriorityClass], name: str) -> int:
     """Return the value of a priority class; of the default class if it is unknown or empty; else 0."""
     if name in classes:
-        return classes[name][0]
-    return max((value for value, is_default in classes.values() if is_default), default=0)
+        return classes[name].value
+    return max((one.value for one in classes.values() if one.is_default), default=0)
+
+
+def never_preempts(cluster: "Cluster", group: PodGroup) -> bool:
+    """Return whether no pod is evicted for a group, because the priority class that its object names says so."""
+    if group.facts is None or not group.facts.priority_class:
+        return False
+    named = cluster.priority_classes.get(group.facts.priority_class)
+    return named is not None and named.never_preempts

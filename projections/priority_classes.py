@@ -5,12 +5,13 @@ from typing import Final
 
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
+from projections.preemption_triggers import PriorityClass
 
 UNKNOWN_CLASS: Final = "UnknownPriorityClass"
 
 
-def put_priority_class(cluster: Cluster, name: str, value: tuple[int, bool] | None) -> None:
-    """Add, update or (None) remove a class, with its value and whether it is the global default."""
+def put_priority_class(cluster: Cluster, name: str, value: PriorityClass | None) -> None:
+    """Add, update or (None) remove a class."""
     if cluster.priority_classes.get(name) == value:
         return
     cluster.mark_pools_due()

@@ -30,6 +30,7 @@ from projections.pod_terms import Labels
 from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.pool_facts import PoolFacts
+from projections.preemption_triggers import PriorityClass
 from projections.quarantine import Quarantine
 from projections.quarantine import restore as restore_quarantines
 from projections.queue_objects import update_reported_errors
@@ -133,7 +134,7 @@ class Image(Struct, frozen=True):
     reported_errors: dict[str, Pairs]
     due: WakeupEvents
     deferred: DeferredWork
-    priority_classes: dict[str, tuple[int, bool]]
+    priority_classes: dict[str, PriorityClass]
     namespaces: dict[str, str]
     budgets: list[BudgetFacts]
     namespace_labels: dict[str, dict[str, str]]

@@ -8,6 +8,7 @@ from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.objects import Int32, Metadata, read
 from projections.observed_kind import ObservedKind, Reading
+from projections.preemption_triggers import PriorityClass
 from projections.priority_classes import put_priority_class
 
 PRIORITY_CLASSES: Final = Resource(
@@ -26,18 +27,21 @@ class PriorityClassObject(Struct):
     metadata: Metadata
     value: Int32 = 0
     globalDefault: bool | None = None  # noqa: N815
+    preemptionPolicy: str | None = None  # noqa: N815
 
 
 def _apply(cluster: Cluster, reading: Reading) -> None:
     name = reading.subject.rpartition("/")[2]
 
-    def whole(content: bytes) -> tuple[int, bool]:
+    def whole(content: bytes) -> PriorityClass:
         obj = read(PriorityClassObject, content)
-        return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
+        if isinstance(obj, str):
+            return PriorityClass()
+        return PriorityClass(obj.value, bool(obj.globalDefault), obj.preemptionPolicy == "Never")
 
-    value = reading.of(whole, lambda *_: (0, False))
+    found = reading.of(whole, lambda *_: PriorityClass())
     cluster.config_errors.put(reading.subject, reading.faults)
-    put_priority_class(cluster, name, value)
+    put_priority_class(cluster, name, found)
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:

@@ -345,13 +345,13 @@ def _priority(
     classes = cluster.priority_classes
     name = "" if group.facts is None else group.facts.priority_class
     if name in classes:
-        return classes[name][0], f"PriorityClass {name} of the PodGroup"
+        return classes[name].value, f"PriorityClass {name} of the PodGroup"
     default: tuple[int, str] | None = None
     for pod in group.pods.values():
         name, value = pod.facts.priority_class, pod.facts.priority
         if not name or value is None:
             continue
-        if name not in classes or not classes[name][1]:
+        if name not in classes or not classes[name].is_default:
             return value, f"PriorityClass {name} of pod {pod.key}"
         default = default or (value, f"PriorityClass {name}, the global default")
     if options.priority is not None:

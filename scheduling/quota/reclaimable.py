@@ -17,6 +17,7 @@ from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.policy import PREEMPTING
+from projections.preemption_triggers import never_preempts
 from projections.queues import Queue
 from projections.state import State
 from scheduling.quota.reclaiming import can_donate, may_reclaim
@@ -38,6 +39,8 @@ class ReclaimableResources:
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:
         """Return, for each queue whose limits bind the group, what could be released, by charge name."""
+        if never_preempts(self._cluster, group):
+            return {}
         queue = self._cluster.queues[group.queue]
         own: Amounts = {}
         for offered, _ in self._of_lower_priority(group):
@@ -51,6 +54,8 @@ class ReclaimableResources:
 
     def may_release_any(self, group: PodGroup) -> bool:
         """Return True if anything could be released for the group; False means that nothing could."""
+        if never_preempts(self._cluster, group):
+            return False
         return self._may_release(group.priority, (self._cluster.queues[group.queue],))
 
     def may_release_for(self, priority: int) -> bool:
@@ -67,6 +72,8 @@ class ReclaimableResources:
 
     def of_cluster(self, group: PodGroup, least: Amounts) -> Amounts:
         """Return what could be released in the whole cluster, by resource."""
+        if never_preempts(self._cluster, group):
+            return {}
         own: Amounts = {}
         for _, requests in self._of_lower_priority(group):
             own = _sum(own, requests)

@@ -28,7 +28,7 @@ from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.preemption_triggers import is_starving
+from projections.preemption_triggers import is_starving, never_preempts
 from projections.queues import add
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
@@ -147,13 +147,14 @@ class GangSearch:
         """Return the pods that the gang lacks; none if one of them cannot be placed or may not preempt."""
         group, plugins = self.group, self.session.cluster.plugins
         wanted: list[Pod] = []
+        never = never_preempts(self.session.cluster, group)
         for pod in group.pending:
             if not is_starving(plugins, group, len(wanted)):
                 break
             pod_class = pod.pod_class
             if pod_class.is_best_effort or pod.facts.uid in group.nominations:
                 continue
-            if refused_demand(plugins, pod_class) or pod_class.never_preempts:
+            if refused_demand(plugins, pod_class) or pod_class.never_preempts or never:
                 self.counts["pod(s) of the gang not eligible to preempt"] += 1
                 return []
             wanted.append(pod)

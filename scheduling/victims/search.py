@@ -29,7 +29,7 @@ from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.preemption_triggers import is_starving
+from projections.preemption_triggers import is_starving, never_preempts
 from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge
@@ -267,7 +267,7 @@ class PreemptionSearch:
     def _free_node(self, preemptor: Preemptor) -> bool:
         """Free a node for a pod: the best by score for `preempt`, the first by name for `reclaim`."""
         pod_class = preemptor.pod.pod_class
-        if pod_class.never_preempts:
+        if pod_class.never_preempts or never_preempts(preemptor.cluster, preemptor.group):
             self.counts["node(s) not eligible due to preemptionPolicy=Never"] += len(
                 self.session.cluster.nodes.order
             )
