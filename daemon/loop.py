@@ -39,6 +39,7 @@ from events.record import Head
 from projections import snapshot
 from projections.batch import Batch
 from projections.state import State
+from projections.volumes.facts import VOLUME_KINDS
 from scheduling.failed_objects import FailedObjects
 
 INTAKE_MAX: Final = 10_000
@@ -275,6 +276,7 @@ class Loop:
             scheduler_names=self._running.scheduler_names,
             is_shadow=self._running.is_shadow,
             pod_labels=self._running.pod_labels,
+            volume_kinds=VOLUME_KINDS,
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         engine = self.engine = await self._refold(head)

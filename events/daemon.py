@@ -20,6 +20,9 @@ class DaemonStarted(Fact, frozen=True, kw_only=True):
     """Whether the daemon carries nothing out: other schedulers of these names place the pods."""
     pod_labels: tuple[str, ...] = ()
     """Keys of the labels of pods that the view `pod` shows."""
+    volume_kinds: tuple[str, ...] = ()
+    """Kinds that must be listed before a pod whose volumes name claims is placed. Without any, such pods are refused, as
+    by releases that did not read claims."""
 
 
 class PolicyChanged(Fact, frozen=True, kw_only=True):

@@ -49,6 +49,10 @@ HYPER_NODES: Final = "hyper-nodes"
 CLASS_BUDGET: Final = "class-budget"
 """The cluster becomes so small that placing the group takes no more work than the policy allows."""
 
+VOLUMES: Final = "volumes/"
+"""`volumes/SUBJECT`: a PersistentVolumeClaim, PersistentVolume, StorageClass or CSIDriver changes, or a pod no longer uses
+the claim; `volumes/*` for any of them."""
+
 ROOM: Final = (NODE_FREED, PODS_CHANGED)
 """What can give room to a pending pod."""
 

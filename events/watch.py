@@ -13,6 +13,10 @@ WENT_BACK: Final = "revision_went_back"
 restored from an older snapshot, or it is another cluster's."""
 
 
+FORBIDDEN: Final = "forbidden"
+"""The cause of a watch's end, or of a list that failed, if muster may not list or watch the kind."""
+
+
 class ServerDiscovered(Fact, frozen=True, kw_only=True):
     """Version and resources of the API server, read once at each start."""
 

@@ -16,6 +16,7 @@ from projections.deltas import (
     RECORD_APPLIED,
     PodChanged,
     PodGroupChanged,
+    PodWithClaimsChanged,
     PolicyChanged,
     QueueChanged,
 )
@@ -67,6 +68,7 @@ from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
 from projections.unready_nodes import UnreadyNodes
+from projections.volumes.claim_users import ClaimUsers
 from projections.wakeup_events import (
     ALL_RESOURCES,
     LOWEST_PRIORITY,
@@ -142,6 +144,9 @@ class Cluster:
         self.device_holders = DeviceHolders()
         self.object_facts: dict[str, dict[str, Struct]] = {}
         """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""
+        self.volume_kinds: dict[str, str] = {}
+        """Kinds that must be listed before a pod with claims is placed, and why one is not; an empty text if it is. Empty
+        in logs in which claims are not supported."""
         self.queue_tree, self.resources = QueueTree(), ClusterResources()
         self.ledgers = QuotaLedgers()
         own = (
@@ -165,6 +170,7 @@ class Cluster:
             SuperPods(),
             RejectedPods(),
             FaultyPods(),
+            ClaimUsers(),
         )
         self.indexes = Indexes(own)
         """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,
@@ -243,6 +249,8 @@ class Cluster:
             share, is_same_charge = node_share(new), has_same_charge(old, new)
             delta = PodChanged(old, new, node_share(old), share, is_same_charge)
         self.indexes.dispatch(self, delta)
+        if pod.pod_class.claims or (old is not None and old.pod_class.claims):
+            self.indexes.dispatch(self, PodWithClaimsChanged(old, new))
         if group is None:
             return
         if new is not None:

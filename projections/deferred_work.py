@@ -131,6 +131,7 @@ def _merge(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
         quota_released_at={**first.quota_released_at, **second.quota_released_at},
         victims_added=victims_added,
         changed_pod_kinds={**first.changed_pod_kinds, **second.changed_pod_kinds},
+        volumes_changed={**first.volumes_changed, **second.volumes_changed},
         hyper_nodes_changed_at=max(first.hyper_nodes_changed_at, second.hyper_nodes_changed_at),
         everything=first.everything or second.everything,
     )

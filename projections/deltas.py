@@ -36,6 +36,15 @@ class PodChanged(Struct, frozen=True, gc=False):
     pod group and the healthy pods of its budgets."""
 
 
+class PodWithClaimsChanged(Struct, frozen=True, gc=False):
+    """The same as `PodChanged`, for pods whose volumes name claims."""
+
+    handler: ClassVar[str] = "on_pod_with_claims"
+
+    old: Pod | None
+    new: Pod | None
+
+
 class NodeChanged(Struct, frozen=True, gc=False):
     """The object of a node was added (`old` is None), changed or deleted (`new` is None). The pods on the node remain."""
 
@@ -101,6 +110,7 @@ class RecordApplied(Struct, frozen=True, gc=False):
 
 Delta: TypeAlias = (
     PodChanged
+    | PodWithClaimsChanged
     | NodeChanged
     | PodGroupChanged
     | QueueChanged

@@ -18,6 +18,7 @@ from projections.deltas import (
     NodeChanged,
     PodChanged,
     PodGroupChanged,
+    PodWithClaimsChanged,
     PolicyChanged,
     QueueChanged,
     RecordApplied,
@@ -55,6 +56,11 @@ class Index(ABC):
 
     def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027
         """Update the index for a pod that was added, changed or deleted."""
+
+    def on_pod_with_claims(  # noqa: B027
+        self, cluster: Cluster, delta: PodWithClaimsChanged
+    ) -> None:
+        """Update the index for a pod with claims that was added, changed or deleted, after `on_pod`."""
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:  # noqa: B027
         """Update the index for a node that was added, changed or deleted."""

@@ -12,6 +12,7 @@ from projections.kinds.pod import POD
 from projections.kinds.pod_group import POD_GROUP
 from projections.kinds.priority_class import PRIORITY_CLASS
 from projections.kinds.volcano_queue import QUEUE
+from projections.kinds.volumes import OF_VOLUMES
 from projections.kinds.workload import (
     DAEMON_SET,
     DEPLOYMENT,
@@ -41,6 +42,7 @@ KINDS: Final[dict[str, ObservedKind]] = {
         DAEMON_SET,
         JOB,
         VOLCANO_JOB,
+        *OF_VOLUMES,
         POD,
     )
 }

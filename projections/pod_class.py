@@ -14,7 +14,6 @@ from msgspec import Raw, Struct, structs
 from events.limits import (
     CHOICE_BYTES_MAX,
     ITEMS_MAX,
-    NAME_BYTES_MAX,
     RESOURCE_BYTES_MAX,
     RESOURCES_MAX,
     SPEC_FIELD_BYTES_MAX,
@@ -26,6 +25,14 @@ from events.limits import (
     quoted,
 )
 from projections.affinity_terms import SelectedAs
+from projections.claim_refs import (
+    ClaimRef,
+    StatedClaims,
+    claims_of,
+    claims_problem,
+    may_have_claims,
+    stated_claims,
+)
 from projections.deltas import PodChanged
 from projections.device_family import (
     asked_devices,
@@ -37,7 +44,6 @@ from projections.index import Index
 from projections.objects import (
     Container,
     Few,
-    Many,
     PodObject,
     PodSpec,
     PodStatus,
@@ -56,7 +62,8 @@ from projections.reported_resources import (
     reported_resources,
     stated_requests,
 )
-from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
+from projections.selector import NodeSelector, Preference, Toleration
+from projections.selector_terms import StatedTerm, StatedTerms, term_of
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -104,8 +111,8 @@ class PodClass(Struct, frozen=True):
     """Whether no pod is evicted for it (preemptionPolicy Never)."""
     images: tuple[str, ...] = ()
     """Images of its containers, with tags."""
-    claims: str = ""
-    """Why pods of this class are refused while volume filters are on, or ""."""
+    claims: tuple[ClaimRef, ...] = ()
+    """The claims that their volumes name, in the order of the volumes."""
     terms: PodTerms = NO_TERMS
     """Its terms about other pods."""
     selected_as: SelectedAs | None = None
@@ -134,7 +141,7 @@ class PodClass(Struct, frozen=True):
 
     @property
     def is_best_effort(self) -> bool:
-        """Return whether it requests nothing but a pod slot, so that it always fits."""
+        """Return whether it requests nothing but a pod slot, so that it always fits: volumes may keep it from nodes."""
         return len(self.request) == 1 and not self.unsupported and not self.claims
 
     @property
@@ -287,6 +294,8 @@ class Demands(Struct, frozen=True, gc=False):
     referenced_labels: tuple[str, ...] | None
     """Keys of the pod's own labels that its terms reference; None without terms."""
     never_preempts: bool
+    claims: StatedClaims = ()
+    """The claims that its volumes name, in the order of the volumes."""
 
 
 def demands_of(spec: PodSpec) -> Demands:
@@ -307,7 +316,7 @@ def demands_of(spec: PodSpec) -> Demands:
         bytes(spec.tolerations),
         spreads,
         bytes(spec.resourceClaims),
-        _volume_demand(spec.volumes),
+        "claims" if may_have_claims(bytes(spec.volumes)) else "",
         refused_field(spec),
     )
     return Demands(
@@ -315,6 +324,7 @@ def demands_of(spec: PodSpec) -> Demands:
         key=(blake2b(msgspec.msgpack.encode(demands), digest_size=DIGEST_BYTES).digest(),),
         referenced_labels=referenced_labels(affinity, spreads),
         never_preempts=spec.preemptionPolicy == "Never",
+        claims=stated_claims(bytes(spec.volumes)),
     )
 
 
@@ -337,14 +347,21 @@ def class_key(
     namespace: str,
     labels: Mapping[str, str],
     device_options: Labels = (),
+    pod: tuple[str, str] = ("", ""),
 ) -> ClassKey:
     """Return a key that is equal for pods with equal demands. Only labels that its own terms reference are part of
-    it, and what a device family reads."""
+    it, what a device family reads, and which claims its volumes name: those of an ephemeral volume belong to one pod, of
+    which `pod` is the name and UID."""
     own: tuple[object, ...] = ()
     if (keys := demands.referenced_labels) is not None:
         own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
     key = (*demands.key, cards, demands.never_preempts, own)
-    return (*key, "devices", device_options) if device_options else key
+    if device_options:
+        key = (*key, "devices", device_options)
+    if claims := demands.claims:
+        alone = pod if any(one.is_ephemeral for one in claims) else ()
+        key = (*key, "claims", namespace, *[(one.volume, one.name) for one in claims], alone)
+    return key
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
@@ -377,13 +394,13 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
             preferences=preferences,
             tolerations=tuple(_optional(spec.tolerations, Few[Toleration]) or ()),
             images=tuple(_images(spec)),
-            claims=_volume_claims(spec),
+            claims=claims_of(stated_claims(bytes(spec.volumes)), pod.metadata),
             terms=terms,
         )
-        claims = ""
+        wrong = claims_problem(bytes(spec.volumes))
     except (msgspec.ValidationError, TooLongError) as error:
-        claims = str(error)
-    unsupported = next((one for one in (*faults, claims) if one), "")
+        wrong = str(error)
+    unsupported = next((one for one in (*faults, wrong) if one), "")
     return structs.replace(found, unsupported=clipped(unsupported)) if unsupported else found
 
 
@@ -535,44 +552,18 @@ class _Resources(Struct):
     limits: Quantities | None = None
 
 
-class _Expression(Struct):
-    key: str
-    operator: str
-    values: Many[str] | None = None
-
-
-class _Term(Struct):
-    matchExpressions: Few[_Expression] | None = None  # noqa: N815
-    matchFields: Few[_Expression] | None = None  # noqa: N815
-
-
-class _Terms(Struct):
-    nodeSelectorTerms: Few[_Term]  # noqa: N815
-
-
 class _Preferred(Struct):
     weight: Weight
-    preference: _Term
+    preference: StatedTerm
 
 
 class _NodeAffinity(Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None  # noqa: N815
+    requiredDuringSchedulingIgnoredDuringExecution: StatedTerms | None = None  # noqa: N815
     preferredDuringSchedulingIgnoredDuringExecution: Few[_Preferred] | None = None  # noqa: N815
 
 
 class _Affinity(Struct):
     nodeAffinity: _NodeAffinity | None = None  # noqa: N815
-
-
-class _Volume(Struct):
-    name: str = ""
-    persistentVolumeClaim: Raw = Raw(b"")  # noqa: N815
-    ephemeral: Raw = Raw(b"")
-
-    @property
-    def needs_claim(self) -> bool:
-        claims = (self.persistentVolumeClaim, self.ephemeral)
-        return any(bytes(one) not in (b"", b"null") for one in claims)
 
 
 _T = TypeVar("_T")
@@ -592,31 +583,12 @@ def _node_selector(
     check_length(pairs, ITEMS_MAX)
     node = affinity.nodeAffinity or _NodeAffinity()
     required = node.requiredDuringSchedulingIgnoredDuringExecution
-    terms = None if required is None else tuple(_term(one) for one in required.nodeSelectorTerms)
+    terms = None if required is None else tuple(term_of(one) for one in required.nodeSelectorTerms)
     preferences = tuple(
-        Preference(weight=one.weight, term=_term(one.preference))
+        Preference(weight=one.weight, term=term_of(one.preference))
         for one in node.preferredDuringSchedulingIgnoredDuringExecution or ()
     )
     return NodeSelector(pairs=tuple(sorted(pairs.items())), terms=terms), preferences
-
-
-def _term(term: _Term) -> Term:
-    return Term(
-        labels=tuple(_requirement(one) for one in term.matchExpressions or ()),
-        fields=tuple(_requirement(one) for one in term.matchFields or ()),
-    )
-
-
-def _requirement(one: _Expression) -> Requirement:
-    return Requirement(key=one.key, operator=one.operator, values=tuple(one.values or ()))
-
-
-def _volume_claims(spec: PodSpec) -> str:
-    """Return why the first volume with a claim is not supported: it may restrict the pod to some nodes."""
-    for volume in _optional(spec.volumes, list[_Volume]) or ():
-        if volume.needs_claim:
-            return f"volume {volume.name:.{NAME_BYTES_MAX}} needs a claim: volume claims are not supported"
-    return ""
 
 
 def _images(spec: PodSpec) -> Iterator[str]:
@@ -628,14 +600,6 @@ def _images(spec: PodSpec) -> Iterator[str]:
 def image_name(name: str) -> str:
     """Return an image with its tag, as nodes list it."""
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
-
-
-def _volume_demand(raw: Raw) -> str:
-    """Return whether volumes may restrict the pod to some nodes; other volumes (secrets, tokens) do not matter."""
-    raw_bytes = bytes(raw)
-    if b'"persistentVolumeClaim"' not in raw_bytes and b'"ephemeral"' not in raw_bytes:
-        return ""
-    return "claims"
 
 
 def _container_request(container: Container) -> Amounts:

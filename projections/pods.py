@@ -293,7 +293,14 @@ def combine_facts(
 ) -> tuple[PodFacts, ClassKey]:
     """Combine the facts of metadata, spec and status; return them with the key of the class."""
     spec, status = asked.spec, status or PodStatus()
-    key = class_key(asked.demands, meta.cards, meta.namespace, meta.label_of, meta.device_options)
+    key = class_key(
+        asked.demands,
+        meta.cards,
+        meta.namespace,
+        meta.label_of,
+        meta.device_options,
+        (meta.name, meta.uid),
+    )
     reported = reported_request(spec, reported_resources(spec, asked.requests, status))
     if reported:
         key = (*key, "reported", reported)

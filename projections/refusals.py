@@ -30,6 +30,10 @@ CLUSTER: Final = "cluster"
 """The whole cluster has not enough: free devices, or resources that can be reserved (`overcommit`)."""
 CARDS: Final = "cards"
 """The known cards do not match the request."""
+CLAIM: Final = "claim"
+"""A claim of a pod cannot be used, whatever the node (docs/volumes.md)."""
+REACH: Final = "reach"
+"""No node can reach the volumes of a pod."""
 TOPOLOGY: Final = "topology"
 """The HyperNodes, or the map of leaf switches, do not allow it."""
 GROUP: Final = "group"
@@ -57,6 +61,20 @@ REFUSAL_CODES: Final[Mapping[str, RefusalCode]] = {
     "ResourceOverused": RefusalCode(CLUSTER, node_helps=True),
     "GetTaskRequestResourceFailed": RefusalCode(CARDS),
     "UnnamedCard": RefusalCode(CARDS),
+    "ClaimDelayed": RefusalCode(CLAIM),
+    "ClaimDeleting": RefusalCode(CLAIM),
+    "ClaimLost": RefusalCode(CLAIM),
+    "ClaimMissing": RefusalCode(CLAIM),
+    "ClaimNotOwned": RefusalCode(CLAIM),
+    "ClaimUnbound": RefusalCode(CLAIM),
+    "ClassMissing": RefusalCode(CLAIM),
+    "ClassUnusable": RefusalCode(CLAIM),
+    "VolumeInUse": RefusalCode(CLAIM),
+    "VolumeMissing": RefusalCode(CLAIM),
+    "VolumesNotListed": RefusalCode(CLAIM),
+    "VolumeNodeConflict": RefusalCode(REACH, node_helps=True),
+    "VolumeZoneConflict": RefusalCode(REACH, node_helps=True),
+    "VolumesDisagree": RefusalCode(REACH),
     "TopologyNotReady": RefusalCode(TOPOLOGY),
     "UnknownTier": RefusalCode(TOPOLOGY),
     "InvalidArgument": RefusalCode(GROUP),
@@ -107,4 +125,7 @@ QUEUE_CODES: Final = _about(QUEUE)
 NODE_CODES: Final = _about(NODES)
 COMMON_CODES: Final = _about(CLUSTER)
 CARD_CODES: Final = _about(CARDS)
+CLAIM_CODES: Final = _about(CLAIM)
+REACH_CODES: Final = _about(REACH)
+GROUP_CODES: Final = _about(GROUP)
 EVICTION_CODES: Final = _about(EVICTION)

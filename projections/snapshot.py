@@ -162,6 +162,7 @@ class Image(Struct, frozen=True):
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
     is_shadow: bool = False
+    volume_kinds: dict[str, str] = {}
 
 
 _REPEATED: Final = ("namespace", "node", "phase", "scheduler", "priority_class", "queue", "role")
@@ -261,6 +262,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         ],
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
         is_shadow=cluster.is_shadow,
+        volume_kinds=cluster.volume_kinds,
     )
     _write(sink, image)
     groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
@@ -301,7 +303,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     state.policy_document = image.policy if policy is None else policy
     cluster.set_policy(parse_policy(state.policy_document)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
-    cluster.pod_labels = image.pod_labels
+    cluster.pod_labels, cluster.volume_kinds = image.pod_labels, image.volume_kinds
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest

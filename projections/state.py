@@ -16,6 +16,7 @@ from events.record import PodParts, Record
 from events.revision import is_newer
 from events.union import Event, Observation, Outcome
 from events.watch import (
+    FORBIDDEN,
     WENT_BACK,
     BindRejectedByNode,
     ForeignPodPlaced,
@@ -45,6 +46,7 @@ from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import record_admission, record_rejection
 from projections.rescheduling import pod_gone
 from projections.revision_rollback import discard_unconfirmed
+from projections.volumes import kind_status as volumes
 from projections.wakeup_events import WakeupEvents
 
 NEWEST_MAX: Final = 2
@@ -223,6 +225,9 @@ class State:
         match event:
             case KindListed():
                 self.listed[event.resource] = None
+                volumes.set_kind_status(
+                    self.cluster, event.resource, "" if event.served else volumes.NOT_SERVED
+                )
                 self.watched[event.resource] = event.resource_version
                 # Objects seen between a gap and the list may belong to the lost history.
                 newest = self.newest.get(event.resource, {})
@@ -232,11 +237,15 @@ class State:
             case WatchOpened():
                 if event.is_resumed:
                     self.listed[event.resource] = None
+                    volumes.set_kind_status(self.cluster, event.resource, "")
             case WatchClosed():
                 if event.has_gap:
                     # A list follows, whatever its revision, also after a restart.
                     for kept in (self.listed, self.watched, self.newest):
                         kept.pop(event.resource, None)
+                if event.resource not in self.listed:
+                    why = volumes.FORBIDDEN if event.cause == FORBIDDEN else volumes.NOT_LISTED
+                    volumes.set_kind_status(self.cluster, event.resource, why)
                 if event.cause == WENT_BACK:
                     discard_unconfirmed(self, event.resource)
             case WatchProgressed():
@@ -347,6 +356,7 @@ class State:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
         cluster.is_shadow = event.is_shadow
+        cluster.volume_kinds = dict.fromkeys(event.volume_kinds, volumes.NOT_LISTED)
         apply_outcome.mark_outcomes_unknown(self)
         if event.pod_labels != cluster.pod_labels:
             cluster.pod_labels = event.pod_labels

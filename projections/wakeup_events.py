@@ -10,6 +10,9 @@ ALL_RESOURCES: Final = "*"
 ALL_PODS: Final = "*"
 """Stands for all kinds of pods in `changed_pod_kinds`."""
 
+ALL_VOLUMES: Final = "*"
+"""Stands for all claims, volumes, storage classes and drivers in `volumes_changed`."""
+
 LOWEST_PRIORITY: Final = -(1 << 63)
 """Lower than any priority."""
 
@@ -45,6 +48,10 @@ class WakeupEvents(Struct):
     """Keys of pod groups of which a pod became faulty or healthy, or of which the restart after a fault goes on; recorded
     only if the policy moves pods after faults."""
 
+    volumes_changed: Names = field(default_factory=dict)
+    """Claims, volumes, storage classes and drivers that changed, and claims that a pod no longer uses, as subjects of
+    records; or ALL_VOLUMES. Recorded only while pods with claims wait."""
+
     @property
     def is_empty(self) -> bool:
         """Return whether nothing happened."""
@@ -55,6 +62,7 @@ class WakeupEvents(Struct):
             or self.victims_added
             or self.changed_pod_kinds
             or self.faulty_groups
+            or self.volumes_changed
         )
         return not (happened or self.hyper_nodes_changed_at or self.everything)
 

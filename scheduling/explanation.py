@@ -21,6 +21,7 @@ LEVELS: Final = (
         "gang",
         "devices",
         "network",
+        "volumes",
         "quota",
         "nodes",
     ),

@@ -12,17 +12,18 @@ from typing import TypeAlias
 from msgspec import structs
 
 from events.requeue import CLASS_BUDGET, ROOM, quota_events
+from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.previous_nodes import NONE, previous_nodes
-from projections.refusals import CARD_CODES, QUEUE_CODES
+from projections.refusals import CARD_CODES, CLAIM_CODES, QUEUE_CODES
 from scheduling.node_overlay import NodeOverlay
-from scheduling.node_predicates import refused_demand
 from scheduling.node_ranking import NodeRanking
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.session import Session
+from scheduling.shared_claims import keep_together
 from scheduling.shortage import Shortage
 from scheduling.topology.node_scope import ANY_NODE, NodeScope
 from scheduling.topology.sub_groups import place_sub_groups
@@ -34,6 +35,7 @@ from scheduling.unschedulable import (
     quota_unschedulable,
     with_fit_when_empty,
 )
+from scheduling.volumes.claim_check import claim_refusal, volume_events
 from scheduling.work_budget import POD, THOUSAND, class_work, has_too_many_classes
 
 Role: TypeAlias = str | int
@@ -56,6 +58,7 @@ class GangAttempt:
         self._previous = NONE if where.is_planned else previous_nodes(session.cluster, group)
         session.groups_examined += 1
         with self.overlay:
+            keep_together(session, self.overlay, where.candidate_nodes.inside)
             if group.sub_groups is None:
                 self._place_all()
             else:
@@ -175,6 +178,8 @@ class GangAttempt:
         self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
         if self.reason is not None:
             self._requeue_on.update(dict.fromkeys(ROOM))
+            events = volume_events(self.session.cluster, pod.pod_class)
+            self._requeue_on.update(dict.fromkeys(events))
             return False
         needed = min_pods_of_class(self.group, pod.pod_class)
         self.reason = no_feasible_node(
@@ -208,7 +213,7 @@ class GangAttempt:
         added to it."""
         if self.reason is None:
             self.reason = self._with_fit_when_empty(pod, reason)
-        elif reason.code in QUEUE_CODES:
+        elif reason.code in QUEUE_CODES or reason.code in CLAIM_CODES:
             self._requeue_on.update(dict.fromkeys(reason.requeue_on))
         elif reason.code in CARD_CODES:
             self._requeue_on.update(dict.fromkeys(ROOM))
@@ -269,8 +274,8 @@ def cards_to_charge(
     """Return the cards that the pod may be charged, or why its queue refuses it."""
     session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
-    if problem := refused_demand(cluster.plugins, pod_class):
-        return Unschedulable("UnsupportedDemand", "", problem, pod.key, never_fits=True)
+    if refused := refused_demand(cluster, pod, group):
+        return refused
     queue = cluster.queues[group.queue]
     plain = pod.requested_charge
     if cluster.plugins.quota.limits_cards:
@@ -280,6 +285,24 @@ def cards_to_charge(
         return quota_unschedulable(short, pod)
     choice = choose_cards(cluster, queue, pod_class, extra)
     return quota_unschedulable(choice, pod) if isinstance(choice, Shortage) else choice
+
+
+def refused_demand(
+    cluster: Cluster, pod: Pod, group: PodGroup | None = None
+) -> Unschedulable | None:
+    """Return the refusal of a pod that no node could take: a demand that muster does not support, or a claim that cannot be
+    used; None if there is none."""
+    pod_class = pod.pod_class
+    if pod_class.unsupported:
+        return Unschedulable(
+            "UnsupportedDemand", "", pod_class.unsupported, pod.key, never_fits=True
+        )
+    found = claim_refusal(cluster, pod_class, group)
+    if found is None:
+        return None
+    return Unschedulable(
+        found.code, found.limit, found.message, pod.key, found.requeue_on, never_fits=True
+    )
 
 
 def precheck(session: Session, group: PodGroup) -> Unschedulable | None:

@@ -19,6 +19,7 @@ from projections.pod_terms import Labels
 from projections.pods import Charge, Pod
 from projections.queues import add
 from projections.sub_groups import SubGroupKey
+from projections.volumes.claim_users import ClaimUsers
 
 NO_DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 NO_NETWORK: Final[Mapping[str, Labels]] = MappingProxyType({})
@@ -58,6 +59,8 @@ class NodeOverlay:
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted_nominations: dict[str, Nomination] = {}
         self._trial = NodeTrial(cluster.nodes)
+        self._claims = cluster.indexes.of(ClaimUsers)
+        self._kept_claims: list[str] = []
 
     def __enter__(self) -> Self:
         """Begin: lift the nominations of the group from their nodes, as the overlay places its pods."""
@@ -70,6 +73,11 @@ class NodeOverlay:
 
     def __exit__(self, *_raised: object) -> None:
         """Restore every value of the node table, also after an exception. The placements can still be read."""
+        for pod, _ in self.placed:
+            if pod.pod_class.claims:
+                self._claims.leave_out(pod)
+        for claim in self._kept_claims:
+            self._claims.stop_keeping(claim)
         self._trial.undo()
 
     @property
@@ -119,11 +127,18 @@ class NodeOverlay:
             return
         kind = "nominated" if later else "occupied"
         self._held.append((node, kind, pod.pod_class.request))
+        if pod.pod_class.claims:
+            self._claims.try_pod(pod, node.name)
         self._trial.shift(node, kind, pod.pod_class.request, 1)
         node.overlay_added[pod.facts.uid] = devices
         self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
+
+    def keep_claim(self, claim: str, node: Node) -> None:
+        """Keep a claim that one node at a time can use for a node, before the pods that share it are placed there."""
+        self._kept_claims.append(claim)
+        self._claims.keep(claim, node.name)
 
     def undo_to(self, left: int) -> None:
         """Undo the latest placements until `left` pods are placed. None of them may be the last pod of a gang."""
@@ -131,6 +146,8 @@ class NodeOverlay:
             node, kind, request = self._held.pop()
             self._trial.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "nominated" else self.now).pop()
+            if pod.pod_class.claims:
+                self._claims.leave_out(pod)
             del node.overlay_added[pod.facts.uid]
             self.devices.pop(pod.facts.uid, None)
             self._record_sub_group(pod, None)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
-from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pool_index import PoolIndex
 from projections.pools import DEFAULT_POOL
@@ -58,17 +57,6 @@ def quarantine_verdict(cluster: Cluster, pod_class: PodClass, node: str) -> int:
     if quarantines.closing(node, ALL_TENANTS, request):
         return REJECTED_OF_SEVERAL
     return ADMITTED
-
-
-def refused_demand(plugins: PluginSet, pod_class: PodClass) -> str:
-    """Return a hard constraint of the pods that muster does not support, or an empty text.
-
-    Volumes are accepted if the policy disables all volume predicates.
-    """
-    found = plugins.of(NodePredicate)
-    if found and not any(one.checks_volumes for one in found):
-        return pod_class.unsupported
-    return pod_class.unsupported or pod_class.claims
 
 
 class NodePredicates:

@@ -36,6 +36,7 @@ from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.preferred_nodes import Preferences
 from scheduling.score_formulas import NodeScorers
+from scheduling.volumes.volume_filter import VolumeMasks
 
 Slots = npt.NDArray[np.bool_]
 """Whether something holds for each node, slot by slot."""
@@ -284,6 +285,7 @@ class NodeRankings:
         self._predicates_by_key: dict[object, NodePredicates] = {}
         self._admission_of: dict[int, NodePredicates] = {}
         self._topology_index = PodTopologyIndex(cluster)
+        self._volume_masks = VolumeMasks(cluster, self._topology_index.domain)
         self._pod_topology: dict[int, PodTopologyFilters] = {}
         self.device_answers = DeviceAnswers(cluster)
         self._devices: dict[tuple[int, Cards, JobShape], DevicePoints] = {}
@@ -342,6 +344,7 @@ class NodeRankings:
         plugins = self.cluster.plugins
         if (
             not pod_class.depends_on_other_pods
+            and not pod_class.claims
             and not pod_class.terms.ports
             and not plugins.of(NodeFilter)
             and not plugins.of(NodeScore)
@@ -350,7 +353,9 @@ class NodeRankings:
         self._keep_up()
         found = self._pod_topology.get(pod_class.index)
         if found is None:
-            found = PodTopologyFilters(self._topology_index, self.cluster.plugins, pod_class)
+            found = PodTopologyFilters(
+                self._topology_index, self.cluster.plugins, pod_class, self._volume_masks
+            )
             self._pod_topology[pod_class.index] = found
         return found if found.is_enabled else None
 

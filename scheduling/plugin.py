@@ -228,8 +228,12 @@ class NodePredicate(Plugin):
     """Whether required affinity and anti-affinity between pods are evaluated."""
     checks_spread: bool = False
     """Whether topology spread constraints are evaluated."""
-    checks_volumes: bool = True
-    """Whether pods with volumes that must be bound are refused, as muster does not bind volumes."""
+    checks_claims: bool = True
+    """Whether the claims of pods must be bound, and a node must be within reach of their volumes."""
+    checks_volume_zones: bool = True
+    """Whether a node must be in the zones that the labels of volumes name."""
+    pins_read_write_once: bool = True
+    """Whether a ReadWriteOnce volume that is attached keeps further pods on the node where it is in use."""
 
     def verdict(self, pod_class: PodClass, node: NodeFacts) -> int:
         """Return ADMITTED, or the number of the first reason why not (`scheduling/node_predicates.py`)."""

@@ -18,7 +18,7 @@ from projections.quota_charging import cards_of_charge
 from projections.rejected_pods import RejectedPods
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
-from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
+from projections.wakeup_events import ALL_RESOURCES, ALL_VOLUMES, Names, WakeupEvents
 from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex, can_free
@@ -170,6 +170,12 @@ def _happened(
             return bool(events.hyper_nodes_changed_at)
         case requeue.CLASS_BUDGET:
             return not has_too_many_classes(cluster, head)
+        case _ if awaited.startswith(requeue.VOLUMES):
+            changed = events.volumes_changed
+            one = awaited.removeprefix(requeue.VOLUMES)
+            return bool(changed) and (
+                one == ALL_VOLUMES or one in changed or ALL_VOLUMES in changed
+            )
         case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
             limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
             released = events.quota_released.get("", {})

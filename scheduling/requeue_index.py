@@ -21,7 +21,7 @@ from projections.pod_groups import PodGroup
 from projections.policy import RECLAIMING, Policy
 from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
-from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, WakeupEvents
+from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, ALL_VOLUMES, WakeupEvents
 from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import has_anti_affinity
 from scheduling.preemptible_capacity import VictimIndex
@@ -365,6 +365,10 @@ class RequeueIndex:
         if events.nodes_updated:
             for classes in self._waiting_for_updates(of_action, events):
                 found.update(classes)
+        if ALL_VOLUMES in events.volumes_changed:
+            add(("volumes",))
+        elif events.volumes_changed:
+            add(("volumes", ALL_VOLUMES), *(("volumes", one) for one in events.volumes_changed))
         if events.changed_pod_kinds:
             add(("pods with terms",))
             kinds = events.changed_pod_kinds
@@ -591,6 +595,9 @@ class RequeueIndex:
                 keys["hyper-nodes",] = None
             case requeue.CLASS_BUDGET:
                 keys[ALWAYS] = None
+            case _ if awaited.startswith(requeue.VOLUMES):
+                keys["volumes", awaited.removeprefix(requeue.VOLUMES)] = None
+                keys["volumes",] = None
             case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
                 name, plugins = awaited.removeprefix(requeue.CLUSTER_QUOTA), self._cluster.plugins
                 amounts = [one.awaited(found.head, name) for one in plugins.of(ClusterQuota)]

@@ -25,6 +25,8 @@ from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASO
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
 from scheduling.shortage import Shortage
+from scheduling.volumes.claim_check import volume_events
+from scheduling.volumes.volume_filter import VOLUME_REASONS
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
 ORIGIN: Final = "Origin reason is "
@@ -110,14 +112,25 @@ def no_feasible_node(
     never_fits, fits_only_closed_nodes = _fit_when_empty(
         rankings, pod.pod_class, would_do, job, needed, candidate_nodes
     )
+    code, helps = "NotEnoughResources", None
+    if pod.pod_class.claims:
+        pod_topology = rankings.pod_topology(pod.pod_class)
+        conflict = None if pod_topology is None else pod_topology.volumes.conflict()
+        if conflict is not None:
+            code, limit, message = conflict.code, conflict.limit, conflict.message
+            never_fits = fits_only_closed_nodes = True
+        if pod_topology is not None and pod_topology.volumes.is_tied:
+            helps = False
+    events = volume_events(rankings.cluster, pod.pod_class)
     return Unschedulable(
-        "NotEnoughResources",
+        code,
         limit,
         message,
         pod.key,
-        (*ROOM, *([NODE_UPDATED] if never_fits else []), *quota_events(choice.over_quota)),
+        (*ROOM, *([NODE_UPDATED] if never_fits else []), *quota_events(choice.over_quota), *events),
         never_fits=never_fits,
         fits_only_closed_nodes=fits_only_closed_nodes,
+        node_helps=helps,
     )
 
 
@@ -169,6 +182,9 @@ def room_when_empty(
 ) -> npt.NDArray[np.int64]:
     """Return how many such pods each node could hold if it were empty, slot by slot."""
     room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
+    if pod_class.claims and (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        for excluded in pod_topology.volumes.excluded().values():
+            room[excluded] = 0
     having_devices = rankings.having_devices(pod_class, cards, job)
     if having_devices is not None:
         room[~having_devices] = 0
@@ -253,8 +269,9 @@ def node_reasons(
     lacking: list[tuple[int, str]] = []
     pod_topology = rankings.pod_topology(pod_class)
     excluded = {} if pod_topology is None else pod_topology.excluded()
-    # The order of Kubernetes: ports, then resources, then affinity and spread.
-    open_nodes = _less(open_nodes, excluded, (NO_PORTS,), counts, lacking)
+    # The order of Kubernetes: ports, then resources, then affinity and spread; but volumes, which stay where they are, come
+    # first.
+    open_nodes = _less(open_nodes, excluded, (*VOLUME_REASONS, NO_PORTS), counts, lacking)
     has_room = open_nodes
     for name, amount in pod_class.request:
         column = table.column(name)

@@ -29,6 +29,9 @@ PLACEMENT: Final = 60
 POD: Final = 30
 """For trying to place a pod."""
 
+CLAIM: Final = 10
+"""For trying to place a pod with claims, for each claim; and the same again for each node as for a pod."""
+
 POD_PER_NODE: Final = 1 / 128
 """The same, for each node: the maximum of all scores."""
 
@@ -203,6 +206,8 @@ class Work:
             plugins = self._cluster.plugins
             asked = len(plugins.of(NodeFilter)) + len(plugins.of(NodeScore))
             units += nodes * PLUGIN_PER_NODE * asked
+        if pod_class.claims:
+            units += len(pod_class.claims) * (CLAIM + int(nodes * POD_PER_NODE))
         if pod_class.depends_on_other_pods:
             units += int(nodes * TOPOLOGY_PER_NODE) + self._pod_count_units(pod_class)
         self.done += units

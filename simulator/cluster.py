@@ -57,6 +57,7 @@ from simulator.scenario import (
 )
 from simulator.timeline import ActionKind, ScheduledAction, Timeline
 from simulator.trial_runs import TrialRuns
+from simulator.volume_controller import VolumeController
 from simulator.workload_validation import autoscaler_fault
 
 REACTIONS_MAX: Final = 10_000
@@ -125,6 +126,7 @@ class SimulatedCluster:
         self._pod_group_controller = (
             PodGroupController(self._store) if scenario.has_podgroup_controller else None
         )
+        self._volume_controller = VolumeController(self._store)
         self._source = scenario.source
         self._steps: list[TimedStep] = list(scenario.steps)
         self._step = 0
@@ -385,6 +387,7 @@ class SimulatedCluster:
                         self._faults.on_change(change)
                     if self.has_controllers:
                         self._controllers.on_change(change)
+                        self._volume_controller.on_change(change)
                         if self._pod_group_controller is not None:
                             self._pod_group_controller.on_change(change)
             if not self._controllers.reconcile():

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from events.normalize import Json, JsonObject
+from projections.volumes.facts import CLAIM, VOLUME
 from simulator.manifest import Kind, Manifest
 from simulator.manifest_fields import name_of, section, text_at, whole_at
 
@@ -30,7 +31,10 @@ class Defaulting:
             self._classes.pop(name_of(before), None)
 
     def with_defaults(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """Return the object as the server stores it. Only pods are changed."""
+        """Return the object as the server stores it. Only pods, and the phases of claims and volumes, are changed."""
+        if kind.kind in (CLAIM, VOLUME):
+            phase = "Pending" if kind.kind == CLAIM else "Available"
+            return {**manifest, "status": {"phase": phase, **section(manifest, "status")}}
         if kind.kind != "Pod":
             return manifest
         spec: JsonObject = dict(section(manifest, "spec"))

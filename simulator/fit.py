@@ -24,12 +24,17 @@ from projections.kind_table import REQUIRED
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.state import State
+from projections.volumes.facts import VOLUME_KINDS
+from projections.volumes.kind_status import NOT_LISTED
 from replay.log_time import format_time
 from replay.node_rows import PodNodes, pod_nodes
 from scheduling.explanation import EveryNode, Waiting
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
+
+LISTED: Final = ("", NOT_LISTED)
+"""Reasons why a kind about volumes is not listed that do not count: none, and that the log ends before the list."""
 
 ROUNDS_MAX: Final = 16
 """The most cycles that are held."""
@@ -91,7 +96,11 @@ def state_at_start(
     state = State()
     engine = Engine(state, GENESIS)
     started = DaemonStarted(
-        holder="fit", version="", period_ns=scenario.period_ns, scheduler_names=scheduler_names
+        holder="fit",
+        version="",
+        period_ns=scenario.period_ns,
+        scheduler_names=scheduler_names,
+        volume_kinds=VOLUME_KINDS,
     )
     engine.start(started, policy, 1, 0)
     at_start = tuple(one for one in scenario.steps if one.at_ns == 0)
@@ -156,13 +165,21 @@ class FitSimulation:
         )
 
     def _begin(self, policy: PolicyChanged | None) -> None:
-        """Treat every kind as listed completely, though the log may end before that."""
-        names = self._state.cluster.scheduler_names
+        """Treat every kind as listed completely, though the log may end before that; but not one about volumes that the
+        daemon may not list, or that is not served."""
+        cluster = self._state.cluster
+        unlisted = {kind: why for kind, why in cluster.volume_kinds.items() if why not in LISTED}
         started = DaemonStarted(
-            holder="fit", version="", period_ns=self._state.period_ns, scheduler_names=names
+            holder="fit",
+            version="",
+            period_ns=self._state.period_ns,
+            scheduler_names=cluster.scheduler_names,
+            volume_kinds=tuple(cluster.volume_kinds),
         )
         self._step.start(started, policy, 1, self._now_ns)
-        kinds = dict.fromkeys((*FIRST_LISTS, *REQUIRED))
+        cluster.volume_kinds.update(unlisted)
+        volumes = [kind for kind in cluster.volume_kinds if kind not in unlisted]
+        kinds = dict.fromkeys((*FIRST_LISTS, *REQUIRED, *volumes))
         seen = [
             WatchOpened(
                 resource=kind, resource_version=self._state.watched.get(kind, ""), is_resumed=True

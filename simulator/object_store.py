@@ -16,10 +16,12 @@ from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessag
 from events.normalize_config_map import CONFIG_MAP, selected_kind
 from projections import kind_table
 from projections.duration import SECOND
+from projections.volumes.facts import VOLUME_KINDS
 from simulator.defaulting import Defaulting
 from simulator.manifest import AUTOSCALER, COMMAND, EXPERIMENT, KINDS, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
+    list_at,
     name_of,
     namespace_of,
     section,
@@ -107,6 +109,8 @@ class Store:
         self._revision = era_ns // 1000
         part = era_ns % SECOND * 0x10000 // SECOND
         era = f"{era_ns // SECOND:08x}-{part:04x}-4000-8000-"
+        self._lists_volumes = False
+        """Whether the kinds are listed that are about volumes: a scenario without volumes has no records of them."""
         self._mint = era + "{:012}" if era_ns else "uid-{:06}"
         self._uids = 0
         self._defaulting = Defaulting()
@@ -195,6 +199,17 @@ class Store:
             self._shown = []
             return self._listed()
         shown, self._shown = self._shown, []
+        listed: list[WatchMessage] = []
+        if not self._lists_volumes and any(_is_about_volumes(one) for _, one in shown):
+            self._lists_volumes = True
+            listed = [ListCompleted(one, str(self._revision), 0) for one in VOLUME_KINDS]
+        return [
+            *listed,
+            *self._events(shown),
+        ]
+
+    def _events(self, shown: list[tuple[bool, Manifest]]) -> list[WatchMessage]:
+        """Return the watch events of changes."""
         return [
             ObjectSeen(_ENCODER.encode(manifest))
             if is_there
@@ -235,6 +250,11 @@ class Store:
 
     def _listed(self) -> list[WatchMessage]:
         messages: list[WatchMessage] = []
+        kinds = (*VOLUME_KINDS, "Pod")
+        self._lists_volumes = any(
+            _is_about_volumes(one) for kind in kinds for one in self._objects[kind].values()
+        )
+        always = (*ALWAYS_LISTED, *(VOLUME_KINDS if self._lists_volumes else ()))
         for resource in WATCHED:
             stored = CONFIG_MAP if resource.startswith(f"{CONFIG_MAP}.") else resource
             objects = {
@@ -242,11 +262,23 @@ class Store:
                 for key, one in self._objects[stored].items()
                 if stored == resource or watched_name(key, one) == resource
             }
-            if not objects and resource not in ALWAYS_LISTED:
+            if not objects and resource not in always:
                 continue  # As on a cluster where the kind is not installed.
             messages += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
             messages.append(ListCompleted(resource, str(self._revision), len(objects)))
         return messages
+
+
+def _is_about_volumes(manifest: Manifest) -> bool:
+    """Return True for a claim, volume, storage class or driver, and for a pod whose volumes name claims."""
+    kind = manifest.get("kind")
+    if kind != "Pod":
+        return kind in VOLUME_KINDS
+    volumes = list_at(section(manifest, "spec"), "volumes")
+    return any(
+        isinstance(one, dict) and ("persistentVolumeClaim" in one or "ephemeral" in one)
+        for one in volumes
+    )
 
 
 def key_of(kind: Kind, manifest: Manifest) -> Key:

@@ -10,15 +10,18 @@ from typing import Final
 
 import msgspec
 
-from events.normalize import JsonObject
+from events.normalize import Json, JsonObject
+from projections.volumes.facts import CLAIM
 from simulator.manifest import Manifest
-from simulator.manifest_fields import name_of, namespace_of, section, text_at, whole_at
+from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at, whole_at
 from simulator.object_factory import ObjectFactory, PodOverrides
 from simulator.object_store import Key
 from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import kind_named
+from simulator.volume_controller import claim_volumes
 
 _STATEFUL_SET: Final = kind_named("StatefulSet")
+_CLAIM: Final = kind_named(CLAIM)
 _REVISION: Final = "controller-revision-hash"
 
 
@@ -57,14 +60,37 @@ def _make(
                 "statefulset.kubernetes.io/pod-name": key[2],
                 _REVISION: factory.revision(revision_of(owner)),
             }
-            factory.make_pod(
-                owner, children, section(spec, "template"), key[2], marks=PodOverrides(labels)
-            )
+            marks = PodOverrides(labels, spec=_volumes(factory, owner, key[2]))
+            factory.make_pod(owner, children, section(spec, "template"), key[2], marks=marks)
         if child is not ChildState.RUNNING:
             is_whole = False
             if is_ordered:
                 break
     return is_whole
+
+
+def _volumes(factory: ObjectFactory, owner: Manifest, pod: str) -> dict[str, Json]:
+    """Create the claims of a pod, one for each volumeClaimTemplate, unless they exist; they outlive the pod. Return what
+    they add to its spec."""
+    templates = list_at(section(owner, "spec"), "volumeClaimTemplates")
+    claims: dict[str, str] = {}
+    for template in templates:
+        name = name_of(dict(template))
+        claims[name] = f"{name}-{pod}"
+        if factory.store.find((CLAIM, namespace_of(owner), claims[name])) is None:
+            metadata: JsonObject = {"name": claims[name], "namespace": namespace_of(owner)}
+            claim: Manifest = {
+                "apiVersion": "v1",
+                "kind": CLAIM,
+                "metadata": metadata,
+                "spec": dict(section(template, "spec")),
+            }
+            factory.store.put(_CLAIM, claim)
+    if not claims:
+        return {}
+    of_template = list_at(section(owner, "spec", "template", "spec"), "volumes")
+    others = [dict(one) for one in of_template if one.get("name") not in claims]
+    return {"volumes": [*others, *claim_volumes(claims)]}
 
 
 def _update(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:

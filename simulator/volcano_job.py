@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Final
 
 from events.normalize import Json, JsonObject
+from projections.volumes.facts import CLAIM
 from simulator.job_events import JOB_VERSION, PARTITION, TASK_SPEC
 from simulator.manifest import VOLCANO_JOB, Manifest
 from simulator.manifest_fields import (
@@ -23,6 +24,7 @@ from simulator.manifest_fields import (
 from simulator.object_factory import ObjectFactory, PodOverrides
 from simulator.object_store import Key
 from simulator.owned_objects import ChildState, OwnedObjects
+from simulator.scenario import kind_named
 from simulator.ttl_after_finished import expire
 from simulator.volcano_job_actions import DueAction, due_actions
 from simulator.volcano_job_constants import (
@@ -51,7 +53,9 @@ from simulator.volcano_job_pod_group import (
     sync_pod_group,
     tasks_of,
 )
+from simulator.volume_controller import claim_volumes, job_volumes
 
+_CLAIM: Final = kind_named(CLAIM)
 _INHERITED: Final = (
     *("volcano.sh/preemptable", "volcano.sh/revocable-zone"),
     *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
@@ -157,6 +161,7 @@ def _sync_pods(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
 ) -> None:
     """Create missing pods of tasks whose dependencies are met; delete surplus ones."""
+    _make_claims(factory, owner)
     tasks = tasks_of(owner)
     for role, task in tasks:
         there, wanted = children.roles.get(role, Counter()).total(), replicas_of(task)
@@ -174,6 +179,13 @@ def _sync_pods(
             for key in children.of_role(role):
                 if key[2] not in kept and children.all[key] is not ChildState.STOPPING:
                     factory.delete_unwanted(key, children)
+
+
+def _make_claims(factory: ObjectFactory, owner: Manifest) -> None:
+    """Create the claims that the job states and that do not exist."""
+    for name, spec in job_volumes(owner):
+        if spec and factory.store.find((CLAIM, namespace_of(owner), name)) is None:
+            factory.make(owner, _CLAIM, name, {"spec": dict(spec)})
 
 
 def _is_ready(task: Task, tasks: dict[str, Task], children: OwnedObjects) -> bool:
@@ -219,6 +231,9 @@ def _marks(
     for key in ("schedulerName", "priorityClassName"):
         if spec.get(key) and not pod_spec.get(key):
             extra[key] = spec[key]
+    claims = {f"volume-{number}": name for number, (name, _) in enumerate(job_volumes(owner))}
+    if claims:
+        extra["volumes"] = [*map(dict, list_at(pod_spec, "volumes")), *claim_volumes(claims)]
     return PodOverrides(labels, annotations, extra)
 
 

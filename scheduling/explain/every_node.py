@@ -13,6 +13,7 @@ from scheduling.explanation import JudgedNode, JudgedPod, NodeShortfall
 from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import NodeOrder
 from scheduling.session import Session
+from scheduling.volumes.claim_check import claim_refusal
 
 CLASSES_MAX: Final = 8
 """Maximum number of equivalence classes of a group for which nodes are judged."""
@@ -23,7 +24,8 @@ OUTSIDE: Final = "node is outside the topology domain of the gang"
 def judged_pods(session: Session, group: PodGroup) -> tuple[JudgedPod, ...]:
     """Return all nodes, judged for the first waiting pod of each equivalence class of the group, each pod alone.
 
-    If a device family refuses the group whatever nodes there are, that is the reason of every node.
+    If a device family refuses the group whatever nodes there are, or a claim of the pod cannot be used, that is the reason
+    of every node.
     """
     cluster, rankings = session.cluster, session.rankings
     cluster.nodes.lay_out()
@@ -36,14 +38,15 @@ def judged_pods(session: Session, group: PodGroup) -> tuple[JudgedPod, ...]:
     for pods in list(waiting.values())[:CLASSES_MAX]:
         pod_class = pods[0].pod_class
         cards = cards_allowed(cluster, cluster.queues[group.queue], pod_class, {})
-        if invalid is None:
+        unusable = claim_refusal(cluster, pod_class, group) if invalid is None else invalid
+        if unusable is None:
             scores = rankings.of(pod_class, cards, job).scores().tolist()
             nodes = [
                 judged_node(rankings, pod_class, cards, job, slot, score, score)
                 for slot, score in enumerate(scores)
             ]
         else:
-            refused = [NodeShortfall(one.name, {}, invalid.message) for one in cluster.nodes.order]
+            refused = [NodeShortfall(one.name, {}, unusable.message) for one in cluster.nodes.order]
             nodes = [JudgedNode(one.node, -1, {}, {}, shortfall=one) for one in refused]
         nodes.sort(key=lambda one: one.node)
         found.append(JudgedPod(pods[0].key, len(pods), tuple(nodes)))

@@ -70,6 +70,9 @@ def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards, job:
     large = rankings.predicates(pod_class).verdicts == ADMITTED
     if (having_devices := rankings.having_devices(pod_class, cards, job)) is not None:
         large = large & having_devices
+    if pod_class.claims and (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        for excluded in pod_topology.volumes.excluded().values():
+            large = large & ~excluded
     for name, amount in pod_class.request:
         column = table.allocatable.get(name)
         large = large & (False if column is None else column >= amount)

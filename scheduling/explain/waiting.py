@@ -18,11 +18,18 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
-from projections.refusals import EVICTION_CODES
+from projections.refusals import (
+    CLAIM_CODES,
+    EVICTION_CODES,
+    GROUP_CODES,
+    NODE_CODES,
+    REACH_CODES,
+)
 from projections.state import State
 from scheduling.device_request import invalid_device_request, too_few_devices
 from scheduling.explain.nodes import large_enough, nearest
 from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
+from scheduling.explain.volumes import volume_hurdle
 from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
@@ -32,6 +39,7 @@ from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
+from scheduling.volumes.claim_check import claim_refusal
 
 HOLDERS_MAX: Final = 5
 AHEAD_MAX: Final = 3
@@ -81,6 +89,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
         _hurdle("gang", short, _gang_text(group)),
         *([_hurdle("devices", invalid, "")] if invalid is not None else []),
         *_network_hurdle(group, far),
+        *volume_hurdle(session.rankings, group, pod),
     )
     standing = max(group.refusals.values(), key=_refusal_order, default=None)
     return Waiting(
@@ -224,8 +233,8 @@ def _tried_again(state: State, group: PodGroup, action: str) -> str:
 
 
 def _is_repeated(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
-    """Return True if the level of cards gives the same answer."""
-    return any(one.level == "card" and one.text == hurdle.text for one in others)
+    """Return True if the level of cards or of volumes gives the same answer."""
+    return any(one.level in ("card", "volumes") and one.text == hurdle.text for one in others)
 
 
 def _refusal_order(refusal: Refusal) -> tuple[bool, int]:
@@ -295,8 +304,16 @@ def _room_hurdles(
     elif tried.is_pipelined:
         yield Hurdle("nodes", False, "there is room once terminating pods are gone")
     elif tried.reason is not None:
-        level = "nodes" if tried.reason.code == "NotEnoughResources" else "quota"
-        yield Hurdle(level, False, tried.reason.message)
+        yield Hurdle(_level(tried.reason.code), False, tried.reason.message)
+
+
+def _level(code: str) -> str:
+    """Return the level at which a refusal with this code was found, while nodes were sought for the pods."""
+    if code in (*CLAIM_CODES, *REACH_CODES):
+        return "volumes"
+    if code in GROUP_CODES:
+        return "pod group"
+    return "nodes" if code in NODE_CODES else "quota"
 
 
 def _pod_to_judge(group: PodGroup, reason: Unschedulable | None) -> Pod | None:
@@ -320,8 +337,9 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
 
 
 def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: bool) -> Judged | None:
-    """Judge all nodes for this pod alone, without the rest of its gang."""
-    if pod is None:
+    """Judge all nodes for this pod alone, without the rest of its gang; None if no node matters, as a claim of it cannot be
+    used."""
+    if pod is None or claim_refusal(session.cluster, pod.pod_class, group) is not None:
         return None
     cluster, rankings = session.cluster, session.rankings
     cards = cards_allowed(cluster, cluster.queues[group.queue], pod.pod_class, {})

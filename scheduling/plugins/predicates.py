@@ -29,6 +29,9 @@ class PredicatesArguments(Struct, frozen=True):
     volume_zone: bool = msgspec.field(default=True, name="predicate.VolumeZoneEnable")
     spread: bool = msgspec.field(default=True, name="predicate.PodTopologySpreadEnable")
     volume_binding: bool = msgspec.field(default=True, name="predicate.VolumeBindingEnable")
+    volume_attachment: bool = msgspec.field(
+        default=True, name="predicate.ReadWriteOnceAttachmentEnable"
+    )
     dynamic_resources: bool = msgspec.field(
         default=False, name="predicate.DynamicResourceAllocationEnable"
     )
@@ -49,7 +52,9 @@ class Predicates(NodePredicate):
         self.checks_ports = rules.node_ports
         self.checks_pod_affinity = rules.pod_affinity
         self.checks_spread = rules.spread
-        self.checks_volumes = rules.volume_binding or rules.volume_zone or rules.volume_limits
+        self.checks_claims = rules.volume_binding or rules.volume_limits
+        self.checks_volume_zones = rules.volume_zone
+        self.pins_read_write_once = rules.volume_attachment
 
     def verdict(self, pod_class: PodClass, node: NodeFacts) -> int:
         """Return whether the node admits pods of this class, or the first filter that does not."""

@@ -24,6 +24,7 @@ from scheduling.pod_topology.affinity import (
 from scheduling.pod_topology.index import PodTopologyIndex, Stamp
 from scheduling.pod_topology.plugin_columns import PluginColumns
 from scheduling.pod_topology.spread import NO_LABEL, SKEWED, SpreadConstraints
+from scheduling.volumes.volume_filter import VOLUME_REASONS, VolumeFilter, VolumeMasks
 
 Mask = npt.NDArray[np.bool_]
 
@@ -45,6 +46,7 @@ LIMITS: Final = {
     AFFINITY_MISMATCH: "podAffinity",
     ANTI_AFFINITY_MISMATCH: "podAntiAffinity",
     EXISTING_ANTI_AFFINITY: "podAntiAffinity",
+    **dict.fromkeys(VOLUME_REASONS, "persistentVolumeClaim"),
 }
 """Reason to the field of the pod that causes it."""
 
@@ -61,9 +63,16 @@ NODE_TEXTS: Final = {
 
 
 class PodTopologyFilters:
-    """The filters and scores of one class of pods under one policy."""
+    """The filters and scores of one class of pods under one policy that depend on more than single nodes and what is free
+    there: on other pods, on volumes, and on plugins beside muster."""
 
-    def __init__(self, index: PodTopologyIndex, plugins: PluginSet, pod_class: PodClass) -> None:
+    def __init__(
+        self,
+        index: PodTopologyIndex,
+        plugins: PluginSet,
+        pod_class: PodClass,
+        masks: VolumeMasks,
+    ) -> None:
         predicates, weights = (
             plugins.of(NodePredicate),
             score_weights(plugins.of(NodeOrder)),
@@ -83,6 +92,7 @@ class PodTopologyFilters:
         self._spread_weight = weights.topology_spread if self._spread.soft else 0
         self._excluded: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
         self._plugins = PluginColumns(index.cluster, pod_class)
+        self.volumes = VolumeFilter(masks, pod_class)
 
     @property
     def is_enabled(self) -> bool:
@@ -93,6 +103,7 @@ class PodTopologyFilters:
             or self._has_affinity
             or self._has_anti_affinity
             or self._has_existing_anti_affinity
+            or self.volumes.is_enabled
         )
         scores = self._affinity_weight or self._spread_weight or self._plugins.has_scores
         return bool(filters or self._plugins.has_filters or scores)
@@ -108,9 +119,10 @@ class PodTopologyFilters:
                 self._index.stamp,
                 dict(self._excluded_by_reason(later=later)),
             )
-        if not self._plugins.has_filters:
+        if not self._plugins.has_filters and not self.volumes.is_enabled:
             return known[1]
-        return {**known[1], **self._plugins.excluded(later=later)}
+        volumes = self.volumes.excluded()
+        return {**volumes, **known[1], **self._plugins.excluded(later=later)}
 
     def admitted(self, *, later: bool = False) -> Mask:
         """Return the nodes that no filter excludes."""
@@ -121,6 +133,8 @@ class PodTopologyFilters:
 
     def obstacle(self, slot: int) -> str:
         """Return the message of the first filter that excludes a node; empty if none does."""
+        if text := self.volumes.obstacle(slot):
+            return text
         found = (
             NODE_TEXTS.get(reason, reason.removeprefix("node(s) "))
             for reason, mask in self.excluded().items()

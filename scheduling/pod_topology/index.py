@@ -11,8 +11,8 @@ from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
 from projections.pod_terms import HostPort, Labels, PodAffinityTerm, Selector, selects
 from projections.pods import Pod
+from scheduling.label_domains import Domain, NodeLabels
 from scheduling.pod_topology.counts import Count, PodCounts
-from scheduling.pod_topology.domains import Domain, NodeLabels
 
 COUNTS_MAX: Final = 1024
 """Maximum number of counts; beyond it all are dropped."""

@@ -30,9 +30,8 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.preemption_triggers import is_starving, never_preempts
 from projections.queues import add
-from scheduling.gang_attempt import cards_to_charge
+from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.node_overlay import NodeOverlay
-from scheduling.node_predicates import refused_demand
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
@@ -154,7 +153,8 @@ class GangSearch:
             pod_class = pod.pod_class
             if pod_class.is_best_effort or pod.facts.uid in group.nominations:
                 continue
-            if refused_demand(plugins, pod_class) or pod_class.never_preempts or never:
+            is_refused = refused_demand(self.session.cluster, pod) is not None
+            if is_refused or pod_class.never_preempts or never:
                 self.counts["pod(s) of the gang not eligible to preempt"] += 1
                 return []
             wanted.append(pod)

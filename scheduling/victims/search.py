@@ -32,9 +32,8 @@ from projections.pods import Charge, Pod
 from projections.preemption_triggers import is_starving, never_preempts
 from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
-from scheduling.gang_attempt import cards_to_charge
+from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.node_overlay import NodeOverlay
-from scheduling.node_predicates import refused_demand
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import victim_scope
@@ -205,7 +204,7 @@ class PreemptionSearch:
             pod_class = pod.pod_class
             if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.nominations:
                 continue
-            if refused_demand(plugins, pod_class):
+            if refused_demand(self.session.cluster, pod):
                 continue
             if pod_class.index in self._failed:
                 continue

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
+from projections.volumes.facts import BETA_CLASS
 from simulator.api_server.human_duration import human_duration
 from simulator.api_server.json_path import first_result
 from simulator.manifest import Manifest
@@ -27,6 +28,7 @@ from simulator.manifest_fields import (
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
+UNSET: Final = "<unset>"
 _ROLE: Final = "node-role.kubernetes.io/"
 
 
@@ -423,6 +425,93 @@ def _lease(one: Manifest, now: int) -> list[Json]:
     return [name_of(one), text_at(section(one, "spec"), "holderIdentity"), _age(one, now)]
 
 
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def _claim(one: Manifest, now: int) -> list[Json]:
+    spec, status = section(one, "spec"), section(one, "status")
+    volume = text_at(spec, "volumeName")
+    return [
+        name_of(one),
+        _volume_phase(one),
+        volume,
+        str(section(status, "capacity").get("storage", "")) if volume else "",
+        _modes(status) if volume else "",
+        _class_of(one),
+        text_at(spec, "volumeAttributesClassName") or UNSET,
+        _age(one, now),
+        text_at(spec, "volumeMode") or "Filesystem",
+    ]
+
+
+def _volume(one: Manifest, now: int) -> list[Json]:
+    spec = section(one, "spec")
+    claim = section(spec, "claimRef")
+    return [
+        name_of(one),
+        str(section(spec, "capacity").get("storage", "0")),
+        _modes(spec),
+        text_at(spec, "persistentVolumeReclaimPolicy") or "Retain",
+        _volume_phase(one),
+        f"{text_at(claim, 'namespace')}/{text_at(claim, 'name')}" if claim else "",
+        _class_of(one),
+        text_at(spec, "volumeAttributesClassName") or UNSET,
+        text_at(section(one, "status"), "reason"),
+        _age(one, now),
+        text_at(spec, "volumeMode") or "Filesystem",
+    ]
+
+
+def _storage_class(one: Manifest, now: int) -> list[Json]:
+    is_default = section(one, "metadata", "annotations").get(_DEFAULT_CLASS) == "true"
+    return [
+        f"{name_of(one)} (default)" if is_default else name_of(one),
+        text_at(one, "provisioner"),
+        text_at(one, "reclaimPolicy") or "Delete",
+        text_at(one, "volumeBindingMode") or "Immediate",
+        one.get("allowVolumeExpansion") is True,
+        _age(one, now),
+    ]
+
+
+def _driver(one: Manifest, now: int) -> list[Json]:
+    spec = section(one, "spec")
+    modes, tokens = spec.get("volumeLifecycleModes"), list_at(spec, "tokenRequests")
+    return [
+        name_of(one),
+        spec.get("attachRequired") is not False,
+        spec.get("podInfoOnMount") is True,
+        spec.get("storageCapacity") is True,
+        ",".join(text_at(one, "audience") for one in tokens) or UNSET,
+        spec.get("requiresRepublish") is True,
+        ",".join(map(str, modes)) if isinstance(modes, list) and modes else "Persistent",
+        _age(one, now),
+    ]
+
+
+def _volume_phase(one: Manifest) -> str:
+    return "Terminating" if is_terminating(one) else text_at(section(one, "status"), "phase")
+
+
+def _modes(of: Mapping[str, Json]) -> str:
+    found = of.get("accessModes")
+    stated = found if isinstance(found, list) else []
+    return ",".join(short for mode, short in _MODES.items() if mode in stated)
+
+
+def _class_of(one: Manifest) -> str:
+    annotations = section(one, "metadata", "annotations")
+    if BETA_CLASS in annotations:
+        return text_at(annotations, BETA_CLASS)
+    return text_at(section(one, "spec"), "storageClassName")
+
+
 def _definition(one: Manifest, _now: int) -> list[Json]:
     return [name_of(one), text_at(section(one, "metadata"), "creationTimestamp")]
 
@@ -501,6 +590,36 @@ PRINTERS: Final[dict[tuple[str, str], Printer]] = {
             Column("PreemptionPolicy"),
         ),
         _priority_class,
+    ),
+    ("PersistentVolumeClaim", ""): Printer(
+        (
+            *(NAME, Column("Status"), Column("Volume"), Column("Capacity"), Column("Access Modes")),
+            *(Column("StorageClass"), Column("VolumeAttributesClass"), AGE, *_wide("VolumeMode")),
+        ),
+        _claim,
+    ),
+    ("PersistentVolume", ""): Printer(
+        (
+            *(NAME, Column("Capacity"), Column("Access Modes"), Column("Reclaim Policy")),
+            *(Column("Status"), Column("Claim"), Column("StorageClass")),
+            *(Column("VolumeAttributesClass"), Column("Reason"), AGE, *_wide("VolumeMode")),
+        ),
+        _volume,
+    ),
+    ("StorageClass", "storage.k8s.io"): Printer(
+        (
+            *(NAME, Column("Provisioner"), Column("ReclaimPolicy"), Column("VolumeBindingMode")),
+            *(Column("AllowVolumeExpansion"), AGE),
+        ),
+        _storage_class,
+    ),
+    ("CSIDriver", "storage.k8s.io"): Printer(
+        (
+            *(NAME, Column("AttachRequired", "boolean"), Column("PodInfoOnMount", "boolean")),
+            *(Column("StorageCapacity", "boolean"), Column("TokenRequests")),
+            *(Column("RequiresRepublish", "boolean"), Column("Modes"), AGE),
+        ),
+        _driver,
     ),
     ("Lease", "coordination.k8s.io"): Printer((NAME, Column("Holder"), AGE), _lease),
     ("CustomResourceDefinition", "apiextensions.k8s.io"): Printer(

@@ -37,6 +37,38 @@ kind: ConfigMap
 metadata: {name: settings}
 data: {a: "1", b: "2"}
 ---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: printed, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: printed.example
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: printed.example}
+spec: {attachRequired: false, podInfoOnMount: true}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: printed}
+spec:
+  capacity: {storage: 5Gi}
+  accessModes: [ReadWriteMany, ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: ""
+  claimRef: {namespace: printing, name: bound}
+  csi: {driver: printed.example, volumeHandle: h}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: bound}
+spec: {accessModes: [ReadWriteOnce], storageClassName: "", volumeName: printed, resources: {requests: {storage: 5Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: waits}
+spec: {accessModes: [ReadWriteOnce], storageClassName: printed, resources: {requests: {storage: 1Gi}}}
+---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: web}
@@ -92,7 +124,18 @@ EVENT: Final = {
 }
 SHOWN: Final = (
     *("pods", "nodes printed", "deployments", "replicasets", "jobs.batch", "configmaps settings"),
-    *("pdb", "priorityclasses printed", "queues printed", "podgroups", "leases", "ns printing"),
+    *(
+        "pdb",
+        "priorityclasses printed",
+        "pvc",
+        "pv printed",
+        "sc printed",
+        "csidrivers printed.example",
+        "queues printed",
+        "podgroups",
+        "leases",
+        "ns printing",
+    ),
     "events --field-selector reason=Insufficient",
 )
 
@@ -143,7 +186,10 @@ class Shown:
             await self.api.get("/apis/policy/v1/namespaces/printing/poddisruptionbudgets/web")
         ).expect(200)
         is_counted = budget.get("status", {}).get("disruptionsAllowed") == 1
-        return phases == ["Pending", *["Running"] * 4, "Succeeded"] and is_up and is_counted
+        path = "/api/v1/namespaces/printing/persistentvolumeclaims/bound"
+        is_bound = (await self.api.get(path)).expect(200)["status"]["phase"] == "Bound"
+        are_there = phases == ["Pending", *["Running"] * 4, "Succeeded"]
+        return are_there and is_up and is_counted and is_bound
 
     async def table(self, what: str) -> list[str]:
         """What kubectl prints of some objects, without ages, generated names and widths of columns."""

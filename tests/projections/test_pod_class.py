@@ -105,10 +105,12 @@ def test_only_volumes_that_need_a_claim_are_in_claims() -> None:
         named: JsonObject = {"name": "data", **volume}
         return parse_class(0, pod({"containers": [container(cpu="1")], "volumes": [named]}))
 
-    assert "data" in demand(persistentVolumeClaim={"claimName": "x"}).claims
-    assert "data" in demand(ephemeral={"volumeClaimTemplate": {}}).claims
-    assert demand(secret={"secretName": "x"}).claims == ""
-    assert demand(persistentVolumeClaim=None, emptyDir={}).claims == ""
+    [named] = demand(persistentVolumeClaim={"claimName": "x"}).claims
+    assert (named.volume, named.claim, named.owner) == ("data", "default/x", "")
+    [owned] = demand(ephemeral={"volumeClaimTemplate": {}}).claims
+    assert (owned.volume, owned.claim) == ("data", "default/a-data")
+    assert demand(secret={"secretName": "x"}).claims == ()
+    assert demand(persistentVolumeClaim=None, emptyDir={}).claims == ()
 
 
 @given(st.text(alphabet="AB| ", max_size=12))

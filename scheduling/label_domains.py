@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.nodes import NodeTable
+from projections.selector import Requirement
 
 
 class NodeLabels:
@@ -67,6 +68,15 @@ class Domain:
     def inside(self) -> npt.NDArray[np.bool_]:
         """Return which nodes are in a domain."""
         return self.number >= 0
+
+    def matching(self, one: Requirement) -> npt.NDArray[np.bool_]:
+        """Return the nodes that satisfy an expression about the key."""
+        if one.operator == "In":
+            wanted = [self._values[value] for value in one.values if value in self._values]
+            return np.isin(self.number, np.array(wanted, dtype=np.int64))
+        # The last entry is for nodes without the label, whose number is -1.
+        verdicts = [one.matches(value) for value in self._values]
+        return np.array([*verdicts, one.matches(None)], dtype=np.bool_)[self.number]
 
     def refresh(self) -> None:
         """Read the nodes whose object changed again."""

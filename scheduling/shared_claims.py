@@ -1,0 +1,99 @@
+"""Pods of one gang that share a volume which one node at a time can use: a node with room for all of them is chosen before
+the first is placed."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.volumes.claim_users import ClaimUsers
+from scheduling.node_overlay import NodeOverlay
+from scheduling.node_ranking import NodeRanking
+from scheduling.session import Session
+from scheduling.volumes.claim_check import facts_of_claim, facts_of_volume, volume_rules
+from scheduling.volumes.volume_filter import is_single_node
+
+
+def keep_together(
+    session: Session, overlay: NodeOverlay, inside: npt.NDArray[np.bool_] | None = None
+) -> None:
+    """Choose, for each such volume that no pod uses yet, the best node (among those `inside`) with room for all pods of
+    the group that share it; else one with room for as many as the gang needs. Without such a node each pod is placed for
+    itself. The choice lasts as long as the overlay in which the pods are placed."""
+    group = overlay.group
+    if not any(one.claims for one in group.classes.values()):
+        return
+    cluster = session.cluster
+    if not volume_rules(cluster).pins:
+        return
+    for claim, pods in shared_claims(cluster, group).items():
+        for count in _counts(group, len(pods)):
+            if (node := _home(session, group, pods[:count], inside)) is not None:
+                overlay.keep_claim(claim, node)
+                break
+
+
+def shared_claims(cluster: Cluster, group: PodGroup) -> Mapping[str, list[Pod]]:
+    """Return the claims, used by no pod yet, of which several waiting pods of the group must share one node."""
+    users, found = cluster.indexes.of(ClaimUsers).pods, dict[str, list[Pod]]()
+    for pod in group.pending:
+        for name in dict.fromkeys(one.claim for one in pod.pod_class.claims):
+            if not users.get(name):
+                found.setdefault(name, []).append(pod)
+    return {name: pods for name, pods in found.items() if len(pods) > 1 and _limits(cluster, name)}
+
+
+def _limits(cluster: Cluster, name: str) -> bool:
+    """Return whether one node at a time can use the volume of a claim."""
+    claim = facts_of_claim(cluster, name)
+    volume = None if claim is None or not claim.is_bound else facts_of_volume(cluster, claim.volume)
+    return claim is not None and volume is not None and is_single_node(cluster, claim, volume)
+
+
+def _counts(group: PodGroup, sharing: int) -> Iterator[int]:
+    """Yield for how many of the pods there should be room: all of them, else as many as the gang needs."""
+    yield sharing
+    others = len(group.pending) - sharing
+    needed = group.min_available - group.ready_count - others
+    if 1 < needed < sharing:
+        yield needed
+
+
+def _home(
+    session: Session, group: PodGroup, pods: list[Pod], inside: npt.NDArray[np.bool_] | None
+) -> Node | None:
+    table = session.cluster.nodes
+    rankings = [_ranking(session, group, one) for one in _classes(pods)]
+    total: Amounts = {}
+    for pod in pods:
+        for name, amount in pod.pod_class.request:
+            total[name] = total.get(name, 0) + amount
+    scores = rankings[0].scores().copy()
+    for one in rankings[1:]:
+        scores[one.scores() < 0] = -1
+    if inside is not None:
+        scores[~inside] = -1
+    for name, amount in total.items():
+        column = table.column(name)
+        if column is None:
+            return None
+        scores[column < amount] = -1
+    if not len(scores) or scores[best := int(scores.argmax())] < 0:
+        return None
+    return table.order[best]
+
+
+def _classes(pods: list[Pod]) -> list[PodClass]:
+    return list({pod.pod_class.index: pod.pod_class for pod in pods}.values())
+
+
+def _ranking(session: Session, group: PodGroup, pod_class: PodClass) -> NodeRanking:
+    cluster, cards = session.cluster, None
+    if cluster.plugins.quota.limits_cards and pod_class.cards:
+        cards = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+    return session.rankings.of(pod_class, cards, session.rankings.job_of(group))
