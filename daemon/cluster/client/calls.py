@@ -14,6 +14,7 @@ from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.kinds.volcano_queue import QUEUES
+from projections.volumes.facts import VOLUME_KINDS
 
 EVENTS: Final = Resource("Event", "events", "events.k8s.io")
 LEASES: Final = Resource("Lease", "leases", "coordination.k8s.io")
@@ -79,8 +80,10 @@ class Call(Struct, frozen=True):
     @property
     def is_optional(self) -> bool:
         """Whether muster does without, if it is not allowed: the namespace belongs to a device stack, which need not
-        be installed, or the call serves only tenants' questions."""
-        return bool(self.namespace) or self.resource in (TOKEN_REVIEWS, SUBJECT_REVIEWS)
+        be installed, the call serves only tenants' questions, or only pods with claims wait for it."""
+        if self.namespace or self.resource.kind in VOLUME_KINDS:
+            return True
+        return self.resource in (TOKEN_REVIEWS, SUBJECT_REVIEWS)
 
 
 def _scope(resource: Resource) -> str:

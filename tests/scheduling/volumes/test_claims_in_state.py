@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from daemon.cluster.client.calls import LIST, WATCH
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ListStarted, ObjectSeen
 from events.watch import FORBIDDEN, WatchClosed, WatchOpened
@@ -91,6 +92,13 @@ def test_while_one_kind_is_forbidden_pods_with_claims_wait_and_all_others_go_on(
     one.show_all(kind, *shown.get(kind, ()))
     one.cycle()
     assert node_of(one, "with")
+
+
+def test_the_daemon_is_ready_without_the_right_to_list_what_only_pods_with_claims_wait_for() -> (
+    None
+):
+    assert all(LIST[kind].is_optional and WATCH[kind].is_optional for kind in VOLUME_KINDS)
+    assert not LIST["Pod"].is_optional
 
 
 def test_a_kind_that_is_not_served_or_has_a_gap_is_named_too() -> None:
