@@ -30,7 +30,7 @@ from projections.node_faults import (
     node_faults,
 )
 from projections.pods import BINDING, FAILED, NODE_OWNERS, RELEASING, SUCCEEDED
-from projections.rescheduling import is_stranded
+from projections.rescheduling import has_pods_again, is_stranded
 
 if TYPE_CHECKING:
     from projections.action_arguments import RescheduleArguments
@@ -154,10 +154,12 @@ class FaultyPods(Index):
             cluster.mark_faulty(key)
 
     def _update_group(self, cluster: Cluster, group: PodGroup, *, is_gone: bool) -> None:
-        """Let the next cycle look at a group whose restart is complete, or that newly runs below its minimum or no
+        """Let the next cycle look at a group whose restart is complete or has its pods again, or that newly runs below its minimum or no
         longer does."""
         restart = cluster.reschedulings.restarts.get(group.key)
-        if restart is not None and restart.is_complete(group):
+        if restart is not None and (
+            restart.is_complete(group) or has_pods_again(cluster, group.key)
+        ):
             cluster.mark_faulty(group.key)
         is_below = not is_gone and is_stranded(group)
         if is_below != (group.key in self.stranded):

@@ -63,7 +63,8 @@ class Restart(Struct, frozen=True, kw_only=True):
     gone_ns: int = 0
     """When the last of them was gone; 0 while some are not."""
     first_gone_ns: int = 0
-    """When the pods that were deleted first were gone; 0 while some are not. More of the job is deleted by this time."""
+    """When the pods that were deleted first were gone, and the job had enough pods again; 0 before. More of the job is deleted
+    by this time: pods that their controller has not created yet miss no node."""
     is_owner_gone: bool = False
     """Whether the workload that owns the job was deleted."""
     replaced: dict[str, str] = {}
@@ -234,6 +235,14 @@ def is_stranded(group: "PodGroup") -> bool:
         return False
     failed = group.counts.get(FAILED, 0)
     return not failed or group.ready_count + failed < group.min_available
+
+
+def has_pods_again(cluster: "Cluster", key: str) -> bool:
+    """Return whether the deleted pods of a restart are gone, the job has enough pods again, and that was not seen yet."""
+    restart, group = cluster.reschedulings.restarts.get(key), cluster.groups.get(key)
+    if restart is None or restart.leaving or restart.first_gone_ns:
+        return False
+    return group is not None and group.has_enough_pods
 
 
 def owner_gone(cluster: "Cluster", uid: str) -> None:

@@ -10,7 +10,13 @@ from msgspec import structs
 from projections.action_arguments import RescheduleArguments
 from projections.faulty_pods import FaultyPods, tolerance_of
 from projections.group_fault_options import fault_options
-from projections.rescheduling import HOUR_NS, drop_reservations, is_stranded, nodes_free_by
+from projections.rescheduling import (
+    HOUR_NS,
+    drop_reservations,
+    has_pods_again,
+    is_stranded,
+    nodes_free_by,
+)
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -50,10 +56,9 @@ def _update_times(cluster: "Cluster", key: str, at_ns: int) -> None:
     restart = book.restarts.get(key)
     if restart is not None:
         if not restart.leaving and not restart.gone_ns:
-            first = restart.first_gone_ns or at_ns
-            restart = book.restarts[key] = structs.replace(
-                restart, gone_ns=at_ns, first_gone_ns=first
-            )
+            restart = book.restarts[key] = structs.replace(restart, gone_ns=at_ns)
+        if has_pods_again(cluster, key):
+            restart = book.restarts[key] = structs.replace(restart, first_gone_ns=at_ns)
         if restart.reservations and restart.reserved_until_ns <= at_ns:
             drop_reservations(cluster, key)
     group = cluster.groups.get(key)

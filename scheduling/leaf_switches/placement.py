@@ -130,6 +130,7 @@ class LeafSwitchPlacement(PlacementStrategy):
                 plan.problem_text,
                 pods[0].key if pods else "",
                 ROOM,
+                node_helps=False if plan.problem == WAIT_FOR_NODES else None,
             )
         if attempt.is_ready:
             annotations = _annotations(session, plan)

@@ -110,7 +110,14 @@ class SuperPodPlacement(PlacementStrategy):
         attempt = GangAttempt(session, group, PlannedNodes(pods, chosen))
         if problem and attempt.reason is not None:
             key = pods[0].key if pods else ""
-            attempt.reason = Unschedulable("NotEnoughResources", "SuperPoD", problem, key, ROOM)
+            attempt.reason = Unschedulable(
+                "NotEnoughResources",
+                "SuperPoD",
+                problem,
+                key,
+                ROOM,
+                node_helps=False if problem == WAIT_FOR_NODES else None,
+            )
         if attempt.is_ready:
             attempt.overlay.network.update(network)
         return attempt
