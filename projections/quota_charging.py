@@ -184,7 +184,10 @@ def _card(cluster: "Cluster", pod_class: PodClass, resource: str, on: Mapping[st
 
 
 def cards_of_charge(cluster: "Cluster", name: str) -> tuple[str, ...]:
-    """Return the cards that a charge name stands for: those of a compound name, or of a resource."""
+    """Return the cards that a charge name stands for: those of a compound name, or of a resource. Where resources are
+    charged by their own names, a name stands for itself."""
+    if cluster.plugins.quota.charges_resources:
+        return (name,)
     if "|" in name:
         return tuple(name.split("|"))
     if name in cluster.cards.by_resource:

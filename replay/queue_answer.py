@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.queues import Queue
-from projections.quota_charging import cards_of_charge
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from projections.views.rows import Cell
@@ -130,7 +129,6 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
         columns: dict[str, Cell] = dict(zip(QUEUE_QUOTA.column_names, row, strict=True))
         name = str(columns["resource"])
         allocated, request = _number(columns["allocated"]), _number(columns["request"])
-        is_one = cards_of_charge(cluster, name) == (name,)
         stated = columns["capability"]
         yield Resource(
             resource=name,
@@ -143,7 +141,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
             elastic=_number(columns["elastic"]),
             waiting=request - allocated,
             nominated=queue.nominated.get(name, 0),
-            limit=cluster.plugins.quota.limit(cluster, queue, name) if is_one else None,
+            limit=quota_check.limit_of(cluster, queue, name),
         )
 
 

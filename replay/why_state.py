@@ -20,7 +20,6 @@ from projections.pods import (
     Pod,
 )
 from projections.queues import Queue
-from projections.quota_charging import cards_of_charge
 from projections.state import State
 from projections.views.catalogue import DEVICE
 from projections.views.now import device_rows
@@ -219,7 +218,7 @@ def queue_standing(state: State, queue: Queue) -> Standing:
         "pod_groups": str(len(queue.groups)),
         "faults": "; ".join(found.faults),
     }
-    lists = {"quota": tuple(_quota_line(state.cluster, one) for one in found.resources)}
+    lists = {"quota": tuple(_quota_line(one) for one in found.resources)}
     for action in dict.fromkeys(one.action for one in found.line):
         line = [one for one in found.line if one.action == action]
         lists[f"line_for_{action}"] = _capped([_in_line(one) for one in line])
@@ -231,7 +230,7 @@ def _in_line(one: InLine) -> str:
     return f"{one.place}. {one.pod_group}, priority {one.priority}: {since}"
 
 
-def _quota_line(cluster: Cluster, one: Resource) -> str:
+def _quota_line(one: Resource) -> str:
     amounts = {
         "used": one.allocated,
         "nominated": one.nominated,
@@ -240,9 +239,8 @@ def _quota_line(cluster: Cluster, one: Resource) -> str:
         "requested by waiting pods": one.waiting,
     }
     parts = [f"{amount_text(one.resource, n)} {what}" for what, n in amounts.items() if n]
-    if cards_of_charge(cluster, one.resource) == (one.resource,):
-        most = one.limit
-        parts.append("no limit" if most is None else f"limit {amount_text(one.resource, most)}")
+    most = one.limit
+    parts.append("no limit" if most is None else f"limit {amount_text(one.resource, most)}")
     return f"{one.resource}: {', '.join(parts)}"
 
 

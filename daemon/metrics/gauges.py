@@ -25,6 +25,7 @@ from projections.quarantine import ALL_TENANTS
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
+from scheduling.quota.quota_check import limit_of
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
@@ -120,7 +121,7 @@ def queues(cluster: Cluster, labels: QueueLabels) -> Iterator[Family]:
         label = labels.of(queue)
         for _, name, *measured in queue_rows(cluster, queue):
             resource = CHOICE if "|" in str(name) else str(name) if name in known else OTHER
-            limit = cluster.plugins.quota.limit(cluster, cluster.queues[queue], str(name))
+            limit = limit_of(cluster, cluster.queues[queue], str(name))
             amounts = (*measured, limit)
             unit = _UNITS.get(resource, _COUNTED)
             key: tuple[str, ...] = (label, resource) if unit == _COUNTED else (label,)

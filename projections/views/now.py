@@ -52,8 +52,10 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
     names = dict.fromkeys((*_ALWAYS, *allocated, *queue.pending, *inqueue, *elastic))
     guarantee, deserved = _NOTHING, _NOTHING
     if facts is not None:
-        guarantee = {**facts.quota, **facts.guarantee}
-        deserved = {**facts.quota, **facts.deserved}
+        # Where resources are charged by their own names, a quota of cards limits nothing.
+        quota = _NOTHING if cluster.plugins.quota.charges_resources else facts.quota
+        guarantee = {**quota, **facts.guarantee}
+        deserved = {**quota, **facts.deserved}
         names.update(dict.fromkeys((*facts.capability, *guarantee, *deserved)))
     return [
         (
@@ -91,6 +93,8 @@ def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
         return None
     if resource in facts.capability:
         return facts.capability[resource]
+    if cluster.plugins.quota.charges_resources:
+        return None
     if resource in facts.quota:
         return facts.quota[resource]
     if resource in ("cpu", "memory"):

@@ -36,7 +36,7 @@ def charged_limits(
             used=quota_check.used(one, member, extra),
             reserved=0,
             requested=amount,
-            limit=cluster.plugins.quota.limit(cluster, one, member),
+            limit=quota_check.limit_of(cluster, one, member),
         )
         for one in queue.lineage
         for name, amount in charge
@@ -64,7 +64,7 @@ def reserved_limits(
                 reserved=quota_check.reserved(above, name)
                 - reclaimable.get(above.name, {}).get(name, 0),
                 requested=amount,
-                limit=cluster.plugins.quota.admission_limit(cluster, above, name),
+                limit=quota_check.admission_limit_of(cluster, above, name),
             )
             for name, amount in least.items()
         ]
@@ -74,14 +74,13 @@ def reserved_limits(
             kept for other, kept in queue.inqueue.items()
             if set(quota_charging.cards_of_charge(cluster, other)) & set(ours)
         )  # fmt: skip
-        most = [cluster.plugins.quota.admission_limit(cluster, queue, one) for one in ours]
         limits.append(
             Limit(
                 name=name,
                 used=sum(quota_check.used(queue, one, {}) for one in ours),
                 reserved=held - sum(queue.elastic.get(one, 0) + own.get(one, 0) for one in ours),
                 requested=amount,
-                limit=None if None in most else sum(one for one in most if one is not None),
+                limit=quota_check.admission_limit_of(cluster, queue, name),
             )
         )
     return tuple(limits)

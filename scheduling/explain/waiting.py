@@ -33,7 +33,6 @@ from scheduling.explain.volumes import volume_hurdle
 from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
-from scheduling.plugin import quota_of
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
@@ -356,19 +355,19 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
 
 
 def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tuple[Held, ...]:
-    """The holders of what the pod needs: its cards, or the short resource."""
+    """The holders of what the pod needs: its cards, by the names under which they are charged, or the short resource."""
     cluster = session.cluster
-    names: tuple[str, ...] = ()
-    if pod is not None and not quota_of(cluster).compares_shares:
-        names = _wanted(cluster, pod.pod_class)
+    names = () if pod is None else _wanted(cluster, pod.pod_class)
     if not names and reason is not None and reason.limit:
         names = quota_charging.cards_of_charge(cluster, reason.limit)
     return tuple(one for name in names if (one := _held_of(cluster, name)) is not None)
 
 
 def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
-    """The cards that pods of the class accept, by name."""
+    """The cards that pods of the class accept, by the names under which they are charged."""
     cards = cluster.cards
+    if cluster.plugins.quota.charges_resources:
+        return tuple(name for name, _ in pod_class.request if name in cards.by_resource)
     named = tuple(name for name in pod_class.cards if name in cards.resource)
     inferred = (cards.by_resource.get(name, {}) for name, _ in pod_class.request)
     return named or tuple(card for found in inferred for card in sorted(found))

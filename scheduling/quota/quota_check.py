@@ -56,6 +56,25 @@ def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     return queue.allocated.get(name, 0) + queue.nominated.get(name, 0) + extra.get(name, 0)
 
 
+def limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """Return how much of a charge name the queue may use, for a choice of cards the sum of their limits; None without
+    a limit. Every table of quotas shows this."""
+    return _sum(
+        [cluster.plugins.quota.limit(cluster, queue, one) for one in cards_of_charge(cluster, name)]
+    )
+
+
+def admission_limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """Return the same for what the queue may use and reserve together."""
+    limit = cluster.plugins.quota.admission_limit
+    return _sum([limit(cluster, queue, one) for one in cards_of_charge(cluster, name)])
+
+
+def _sum(limits: list[int | None]) -> int | None:
+    stated = [one for one in limits if one is not None]
+    return sum(stated) if len(stated) == len(limits) else None
+
+
 def may_enqueue(
     cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
 ) -> Shortage | None:
