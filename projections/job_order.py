@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    """Return the sort key of a group in its queue: the values of the plugins, then age, UID and name."""
+    """Return the sort key of a group in its queue: the values of the plugins, then age, namespace and name."""
     values = tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
-    return (*values, group.created_ns, group.uid, group.key)
+    return (*values, group.created_ns, group.key)
 
 
 def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey, ...]:

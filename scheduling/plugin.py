@@ -363,7 +363,7 @@ class QuotaRules(Quota, QueueOrder):
         """
         return 0, 1
 
-    def comes_before_equals(self, queue: Queue) -> bool:
+    def comes_before_equals(self, cluster: Cluster, queue: Queue) -> bool:
         """Return whether a queue comes before queues with an equal share."""
         return False
 

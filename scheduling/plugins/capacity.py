@@ -87,9 +87,9 @@ class Capacity(ReclaimingQuota):
             return (1, 1)
         return quota_check.share_of(queue, deserved)
 
-    def comes_before_equals(self, queue: Queue) -> bool:
-        """Return whether the queue deserves anything."""
-        return queue.facts is not None and any(queue.facts.deserved.values())
+    def comes_before_equals(self, cluster: Cluster, queue: Queue) -> bool:
+        """Return whether the queue deserves anything; a guarantee counts as deserved."""
+        return any(self.deserved(cluster, queue).values())
 
     def reclaim_denied(
         self, cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]

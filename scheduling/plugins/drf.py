@@ -58,7 +58,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
 
     def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
         """Return the ranks of the queue in the tree of shares."""
-        return _FairOrder(() if fair is None else fair.key(queue))
+        return _FairOrder(FairKey() if fair is None else fair.key(queue))
 
     def filters(self, action: str) -> bool:
         """Return whether it filters the victims of an action: those of other queues only with a tree."""

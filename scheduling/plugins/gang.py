@@ -24,12 +24,12 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
 
     def job_order(self, cluster: Cluster, group: PodGroup) -> object:
         """Return 0 for a gang that has lost pods and runs below its minimum, 1 for another one without its minimum, 2 with
-        it.
+        minMember pods, of whatever roles.
 
         Volcano does not tell the first two apart. Then `drf` gives the room for the lost pod to a group that holds
         nothing, and the devices of the others stand still.
         """
-        if group.is_ready:
+        if group.ready_count >= group.min_available:
             return 2
         return 0 if group.phase == UNSURE and group.counts.get(RUNNING, 0) else 1
 

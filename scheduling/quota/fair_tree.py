@@ -10,7 +10,8 @@ leaves of the tree are pod groups. For each node
                among them, so that a large share of one child does not count against its siblings
     share    : dominant share of held
 
-Queues are compared along their paths: saturated last, then by share / weight. (Volcano's `drf`, after
+Queues are compared along their paths: saturated last, then by share / weight. Where one path ends, its last step is
+compared with the further steps of the other. (Volcano's `drf`, after
 Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads.) Amounts are whole millionths;
 scaled amounts are divided once, at the node, so that a change costs one step per level of the tree, independent
 of the number of groups and queues.
@@ -18,6 +19,7 @@ of the number of groups and queues.
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import total_ordering
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
@@ -36,8 +38,40 @@ _BITS: Final = 32
 Rank: TypeAlias = tuple[bool, Share]
 """(whether the node is saturated, its share over its weight); smaller comes first."""
 
-FairKey = tuple[Rank, ...]
-"""The ranks, level by level below the root."""
+
+@total_ordering
+class FairKey:
+    """The ranks on the path to a queue, level by level below the root; smaller comes first.
+
+    The last rank stands for all levels below it, so that a queue is neither before nor behind another one because it is
+    closer to the root. A queue without a path comes first.
+    """
+
+    __slots__ = ("ranks",)
+
+    def __init__(self, ranks: tuple[Rank, ...] = ()) -> None:
+        end = len(ranks)
+        while end > 1 and ranks[end - 1] == ranks[end - 2]:
+            end -= 1
+        self.ranks = ranks[:end]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FairKey) and self.ranks == other.ranks
+
+    def __hash__(self) -> int:
+        return hash(self.ranks)
+
+    def __lt__(self, other: "FairKey") -> bool:
+        ours, theirs = self.ranks, other.ranks
+        if not ours or not theirs:
+            return len(ours) < len(theirs)
+        longer = max(len(ours), len(theirs))
+        ours += ours[-1:] * (longer - len(ours))
+        return ours < theirs + theirs[-1:] * (longer - len(theirs))
+
+    def below(self, rank: Rank) -> "FairKey":
+        """Return the key of the same queue as seen from one level higher, below a node of this rank."""
+        return FairKey((rank, *self.ranks))
 
 
 class _Member:
@@ -204,7 +238,9 @@ class FairTree:
     def key(self, queue: Queue) -> FairKey:
         """Return the sort key of a queue; smaller comes first."""
         node = self._nodes.get(queue.name)
-        return () if node is None else tuple([one.rank for one in node.path_to_root()][::-1])
+        if node is None:
+            return FairKey()
+        return FairKey(tuple([one.rank for one in node.path_to_root()][::-1]))
 
     def node(self, queue: Queue) -> FairNode:
         """Return the node of a queue that has pod groups."""

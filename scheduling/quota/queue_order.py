@@ -4,7 +4,7 @@ Priority first, then the smaller share. The share is the largest allocated / des
 queue deserves, and 1 if it deserves nothing; shares are compared by cross-multiplied integers, so that equal
 shares compare equal. In a tree, queues are compared where their paths diverge: as their ancestors there. Under
 hierarchical `drf` their shares in its tree count as well, before or after, in the policy's order of plugins. Last
-come age, UID, name.
+come age and name.
 """
 
 import heapq
@@ -27,7 +27,7 @@ class _LevelKey:
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         rules = quota_of(cluster)
         self.share = rules.share(cluster, queue)
-        self.comes_before_equals = rules.comes_before_equals(queue)
+        self.comes_before_equals = rules.comes_before_equals(cluster, queue)
 
     def compare(self, other: "_LevelKey") -> int:
         """Return a negative number if this one comes first; of equal shares, the queue that deserves something does."""
@@ -90,9 +90,8 @@ class QueueSortKey:
         return (self._ages[ours], len(self._path)) < (other._ages[others], len(other._path))
 
 
-def _age(queue: Queue) -> tuple[int, str, str]:
-    facts = queue.facts
-    return (facts.created_ns if facts else 0, facts.uid if facts else "", queue.name)
+def _age(queue: Queue) -> tuple[int, str]:
+    return (queue.facts.created_ns if queue.facts else 0, queue.name)
 
 
 class QueueOrderIndex:
@@ -314,14 +313,16 @@ class _TreeHeap:
         """Offer the first queue at or below a node to its parent."""
         above = node.above if node.above is not None and node.above.level else None
         own = min(self._sort_keys.get(node, {}).values(), default=None)
-        best = ((), own) if own is not None else self._best_below(node)
-        if best is None:
+        below = self._best_below(node)
+        found = [] if own is None else [(FairKey((node.rank,)), own)]
+        found += [] if below is None else [(below[0].below(node.rank), below[1])]
+        if not found:
             self._offers.pop(node, None)
             return
         self._count += 1
-        key: FairKey = (node.rank, *best[0])
-        self._offers[node] = (key, best[1], self._count)
-        heapq.heappush(self._heaps.setdefault(above, []), (key, best[1], self._count, node))
+        key, first = min(found)
+        self._offers[node] = (key, first, self._count)
+        heapq.heappush(self._heaps.setdefault(above, []), (key, first, self._count, node))
 
     def _best_below(self, node: FairNode | None) -> tuple[FairKey, QueueSortKey] | None:
         heap = self._heaps.get(node, [])

@@ -32,16 +32,16 @@ def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False)
 
 
 def share_of(queue: Queue, deserved: Amounts) -> tuple[int, int]:
-    """Return used / deserved of a queue in the resource where it is largest, as numerator and denominator."""
+    """Return used / deserved of a queue in the resource where it is largest, as numerator and denominator. A resource of
+    which the queue deserves nothing does not count."""
     best = (0, 1)
     own, below = queue.allocated, queue.below.get("allocated")
     for name, entitled in deserved.items():
+        if not entitled:
+            continue
         allocated = own.get(name, 0)
         if below:
             allocated += below.get(name, 0)
-        if not entitled:
-            # A resource that the queue does not deserve is fully used as soon as any of it is.
-            allocated, entitled = int(allocated > 0), 1
         if allocated * best[1] > best[0] * entitled:
             best = (allocated, entitled)
     return best

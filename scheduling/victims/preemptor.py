@@ -67,5 +67,5 @@ class Preemptor(Struct):
         return _rank(self.group) < _rank(group)
 
 
-def _rank(group: PodGroup) -> tuple[int, int, str, str]:
-    return -group.priority, group.created_ns, group.uid, group.key
+def _rank(group: PodGroup) -> tuple[int, int, str]:
+    return -group.priority, group.created_ns, group.key
