@@ -20,10 +20,10 @@ from events.messages import (
     Request,
 )
 from projections.apply_outcome import Commitment
+from projections.cluster import Cluster
 from projections.device_family import PlacedPod, writing_families
 from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
-from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
@@ -201,7 +201,7 @@ class StatusUpdates:
 
         def status(name: str) -> Iterable[Request]:
             queue = cluster.queues.get(name)
-            is_ours = queue is not None and name not in cluster.foreign_groups.queues
+            is_ours = queue is not None and name not in _with_foreign_groups(cluster)
             request = _of_queue(queue, state.position) if queue is not None and is_ours else None
             return () if request is None else (request,)
 
@@ -299,17 +299,21 @@ def _counts(group: PodGroup) -> PodGroupCountsRequest:
     )
 
 
+def _with_foreign_groups(cluster: Cluster) -> dict[str, None]:
+    """Return the queues that hold pod groups of another scheduler, and all queues above: that scheduler reports them."""
+    queues = [
+        cluster.queues[name] for name in cluster.foreign_groups.queues if name in cluster.queues
+    ]
+    return dict.fromkeys(one.name for queue in queues for one in (queue, *queue.ancestors))
+
+
 def _of_queue(queue: Queue, position: int) -> Request | None:
-    """Update a queue: what its pods with a node request, by resource, and the cards charged for them."""
+    """Update a queue: what its pods and those of the queues below it request, as far as they have a node, by resource, and
+    the cards charged for them."""
     facts = queue.facts
     if facts is None or queue.rejects_status_updates:
         return None
-    amounts: Amounts = {}
-    for ledger in ("held", "allocated"):
-        own: Amounts = getattr(queue, ledger)
-        for name in (*own, *queue.below.get(ledger, ())):
-            amounts.setdefault(name, queue.sum_of(ledger, name))
-    amounts = {"cpu": 0, "memory": 0, **amounts}
+    amounts = {"cpu": 0, "memory": 0, **queue.total("allocated"), **queue.total("held")}
     if tuple(sorted(amounts.items())) == facts.reported_allocated:
         return None
     allocated = {name: _quantity(name, amount) for name, amount in sorted(amounts.items())}

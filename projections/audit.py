@@ -277,12 +277,17 @@ def _audit_queue(state: "State", name: str) -> None:
         there = cluster.queues.get(child)
         assert there is not None, f"queue {name} is above {child}, which is gone"
         assert there.parent is queue, f"queue {name} is above {child}, which is elsewhere"
-    above = queue.parent
-    place, found = (above and above.name, queue.misplaced), place_of(cluster, queue)
-    assert place == found, f"queue {name} place: kept {place}, counted {found}"
-    assert above is None or name in above.children, f"queue {name} is below no queue that knows it"
+    above = queue.above
+    found, misplaced = place_of(cluster, queue)
+    assert (above and above.name) == found, f"queue {name} is below {above}, counted {found}"
+    is_tree = cluster.plugins.quota.keeps_tree
+    kept_place = (queue.is_in_tree, queue.parent, queue.misplaced)
+    counted = (is_tree, above if is_tree else None, misplaced if is_tree else "")
+    assert kept_place == counted, f"queue {name} place: kept {kept_place}, counted {counted}"
+    parent = queue.parent
+    assert parent is None or name in parent.children, f"queue {name} is below one that knows not"
     check_index(f"queue {name}", queue, cluster)
-    for ledger in (*LEDGERS, "pending"):
+    for ledger in LEDGERS:
         kept: Amounts = getattr(queue, ledger)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
     assert queue.facts is not None or queue.groups, (

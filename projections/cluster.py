@@ -289,6 +289,8 @@ class Cluster:
         self.changed_ledgers += self.changed_queues
         for name in self.changed_queues:
             queue = self.queues.get(name)
+            for one in () if queue is None else queue.ancestors:
+                self.changed_rows.queues[one.name] = None
             for one in () if queue is None else queue.lineage:
                 for resource in one.take_released(
                     lambda card: quota_charging.cards_of_charge(self, card)

@@ -78,7 +78,7 @@ class PendingStatus(Index):
         """Record the queues whose charges the record changed, and all queues above them."""
         for name in cluster.changed_queues:
             queue = cluster.queues.get(name)
-            for one in () if queue is None else queue.lineage:
+            for one in () if queue is None else (queue, *queue.ancestors):
                 self.record_queue(one.name, cluster.position)
 
     def record_queue(self, name: str, position: int) -> None:

@@ -1,8 +1,9 @@
 """Keep queues as a tree (`enableHierarchy` of Volcano's `capacity`) with sums over the queues below.
 
 The queue `root` is above all others, with or without an object. A charge of a queue is added to all queues above
-it. A queue whose parent does not exist, that is above itself, or that is more than `LEVELS_MAX` levels below the
-root has no place in the tree and accepts no pod groups. Without a tree, no queue has a parent.
+it that have an object: their status and their rows hold the sums under every policy. Only in a tree do quotas of the
+queues above hold for a queue. There, a queue whose parent does not exist, that is above itself, or that is more than `LEVELS_MAX` levels below the
+root has no place and accepts no pod groups. Without a tree, no queue has a parent.
 
 When a queue is added, changed or removed, only it and the queues below it are placed again.
 """
@@ -50,7 +51,10 @@ class QueueTree(Index):
         queue = delta.queue
         is_known = queue.name in self.named_children.get(_named_parent(delta.old), {})
         moved = self._detach(cluster, queue, delta.old) if is_known else [queue]
-        self._attach(cluster, moved[1:] if delta.is_gone else moved)
+        attached = moved[1:] if delta.is_gone else moved
+        self._attach(cluster, attached)
+        for one in attached:
+            _mark_above(cluster, one)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Place all queues again: the policy says whether they are a tree."""
@@ -69,6 +73,7 @@ class QueueTree(Index):
         lifted = self._below(cluster, queue)
         for one in lifted:
             self._count(cluster, one, before if one is queue else one.facts, -1)
+            _mark_above(cluster, one)
         for one in lifted:
             if one.misplaced:
                 cluster.groups_to_update.update(one.groups)
@@ -76,7 +81,7 @@ class QueueTree(Index):
                 one.parent.children.pop(one.name, None)
                 # Whether a queue accepts pod groups depends on whether it has children.
                 cluster.groups_to_update.update(one.parent.groups)
-            one.parent, one.misplaced = None, ""
+            one.parent, one.above, one.misplaced = None, None, ""
         self.named_children.get(_named_parent(before), {}).pop(queue.name, None)
         return lifted
 
@@ -85,12 +90,11 @@ class QueueTree(Index):
         self.version += 1
         for queue in lifted:
             self._name(queue, queue.facts)
-            if cluster.plugins.quota.keeps_tree:
-                _place(cluster, queue)
-                if queue.misplaced:
-                    cluster.groups_to_update.update(queue.groups)
-                elif queue.parent is not None:
-                    cluster.groups_to_update.update(queue.parent.groups)
+            _place(cluster, queue)
+            if queue.misplaced:
+                cluster.groups_to_update.update(queue.groups)
+            elif queue.parent is not None:
+                cluster.groups_to_update.update(queue.parent.groups)
         for queue in lifted:
             self._count(cluster, queue, queue.facts, 1)
 
@@ -100,8 +104,6 @@ class QueueTree(Index):
     def _below(self, cluster: "Cluster", queue: Queue) -> list[Queue]:
         """Return a queue and the queues below it by their named parents, as far as they depend on its place."""
         found = {queue.name: queue}
-        if not cluster.plugins.quota.keeps_tree:
-            return [queue]
         level = [queue.name]
         for _ in range(LEVELS_MAX + 1):
             names = [
@@ -112,18 +114,18 @@ class QueueTree(Index):
             ]
             for name in names:
                 found[name] = cluster.queues[name]
+            if not names:
+                break
             level = names
         return list(found.values())
 
     def _count(self, cluster: "Cluster", queue: Queue, facts: QueueFacts | None, sign: int) -> None:
         """Add the ledgers and the guarantee of a queue to the queues above it, or (-1) remove them."""
-        above = queue.parent
-        while above is not None:
+        for above in queue.ancestors:
             for ledger in LEDGERS:
                 amounts = getattr(queue, ledger)
                 if amounts:
-                    add(above.below.setdefault(ledger, {}), tuple(amounts.items()), sign)
-            above = above.parent
+                    add(above.sums.setdefault(ledger, {}), tuple(amounts.items()), sign)
         self._guarantee(cluster, queue, facts, sign)
 
     def _guarantee(
@@ -145,9 +147,9 @@ def siblings_of(queue: Queue) -> str:
 
 
 def place_of(cluster: "Cluster", queue: Queue) -> tuple[str | None, str]:
-    """Return the parent of a queue in the tree, None without one, and why it has no place, or "". Computed again from
+    """Return the queue above a queue, None without one, and why it has no place in a tree, or "". Computed again from
     the objects of all queues."""
-    if queue.name == ROOT or not cluster.plugins.quota.keeps_tree:
+    if queue.name == ROOT:
         return None, ""
     named = _named_parent(queue.facts)
     parent = _above(cluster, queue)
@@ -166,10 +168,18 @@ def place_of(cluster: "Cluster", queue: Queue) -> tuple[str | None, str]:
 
 
 def _place(cluster: "Cluster", queue: Queue) -> None:
-    above, queue.misplaced = place_of(cluster, queue)
-    if above is not None:
-        queue.parent = cluster.queues[above]
-        queue.parent.children[queue.name] = None
+    above, misplaced = place_of(cluster, queue)
+    queue.above = None if above is None else cluster.queues[above]
+    queue.is_in_tree = cluster.plugins.quota.keeps_tree
+    if queue.is_in_tree:
+        queue.parent, queue.misplaced = queue.above, misplaced
+        if queue.parent is not None:
+            queue.parent.children[queue.name] = None
+
+
+def _mark_above(cluster: "Cluster", queue: Queue) -> None:
+    """Mark the queues above as changed: their sums may be others."""
+    cluster.changed_queues.update(dict.fromkeys(one.name for one in queue.ancestors))
 
 
 def _named_parent(facts: QueueFacts | None) -> str:

@@ -1,13 +1,14 @@
 """Queues: their limits, and what is charged to them."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, structs
 
-from events.limits import RESOURCE_BYTES_MAX, name_problem, object_name_problem, quoted
+from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem, quoted
 from projections.cards import QUOTA_ANNOTATION, parse_quota
 from projections.objects import (
     Guarantee,
@@ -37,8 +38,10 @@ HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
-LEDGERS = ("allocated", "held", "nominated", "inqueue", "elastic")
+LEDGERS = ("allocated", "held", "nominated", "pending", "inqueue", "elastic")
 """Ledgers that are summed up for the queues above."""
+
+NOTHING_BELOW: Final[Mapping[str, Amounts]] = MappingProxyType({})
 
 DEFAULT = "default"
 """Queue of pods and pod groups that name none."""
@@ -65,6 +68,8 @@ class QueueFacts(Struct, frozen=True):
     """Names and weights (in thousandths) from the root down to this queue, if annotations state them."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of fields that could not be read."""
+    state: str = "Open"
+    """State in its status: Open, Closing, Closed or Unknown; Open if there is none."""
     reported_allocated: tuple[tuple[str, int], ...] = ()
     """Allocated amounts in its status, by name; -1 for a value that cannot be read."""
 
@@ -92,6 +97,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         weight=1 if spec.weight is None else spec.weight,
         is_reclaimable=spec.reclaimable is not False,
         is_open=(status.state or "Open") == "Open",
+        state=clipped(status.state or "Open"),
         capability=_amounts("capability", spec.capability, faults),
         guarantee=_amounts("guarantee", guarantee, faults),
         deserved=deserved,
@@ -167,8 +173,8 @@ class Queue:
 
     __slots__ = (
         "_changes",
+        "above",
         "allocated",
-        "below",
         "children",
         "deserved",
         "digest",
@@ -178,6 +184,7 @@ class Queue:
         "groups",
         "held",
         "inqueue",
+        "is_in_tree",
         "misplaced",
         "name",
         "nominated",
@@ -185,6 +192,7 @@ class Queue:
         "pending",
         "rejects_status_updates",
         "reported_errors",
+        "sums",
     )  # fmt: skip
 
     COMPARED: ClassVar[tuple[str, ...]] = (
@@ -195,7 +203,7 @@ class Queue:
         "pending",
         "inqueue",
         "elastic",
-        "below",
+        "sums",
         "deserved",
     )
 
@@ -226,13 +234,18 @@ class Queue:
         """What its object states as deserved, with the quotas of cards."""
         self._changes: tuple[Amounts, Amounts] = ({}, {})
         """Changes by the current record of what is used, and of what is used or reserved."""
+        self.above: Queue | None = None
+        """The queue that its object names as its parent, by default the root, if that has an object. Its amounts are part
+        of the sums there, whether or not the policy makes a tree of queues."""
+        self.sums: dict[str, Amounts] = {}
+        """Ledger to the sum over all queues below it."""
+        self.is_in_tree = False
+        """Whether the policy makes a tree of queues: then quotas of the queues above hold for it, too."""
         self.parent: Queue | None = None
         """Its parent queue, if queues form a tree."""
         self.children: dict[str, None] = {}
         self.misplaced = ""
         """Why it has no place in the tree, or ""."""
-        self.below: dict[str, Amounts] = {}
-        """Ledger to the sum over all queues below it."""
         self.reported_errors: tuple[tuple[str, str], ...] = ()
         """Errors of its object that are in the log."""
 
@@ -277,7 +290,21 @@ class Queue:
 
     def reset_place(self) -> None:
         """Remove the queue from the tree."""
-        self.parent, self.children, self.misplaced, self.below = None, {}, "", {}
+        self.parent, self.children, self.misplaced = None, {}, ""
+        self.above, self.sums, self.is_in_tree = None, {}, False
+
+    @property
+    def below(self) -> Mapping[str, Amounts]:
+        """Return ledger to the sum over all queues below it in the tree; nothing without a tree."""
+        return self.sums if self.is_in_tree else NOTHING_BELOW
+
+    @property
+    def ancestors(self) -> Iterator["Queue"]:
+        """Yield the queues whose sums its amounts are part of, nearest first."""
+        above = self.above
+        while above is not None:
+            yield above
+            above = above.above
 
     def sum_of(self, ledger: str, name: str) -> int:
         """Return an amount of a ledger, including all queues below."""
@@ -285,6 +312,12 @@ class Queue:
         if not self.below:
             return own.get(name, 0)
         return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
+
+    def total(self, ledger: str) -> Amounts:
+        """Return a ledger with the sum over all queues below it, whether or not the policy makes a tree of queues."""
+        own: Amounts = getattr(self, ledger)
+        below = self.sums.get(ledger)
+        return {**own, **{name: own.get(name, 0) + below[name] for name in below}} if below else own
 
     @property
     def faults(self) -> Faults:
@@ -312,21 +345,26 @@ class Queue:
             return
         add(getattr(self, ledger), charge, sign)
         self.record_change(ledger, charge, sign)
-        above = self.parent
+        above = self.above
         while above is not None:
-            add(above.below.setdefault(ledger, {}), charge, sign)
-            above.record_change(ledger, charge, sign)
-            above = above.parent
+            add(above.sums.setdefault(ledger, {}), charge, sign)
+            if above.is_in_tree:
+                above.record_change(ledger, charge, sign)
+            above = above.above
+
+    def add_pending(self, charge: Charge, sign: int) -> None:
+        """Add the charge that a waiting pod would have, or (-1) remove it; also for all queues above."""
+        add(self.pending, charge, sign)
+        for above in self.ancestors:
+            add(above.sums.setdefault("pending", {}), charge, sign)
 
     def add_held(self, pod: Pod, priority: int, sign: int) -> None:
         """Add the request of a charged pod for the queue and all queues above it, and to `evictable`."""
         request = pod.pod_class.request
         self.add_evictable(pod, priority, sign)
         add(self.held, request, sign)
-        above = self.parent
-        while above is not None:
-            add(above.below.setdefault("held", {}), request, sign)
-            above = above.parent
+        for above in self.ancestors:
+            add(above.sums.setdefault("held", {}), request, sign)
 
     def add_evictable(self, pod: Pod, priority: int, sign: int) -> None:
         """Add a charged pod to what groups of higher priority could free, if it may be evicted."""
@@ -346,10 +384,10 @@ class Queue:
         twin = Queue(self.name)
         twin.set_object(self.facts, self.digest)
         twin.sum_up([cluster.groups[key] for key in self.groups])
-        for child in (cluster.queues[name] for name in self.children):
-            for ledger in LEDGERS:
-                for amounts in (getattr(child, ledger), child.below.get(ledger, {})):
-                    add(twin.below.setdefault(ledger, {}), tuple(amounts.items()), 1)
+        for name in cluster.queue_tree.named_children.get(self.name, {}):
+            child = cluster.queues[name]
+            for ledger in LEDGERS if child.above is self else ():
+                add(twin.sums.setdefault(ledger, {}), tuple(child.total(ledger).items()), 1)
         return twin
 
     def sum_up(self, groups: Iterable["PodGroup"]) -> None:

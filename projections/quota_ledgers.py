@@ -12,7 +12,6 @@ from projections.index import Index
 from projections.nodes import NodeFacts, card_layout_of
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, PENDING, Charge, Pod, has_same_demand
-from projections.queues import add
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -145,7 +144,7 @@ class QuotaLedgers(Index):
             queue.add_held(pod, group.priority, sign)
             group.add_charge(pod.charge, sign)
         elif status == PENDING:
-            add(queue.pending, pod.requested_charge, sign)
+            queue.add_pending(pod.requested_charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
 

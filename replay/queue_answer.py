@@ -74,6 +74,9 @@ class QueueAnswer(Struct, frozen=True):
 
     queue: str
     is_open: bool
+    """Whether the state of its object is Open; without an object, whether it accepts pod groups."""
+    state: str
+    """The state of its object; Open if that has none, "" without an object."""
     message: str
     """Why it accepts no pod groups, if so."""
     has_object: bool
@@ -106,7 +109,8 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
         phases[phase] = phases.get(phase, 0) + 1
     return QueueAnswer(
         queue=queue.name,
-        is_open=short is None,
+        is_open=short is None if found is None else found.is_open,
+        state="" if found is None else found.state,
         message="" if short is None else short.message,
         has_object=found is not None,
         priority=0 if found is None else found.priority,
@@ -125,6 +129,7 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
 
 
 def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
+    nominated = queue.total("nominated")
     for row in queue_rows(cluster, queue.name):
         columns: dict[str, Cell] = dict(zip(QUEUE_QUOTA.column_names, row, strict=True))
         name = str(columns["resource"])
@@ -140,7 +145,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
             request=request,
             elastic=_number(columns["elastic"]),
             waiting=request - allocated,
-            nominated=queue.nominated.get(name, 0),
+            nominated=nominated.get(name, 0),
             limit=quota_check.limit_of(cluster, queue, name),
         )
 

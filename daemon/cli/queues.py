@@ -104,7 +104,7 @@ def _cells(one: Resource) -> tuple[str, ...]:
 
 
 def _state(one: QueueAnswer) -> str:
-    return "open" if one.is_open else "closed"
+    return one.state.lower() or ("open" if one.is_open else "closed")
 
 
 def _waits(one: QueueAnswer) -> int:

@@ -119,6 +119,8 @@ def queues(cluster: Cluster, labels: QueueLabels) -> Iterator[Family]:
     sums: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for queue in cluster.queues:
         label = labels.of(queue)
+        if label == OTHER and cluster.queues[queue].sums:
+            continue  # The queues below it have been added up already.
         for _, name, *measured in queue_rows(cluster, queue):
             resource = CHOICE if "|" in str(name) else str(name) if name in known else OTHER
             limit = limit_of(cluster, cluster.queues[queue], str(name))

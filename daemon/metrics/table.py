@@ -63,10 +63,10 @@ QUEUE_MEASURES: Final = {
     "absent where it is without limit",
     "guarantee": "that are kept for a queue",
     "deserved": "that a queue deserves: other queues may reclaim what it uses above that",
-    "allocated": "that the pods of a queue hold",
-    "inqueue": "that are reserved for admitted pod groups of a queue that have no nodes yet",
-    "request": "that the pods of a queue hold or wait for",
-    "elastic": "that the pods of a queue hold above the minimum of their groups",
+    "allocated": "that the pods of a queue, and of all queues below it, hold",
+    "inqueue": "that are reserved for admitted pod groups of a queue, and of all queues below it, that have no nodes yet",
+    "request": "that the pods of a queue, and of all queues below it, hold or wait for",
+    "elastic": "that the pods of a queue, and of all queues below it, hold above the minimum of their groups",
 }
 """What is measured of a queue, as in the view `queue_quota`, which has no `limit`."""
 

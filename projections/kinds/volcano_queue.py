@@ -38,7 +38,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     facts, problem = reading.of(whole, bare)
     if reading.is_failed:
         # Its limits are not known: admit nothing more.
-        facts = structs.replace(facts, is_open=False)
+        facts = structs.replace(facts, is_open=False, state="Unknown")
     cluster.config_errors.put(reading.subject, reading.faults)
     put_queue(cluster, facts, facts.name, reading.digest, problem)
 

@@ -20,7 +20,7 @@ QUEUE_QUOTA = View(
     ),
 )
 """Key: queue and resource (`cpu` in milli, `memory` in bytes, or a card name in whole cards). A null capability is
-unlimited."""
+unlimited. `allocated`, `inqueue`, `request` and `elastic` of a queue with queues below it are the sum over all of them."""
 
 NODE_CARD = View(
     name="node_card",

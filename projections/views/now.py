@@ -43,13 +43,14 @@ _HYPERNODE = "hypernode"
 
 
 def queue_rows(cluster: Cluster, name: str) -> list[Row]:
-    """Return the rows of a queue, one per resource that it limits, uses or requests."""
+    """Return the rows of a queue, one per resource that it limits, uses or requests. Amounts used and requested are those
+    of the queue and of all queues below it."""
     queue = cluster.queues.get(name)
     if queue is None:
         return []
-    facts, request = queue.facts, queue.request
-    allocated, inqueue, elastic = queue.allocated, queue.inqueue, queue.elastic
-    names = dict.fromkeys((*_ALWAYS, *allocated, *queue.pending, *inqueue, *elastic))
+    facts, pending = queue.facts, queue.total("pending")
+    allocated, inqueue, elastic = (queue.total(one) for one in ("allocated", "inqueue", "elastic"))
+    names = dict.fromkeys((*_ALWAYS, *allocated, *pending, *inqueue, *elastic))
     guarantee, deserved = _NOTHING, _NOTHING
     if facts is not None:
         # Where resources are charged by their own names, a quota of cards limits nothing.
@@ -68,7 +69,7 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
                     deserved.get(resource, 0),
                     allocated.get(resource, 0),
                     inqueue.get(resource, 0),
-                    request.get(resource, 0),
+                    allocated.get(resource, 0) + pending.get(resource, 0),
                     elastic.get(resource, 0),
                 ),
             ),

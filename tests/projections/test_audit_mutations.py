@@ -104,7 +104,7 @@ SELDOM: Final = {
     ("configuration errors", "unreported"),
     ("holders of devices", "errors"),
     ("holders of devices", "pods"),
-    ("queue", "below"),
+    ("queue", "sums"),
     ("rejected pods", "uids"),
     ("status updates", "phases"),
     ("SuperPoDs", "sub_healthy"),

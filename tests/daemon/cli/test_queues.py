@@ -134,3 +134,39 @@ def test_of_many_queues_only_those_with_a_name_like_it_are_named(tmp_path: Path)
 def test_why_counts_one_pod_of_a_node_in_the_singular(tmp_path: Path) -> None:
     shown = muster("why", "Node/n1", "--log", logged(tmp_path)).stdout
     assert ", 1 pod on it" in shown.splitlines()[0]
+
+
+def test_parents_are_listed_with_the_state_of_their_object_and_the_sum(tmp_path: Path) -> None:
+    text = """\
+policy: {actions: allocate, tiers: [{plugins: [{name: gang}, {name: capacity, enableHierarchy: true}]}]}
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, pods: 110}}}
+  - {kind: Queue, metadata: {name: root}, status: {state: Open}}
+  - {kind: Queue, metadata: {name: eng}, status: {state: Open}}
+  - {kind: Queue, metadata: {name: dev}, spec: {parent: eng}}
+  - {kind: Queue, metadata: {name: old}, status: {state: Closing}}
+  - {kind: Pod, metadata: {name: p, annotations: {scheduling.volcano.sh/queue-name: dev}}, spec: {containers: [{resources: {requests: {cpu: 3}}}]}}
+until: 2s
+"""
+    log = tmp_path / "tree.db"
+    assert muster("simulate", scenario(tmp_path, text), "--log", log).exit_code == 0
+    listed = {
+        one["queue"]: one for one in answers(muster("queue", "list", "--log", log, "-o", "json"))
+    }
+    assert {name: one["state"] for name, one in listed.items()} == {
+        "dev": "Open",
+        "eng": "Open",
+        "root": "Open",
+        "old": "Closing",
+    }
+    assert {name: one["resources"][0]["allocated"] for name, one in listed.items()} == {
+        "dev": 3000,
+        "eng": 3000,
+        "root": 3000,
+        "old": 0,
+    }
+    assert [listed[one]["is_open"] for one in ("root", "eng", "dev", "old")] == [True] * 3 + [False]
+    lines = [line.split()[:2] for line in muster("queue", "list", "--log", log).stdout.splitlines()]
+    assert [line for line in lines if line[0] in listed] == [
+        *(["dev", "open"], ["eng", "open"], ["old", "closing"], ["root", "open"])
+    ]
