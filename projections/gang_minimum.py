@@ -9,9 +9,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from projections.pods import Pod
+from projections.pods import Pod, SortKey
 
-Entry = tuple[tuple[int, int, int, str], int]
+Entry = tuple[SortKey, int]
 """Sort key of a pod and the index of its class."""
 
 
@@ -84,8 +84,17 @@ class MinMemberSet:
 
     COMPARED: ClassVar[tuple[str, ...]] = ("wanted", "roles", "_by_role", "_others")
 
-    def __init__(self, wanted: int, roles: Mapping[str, int], pods: Iterable[Pod]) -> None:
+    def __init__(
+        self,
+        wanted: int,
+        roles: Mapping[str, int],
+        pods: Iterable[Pod],
+        *,
+        is_by_age: bool = False,
+    ) -> None:
         self.wanted, self.roles = wanted, dict(roles)
+        self._is_by_age = is_by_age
+        """Whether age decides on the order of pods before numbers do."""
         self._by_role = {role: _TopEntries(least) for role, least in roles.items()}
         self._others = _TopEntries(0)
         self._balance()
@@ -94,14 +103,14 @@ class MinMemberSet:
 
     def copy(self) -> "MinMemberSet":
         """Return a copy."""
-        twin = MinMemberSet(self.wanted, self.roles, ())
+        twin = MinMemberSet(self.wanted, self.roles, (), is_by_age=self._is_by_age)
         twin._by_role = {role: split.copy() for role, split in self._by_role.items()}
         twin._others = self._others.copy()
         return twin
 
     def rebuilt(self, pods: Iterable[Pod], /) -> "MinMemberSet":
         """Find the first pods again among all that could count."""
-        return MinMemberSet(self.wanted, self.roles, pods)
+        return MinMemberSet(self.wanted, self.roles, pods, is_by_age=self._is_by_age)
 
     def is_for(self, wanted: int, roles: Mapping[str, int]) -> bool:
         """Return whether the set was built for this minimum."""
@@ -109,7 +118,8 @@ class MinMemberSet:
 
     def count(self, pod: Pod, sign: int) -> None:
         """Add a pod, or remove it (-1); its sort key and class must be the same as when it was added."""
-        entry: Entry | None = _entry(pod)
+        key = pod.age_key if self._is_by_age else pod.sort_key
+        entry: Entry | None = (key, pod.pod_class.index)
         split = self._by_role.get(pod.facts.role)
         for one in (split, self._others):
             if one is not None and entry is not None:
@@ -128,7 +138,3 @@ class MinMemberSet:
     def _balance(self) -> None:
         leading = sum(len(split.top) for split in self._by_role.values())
         self._others.resize(max(0, self.wanted - leading))
-
-
-def _entry(pod: Pod) -> Entry:
-    return pod.sort_key, pod.pod_class.index

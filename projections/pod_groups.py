@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import lru_cache
 from operator import attrgetter
@@ -29,6 +29,7 @@ from projections.pods import (
     SUCCEEDED,
     Charge,
     Pod,
+    SortKey,
 )
 from projections.refusals import EVICTION_CODES
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
@@ -174,6 +175,7 @@ class PodGroup:
         "spec",
         "sub_groups",
         "uid",
+        "unnumbered",
         "victim_fingerprint",
     )  # fmt: skip
 
@@ -192,6 +194,7 @@ class PodGroup:
         "sub_groups",
         "pods_by_node",
         "cached_min_members",
+        "unnumbered",
     )
 
     spec: GroupFacts | None
@@ -226,6 +229,8 @@ class PodGroup:
         """By UID, in the order of observation."""
         self.pending: list[Pod] = []
         """Pending pods, in task order."""
+        self.unnumbered = 0
+        """Number of pods without a number: if there are any, age decides on the order of pods before numbers do."""
         self.counts: dict[str, int] = {}
         """Number of pods by status; a releasing pod counts only while it has a node."""
         self.ready_by_role: dict[str, int] = {}
@@ -459,7 +464,8 @@ class PodGroup:
 
     def _find_min_members(self) -> MinMemberSet:
         live = [pod for pod in self.pods.values() if pod.status not in GONE]
-        return MinMemberSet(self.min_available, self.enforced_roles, live)
+        is_by_age = self.unnumbered > 0
+        return MinMemberSet(self.min_available, self.enforced_roles, live, is_by_age=is_by_age)
 
     @property
     def device_tasks(self) -> tuple[tuple[int, int], ...]:
@@ -485,14 +491,21 @@ class PodGroup:
         """Return whether enough pods exist for minMember."""
         return self.valid_count >= self.min_available
 
+    @property
+    def task_key(self) -> Callable[[Pod], SortKey]:
+        """Return what gives the sort key of a pod of this group: task order."""
+        return _age_key if self.unnumbered else _sort_key
+
     def add_pod(self, pod: Pod) -> None:
         """Count a pod with its present status."""
+        if not pod.facts.is_numbered:
+            self._count_unnumbered(1)
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
         self._count_sub_group(pod, status, 1)
         if status == PENDING:
-            insort(self.pending, pod, key=_sort_key)
+            insort(self.pending, pod, key=self.task_key)
 
     def load_pod(self, pod: Pod) -> None:
         """Count a pod with the charge that it has."""
@@ -511,10 +524,21 @@ class PodGroup:
         self._count(pod, status, -1)
         self._count_sub_group(pod, status, -1)
         if status == PENDING:
-            index = bisect_left(self.pending, pod.sort_key, key=_sort_key)
+            key = self.task_key
+            index = bisect_left(self.pending, key(pod), key=key)
             assert self.pending[index] is pod
             del self.pending[index]
         del self.pods[pod.facts.uid]
+        if not pod.facts.is_numbered:
+            self._count_unnumbered(-1)
+
+    def _count_unnumbered(self, sign: int) -> None:
+        """Add a pod without a number, or (-1) remove it; the first and the last change the order of the others."""
+        before, self.unnumbered = self.unnumbered, self.unnumbered + sign
+        if bool(before) != bool(self.unnumbered):
+            self.pending.sort(key=self.task_key)
+            if self.cached_min_members is not None:
+                self.cached_min_members = self._find_min_members()
 
     def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Replace a pod by its new version."""
@@ -535,7 +559,8 @@ class PodGroup:
         before = self.pods[pod.facts.uid]
         self.pods[pod.facts.uid] = pod
         if pod.status == PENDING:
-            index = bisect_left(self.pending, pod.sort_key, key=_sort_key)
+            key = self.task_key
+            index = bisect_left(self.pending, key(pod), key=key)
             assert self.pending[index] is before
             self.pending[index] = pod
 
@@ -712,11 +737,13 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
         and new.status in ALLOCATED
         and old.pod_class is new.pod_class
         and old.sort_key == new.sort_key
+        and old.facts.is_numbered == new.facts.is_numbered
         and old.node == new.node
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
     )
 
 
-_sort_key: Final = attrgetter("sort_key")
-"""Returns the place of a pod in task order."""
+_sort_key: Final[Callable[[Pod], SortKey]] = attrgetter("sort_key")
+_age_key: Final[Callable[[Pod], SortKey]] = attrgetter("age_key")
+"""Return the place of a pod in task order."""

@@ -2,7 +2,7 @@
 
 import re
 from sys import intern
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -94,6 +94,8 @@ _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 _TRAILING_NUMBER = re.compile(r"(\d{1,18})$")
 
+SortKey: TypeAlias = tuple[int, int, int, str]
+
 Charge = tuple[tuple[str, int], ...]
 """Charge name (`cpu` in milli, `memory` in bytes, or a card or resource in whole units) and amount."""
 
@@ -124,9 +126,12 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     """The queue that it names itself, or ""."""
     role: str
     index: int
+    """Its index in its task: as annotated, else the number at the end of its name, else 0."""
     task_priority: int
     owner: Owner | None
     reason: str = ""
+    is_numbered: bool = True
+    """Whether an annotation, or all of the last part of its name, says its index."""
     scheduled_message: str = ""
     """Message of its condition PodScheduled=False, or ""."""
     is_evictable: bool = True
@@ -172,6 +177,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     queue: str
     role: str
     index: int
+    is_numbered: bool
     task_priority: str | None
     owner: Owner | None
     is_evictable: bool
@@ -228,6 +234,8 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         ),
         role=intern(names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC))),
         index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
+        is_numbered=whole_number(annotations.get(TASK_INDEX)) is not None
+        or meta.name.rpartition("-")[2].isdecimal(),
         task_priority=annotations.get(TASK_PRIORITY),
         owner=owner,
         is_evictable=_is_evictable(meta),
@@ -322,6 +330,7 @@ def combine_facts(
         queue=meta.queue,
         role=meta.role,
         index=meta.index,
+        is_numbered=meta.is_numbered,
         task_priority=_number(meta.task_priority, 1 if spec.priority is None else spec.priority),
         owner=meta.owner,
         reason=status.reason or "",
@@ -458,7 +467,13 @@ class Pod:
         self.charge: Charge | None = None
         """Charge counted in `allocated` of its queue, fixed when it got its node; None without one."""
         self.sort_key = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
-        """Task order in its group: priority, index, age, UID."""
+        """Task order in its group if all pods there are numbered: priority, index, age, UID."""
+
+    @property
+    def age_key(self) -> SortKey:
+        """Task order in its group if any pod there has no number: priority, age, index, UID."""
+        priority, index, created_ns, uid = self.sort_key
+        return priority, created_ns, index, uid
 
     @property
     def key(self) -> str:
@@ -541,6 +556,7 @@ def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
         and old.is_ready == new.is_ready
         and old.node == new.node
         and old.sort_key == new.sort_key
+        and old.facts.is_numbered == new.facts.is_numbered
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
     )
@@ -554,6 +570,7 @@ def is_placed_alike(old: Pod, new: Pod) -> bool:
         and old.pod_class is new.pod_class
         and old.node == new.node
         and old.sort_key == new.sort_key
+        and old.facts.is_numbered == new.facts.is_numbered
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
         and old.devices == new.devices

@@ -154,7 +154,7 @@ def _display_name(groups: list[PodGroup], key: str) -> str:
     [first, *others] = groups
     if others or first.key != key or not first.key.partition("/")[2].startswith(NAMED_BY_UID):
         return key
-    names = [pod.key for pod in sorted(first.pods.values(), key=lambda pod: pod.sort_key)]
+    names = [pod.key for pod in sorted(first.pods.values(), key=first.task_key)]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 

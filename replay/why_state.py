@@ -128,7 +128,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "reserved": amounts_text(group.inqueue),
         "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
     }
-    pods = sorted(group.pods.values(), key=lambda pod: pod.sort_key)
+    pods = sorted(group.pods.values(), key=group.task_key)
     listed = [
         f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}{_devices(pod)}"
         for pod in pods

@@ -127,7 +127,7 @@ def condition_of(group: PodGroup) -> Condition | None:
     return Condition(nomination.position, UNSCHEDULABLE, NOT_ENOUGH, text)
 
 
-def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
+def pod_text(group: PodGroup, message: str, pod: Pod, origin: Pod | None) -> str:
     """Return why a pending pod has no node, from the message of a refusal: its own reason, or the reason of its
     gang.
 
@@ -137,7 +137,8 @@ def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
         return message
     if pod is origin:
         return first_pod_message(message)
-    if origin is not None and pod.sort_key < origin.sort_key and not pod.pod_class.is_best_effort:
+    key = group.task_key
+    if origin is not None and key(pod) < key(origin) and not pod.pod_class.is_best_effort:
         return f"{HAD_A_NODE}: {message}"
     return message
 
@@ -175,7 +176,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
             or pod.facts.is_cut
         ):
             continue
-        text, reason = pod_text(refusal.message, pod, origin), _reason_of(refusal)
+        text, reason = pod_text(group, refusal.message, pod, origin), _reason_of(refusal)
         if reason == NOT_READY_FOR_SCHEDULING:
             text = f"{refusal.code}: {text}"
         if pod.facts.scheduled_message != text:

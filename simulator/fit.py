@@ -231,7 +231,7 @@ class FitSimulation:
     def _fitted(self, group: PodGroup) -> FittedPodGroup:
         ours = sorted(
             (pod for uid, pod in group.pods.items() if uid in self._pods),
-            key=lambda pod: pod.sort_key,
+            key=group.task_key,
         )
         waits = tuple(pod.key for pod in ours if not pod.node)
         needs_answer = bool(waits) or group.phase == WAITING

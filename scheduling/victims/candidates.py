@@ -65,7 +65,11 @@ def in_eviction_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
     """Sort pods in reverse job order: by group, and within a group by pod."""
     groups = preemptor.cluster.groups
     places = victim_order(preemptor, [groups[pod.group_key] for pod in pods])
-    return sorted(pods, key=lambda pod: (places[pod.group_key], pod.sort_key), reverse=True)
+    return sorted(
+        pods,
+        key=lambda pod: (places[pod.group_key], groups[pod.group_key].task_key(pod)),
+        reverse=True,
+    )
 
 
 def victim_order(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, VictimRank]:

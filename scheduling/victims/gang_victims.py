@@ -54,7 +54,7 @@ def victim_bundles(
     found = [one for one in found if one[0]]
     place = victim_order(preemptor, [one.group for _, one in found])
     # Sort by the least significant key first: pods of a group, groups with the same rank, groups, kinds.
-    found.sort(key=lambda one: one[1].pods[0].sort_key, reverse=True)
+    found.sort(key=lambda one: one[1].group.task_key(one[1].pods[0]), reverse=True)
     rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
     for worth, one in found:
         key = (one.group.key, one.is_safe)
@@ -120,7 +120,7 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
         for role, least in group.enforced_roles.items()
     }
     found: list[Pod] = []
-    for pod in sorted(pods, key=lambda one: one.sort_key, reverse=True):
+    for pod in sorted(pods, key=group.task_key, reverse=True):
         role = pod.facts.role
         if len(found) < count and roles.get(role, 1) > 0:
             found.append(pod)

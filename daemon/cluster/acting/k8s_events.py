@@ -244,7 +244,7 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
     rest = (one for one in group.pending if one.key != event.pod)
     origin = first[0] if first else None
     for pod in [*first, *islice(rest, PODS_REPORTED_MAX - len(first))]:
-        regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
+        regarding, note = _pod(pod.key, pod.facts.uid), pod_text(group, event.message, pod, origin)
         yield EventNotice(regarding, WARNING, named or "FailedScheduling", event.code, note)
 
 
