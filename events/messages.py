@@ -196,6 +196,9 @@ class PodConditionRequest(Struct, frozen=True):
     message: str
     nominated_node: str = ""
     """The node on which pods are being evicted for it: `status.nominatedNodeName`."""
+    clears_nomination: bool = False
+    """Whether its status has a node that it was nominated for, which it no longer is: cluster autoscalers take a nominated
+    pod as placed."""
 
 
 class PodGroupConditionRequest(Struct, frozen=True):

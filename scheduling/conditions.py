@@ -14,7 +14,7 @@ the refusal.
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.messages import PodConditionRequest, PodGroupConditionRequest, Request
 from projections.cluster import Cluster
@@ -32,6 +32,9 @@ NOT_ENOUGH: Final = "NotEnoughResources"
 
 NOT_READY_FOR_SCHEDULING: Final = "NotReadyForScheduling"
 """Reason of the condition `PodScheduled` of a pod that another node would not help."""
+
+NOMINATED: Final = "nominated for node {}, where pods are terminating"
+"""Message of a pod that waits for a node to be freed."""
 
 SCHEDULING_GATED: Final = "SchedulingGated"
 """The reason that the API server gives a pod with scheduling gates."""
@@ -180,7 +183,15 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
         if reason == NOT_READY_FOR_SCHEDULING:
             text = f"{refusal.code}: {text}"
         if pod.facts.scheduled_message != text:
-            yield _waits(pod, refusal.position, text, reason)
+            request = _waits(pod, refusal.position, text, reason)
+            yield structs.replace(request, clears_nomination=_has_stale_nomination(pod))
+
+
+def _has_stale_nomination(pod: Pod) -> bool:
+    """Return whether the status of a pod, which is nominated for no node, has a node that muster wrote there: its
+    condition says so. Another client may nominate nodes too (K7.3)."""
+    node = pod.facts.nominated_node
+    return bool(node) and pod.facts.scheduled_message == NOMINATED.format(node)
 
 
 def _reason_of(refusal: Refusal) -> str:
@@ -191,7 +202,7 @@ def _reason_of(refusal: Refusal) -> str:
 def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[Request]:
     """Return the status of a pod that waits for room to be freed: it is nominated for the node where victims are
     evicted."""
-    text = f"nominated for node {nomination.node}, where pods are terminating"
+    text = NOMINATED.format(nomination.node)
     if pod.reported_at >= nomination.position or pod.facts.scheduled_message == text:
         return
     there = cluster.nodes.nodes[nomination.node].pods

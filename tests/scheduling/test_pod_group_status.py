@@ -22,6 +22,10 @@ from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
 LEAVES = {**GROUPED, "deletionTimestamp": "1970-01-01T00:01:00Z"}
+NEEDS_TWO: JsonObject = {
+    "schedulerName": "muster",
+    "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+}
 READY = ("Scheduled", "tasks in gang are ready to be scheduled", "")
 
 
@@ -343,3 +347,29 @@ def test_a_gang_that_a_leaving_pod_still_completes_is_not_broken() -> None:
     answer(harness, asked(harness, PodGroupConditionRequest)[0], Accepted())
     harness.see(ObjectSeen(member("p-0", LEAVING)))
     assert asked(harness, PodGroupConditionRequest) == []
+
+
+@pytest.mark.parametrize(
+    ("node_name", "message", "is_cleared"),
+    [
+        ("n1", "nominated for node n1, where pods are terminating", True),
+        ("n1", "nominated for node n2, where pods are terminating", False),
+        ("n1", "0/1 nodes are unavailable", False),
+        ("", "nominated for node n1, where pods are terminating", False),
+    ],
+)
+def test_a_refusal_takes_back_the_nomination_that_muster_wrote(
+    node_name: str, message: str, is_cleared: bool
+) -> None:
+    """K7.3: also after a restart; an autoscaler takes a pod with a stale nomination as placed for good."""
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=1))
+    told = {"type": "PodScheduled", "status": "False", "message": message}
+    status = {"phase": "Pending", "nominatedNodeName": node_name, "conditions": [told]}
+    harness.show_all("Pod", raw("Pod", "p", spec=NEEDS_TWO, status=status))
+    harness.show_the_rest()
+    harness.cycle()
+    [request] = asked(harness, PodConditionRequest)
+    assert isinstance(request, PodConditionRequest)
+    assert (request.reason, request.nominated_node) == ("Unschedulable", "")
+    assert request.clears_nomination is is_cleared

@@ -64,7 +64,7 @@ class PodStatusWriter:
         status: dict[str, object] = {"conditions": [condition]}
         if request.nominated_node:
             status["nominatedNodeName"] = request.nominated_node
-        elif self._nominated.get(request.uid):
+        elif request.clears_nomination or self._nominated.get(request.uid):
             status["nominatedNodeName"] = None
         return msgspec.json.encode({"metadata": {"uid": request.uid}, "status": status})
 

@@ -183,3 +183,10 @@ async def test_status_of_a_recreated_queue_is_not_patched_k13_1() -> None:
     assert isinstance(reply, Rejected)
     assert reply.code == "Conflict"
     assert client.whats == [READ]
+
+
+async def test_a_nomination_from_before_a_restart_is_taken_back_where_the_request_says_so() -> None:
+    client = Scripted(b"{}", repeats=True)
+    request = msgspec.structs.replace(waiting(), clears_nomination=True)
+    await teller().write(request_budget(client), request)
+    assert client.asked[0].document["status"]["nominatedNodeName"] is None  # type: ignore[index]  # a dict
