@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from projections.cluster import Cluster
-from projections.plugin import PluginSet
+from projections.plugin import JobOrder, PluginSet
 from projections.policy import GANG_EVICTING
 from scheduling.plugin import VictimFilter
 
@@ -35,6 +35,11 @@ def only_quota_decides(cluster: Cluster) -> bool:
     """Return True if no plugin that filters victims of reclaim compares groups, so that only quotas decide."""
     tiers = victim_filter_tiers(cluster, "reclaim")
     return not any(one.compares_groups for tier in tiers for one in tier)
+
+
+def counts_priority(cluster: Cluster) -> bool:
+    """Return True if the policy orders pod groups by priority, so that of several victims the least urgent is evicted."""
+    return any(one.by_priority for one in cluster.plugins.of(JobOrder))
 
 
 def priority_bound(cluster: Cluster, action: str, priority: int) -> int | None:

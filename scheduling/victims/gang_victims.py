@@ -1,7 +1,8 @@
 """Victim bundles: pods that are evicted together, so that no gang loses some pods and keeps the rest without use.
 
 A pod beyond minMember of its gang is a bundle of its own (*safe*); all pods of a gang are another (*whole*). Safe
-bundles come first; then those of groups last in job order; then those that free more of what is needed. A pod
+bundles come first; then those of groups of the lowest priority, of whichever queue; then those of groups last in job order;
+then those that free more of what is needed. A pod
 that may not be evicted (PodDisruptionBudget, victim plugins, annotation) protects its whole bundle.
 """
 
@@ -18,6 +19,7 @@ from projections.pods import ALLOCATED, RUNNING, Pod
 from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
 from scheduling.topology.node_scope import NodeScope
+from scheduling.victim_eligibility import counts_priority
 from scheduling.victims.candidates import victim_order
 from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
@@ -63,6 +65,8 @@ def victim_bundles(
         rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
     found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
     found.sort(key=lambda one: place[one[1].group.key], reverse=True)
+    if counts_priority(preemptor.cluster):
+        found.sort(key=lambda one: one[1].group.priority)
     found.sort(key=lambda one: not one[1].is_safe)
     return [one for _, one in found]
 

@@ -2,8 +2,13 @@
 
 The rules are those of Volcano's preempt and reclaim: on each node victims are taken in eviction order until the
 pod fits and its queue may be charged for it; a node that fails is left unchanged; and the group gets all that
-completes its gang, or no pod is evicted. Differences: free room is used before any pod is evicted, and victims on
-a node that turn out not to be needed are restored.
+completes its gang, or no pod is evicted. Differences: free room is used before any pod is evicted, victims on
+a node that turn out not to be needed are restored, and of several nodes that evictions could free the one is taken whose
+most urgent victim has the lowest priority, then the one with the fewest victims, then the first in Volcano's order: by
+score for preempt, by name for reclaim.
+
+Nodes are searched priority by priority: first those that victims of the lowest priority could free, by the sums of
+their requests (`PreemptibleCapacity`). Once a node is found, at most COMPARED_MAX others are examined for fewer victims.
 
 When the action has used up its share of the work, a search without success is cut short and continues in the next
 cycle (`search_deferred`): the nodes found for pods of the group are checked first, and then nodes in the order of
@@ -18,7 +23,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
 
 from events.decision import Decision
 from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDeferred
@@ -30,18 +35,20 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.preemption_triggers import is_starving, never_preempts
+from projections.wakeup_events import LOWEST_PRIORITY
 from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
-from scheduling.preemptible_capacity import victim_scope
+from scheduling.preemptible_capacity import VictimScope, victim_scope
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
+from scheduling.victim_eligibility import counts_priority
 from scheduling.victims.candidates import victim_candidates
 from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
@@ -50,6 +57,12 @@ from scheduling.victims.search_digest import wanted
 from scheduling.victims.victim_decisions import decisions, is_whole, victim_events
 from scheduling.victims.victim_plugins import eligible_victims
 from scheduling.victims.victim_ranking import eviction_cost
+
+LEVELS_MAX: Final = 8
+"""Number of priorities that are searched one after the other; with more, neighbours are searched together."""
+
+COMPARED_MAX: Final = 32
+"""Number of nodes that are examined for fewer victims once a node is found."""
 
 BEST_ONE_BY_ONE: Final = 8
 """Number of best nodes that are found one by one before all are sorted."""
@@ -78,6 +91,8 @@ class PreemptionSearch:
         """Why nodes were not freed for the first pod that failed, with the number of nodes."""
         self._has_freeable_node = False
         """True if a node was found that can be freed for the pod."""
+        self._has_levels = False
+        """True if nodes are searched priority by priority."""
         self._failed_units = self._nodes_before = 0
         """Units spent on nodes that failed, and the number of nodes searched in earlier cycles."""
         self._nodes_looked = 0
@@ -264,7 +279,7 @@ class PreemptionSearch:
         return None
 
     def _free_node(self, preemptor: Preemptor) -> bool:
-        """Free a node for a pod: the best by score for `preempt`, the first by name for `reclaim`."""
+        """Free a node for a pod: that with the least urgent victims, then with the fewest."""
         pod_class = preemptor.pod.pod_class
         if pod_class.never_preempts or never_preempts(preemptor.cluster, preemptor.group):
             self.counts["node(s) not eligible due to preemptionPolicy=Never"] += len(
@@ -282,18 +297,19 @@ class PreemptionSearch:
         if self._retry_planned_node(preemptor):
             return True
         counts = Counter() if self._failed else Counter(self._counts_before)
-        ways = (
-            (eviction_cost(preemptor.cluster, gone), node, gone)
-            for node, gone in self._freeable_nodes(preemptor, counts)
-        )
-        best = min(islice(ways, self._nodes_compared()), key=lambda way: way[0], default=None)
+        cursor = self._cursors.get(pod_class.index)
+        best = self._cheapest_node(preemptor, counts)
         if best is None:
             if self.is_cut and not self._cursors[pod_class.index][1]:
                 counts = Counter()  # Now in the order of names: all nodes are searched once more.
             self.counts = self.counts if self._failed else counts
             return False
-        self.is_cut = False
-        _, node, gone = best
+        if self.is_cut:
+            # Only the comparison was cut short.
+            self.is_cut = False
+            if cursor is None:
+                self._cursors.pop(pod_class.index, None)
+        node, gone = best
         for pod in gone:
             self.overlay.evict(pod)
         self._place_on(preemptor, node, gone)
@@ -325,10 +341,39 @@ class PreemptionSearch:
         self.overlay.place(preemptor.pod, node, devices, later=not is_free)
         self._freed.append(node.name)
 
-    def _freeable_nodes(
+    def _cheapest_node(
         self, preemptor: Preemptor, counts: Counter[str]
+    ) -> tuple[Node, list[Pod]] | None:
+        """Return the node to free for a pod, with its victims; None if none can be freed."""
+        cluster = preemptor.cluster
+        best: tuple[Node, list[Pod]] | None = None
+        if self._compares_candidates:
+            arguments = cluster.policy.action_arguments.preempting
+            most = arguments.candidates(len(cluster.nodes.order))
+            ways = islice(self._freeable_nodes(preemptor, counts, _Compared()), most)
+            return min(ways, key=lambda way: eviction_cost(cluster, way[1]), default=None)
+        compared = _Compared()
+        for node, gone in self._freeable_nodes(preemptor, counts, compared):
+            priority = self._priority_of(gone)
+            if best is None or (priority, len(gone)) < (compared.priority, compared.victims):
+                best = node, gone
+                compared.priority, compared.victims = priority, len(gone)
+            if compared.victims <= 1 and compared.priority <= compared.level:
+                break
+        return best
+
+    def _priority_of(self, gone: list[Pod]) -> int:
+        """Return the priority of the most urgent of these pods, as far as priorities count."""
+        groups = self.session.cluster.groups
+        if not gone or not counts_priority(self.session.cluster):
+            return LOWEST_PRIORITY
+        return max(groups[pod.group_key].priority for pod in gone)
+
+    def _freeable_nodes(
+        self, preemptor: Preemptor, counts: Counter[str], compared: "_Compared"
     ) -> Iterator[tuple[Node, list[Pod]]]:
-        """Yield nodes that can be freed with the victims of each; the victims are not evicted yet."""
+        """Yield nodes that can be freed with the victims of each, as long as one could be better than what was `compared`; the
+        victims are not evicted yet."""
         pod_class = preemptor.pod.pod_class
         preemptor_class_key = preemptor_class(preemptor)
         known = (
@@ -338,7 +383,15 @@ class PreemptionSearch:
         )
         self.session.work.add_pod(pod_class)
         self._has_freeable_node = False
-        for node in self._nodes(preemptor, counts, known, preemptor_class_key):
+        for node, level in self._nodes(preemptor, counts, known, preemptor_class_key):
+            compared.level = level
+            if compared.victims:
+                if level > compared.priority or compared.nodes >= COMPARED_MAX:
+                    return
+                is_as_urgent = compared.priority <= level
+                if is_as_urgent and _least_victims(preemptor, node) >= compared.victims:
+                    continue
+                compared.nodes += 1
             before = len(self.overlay.evicted)
             short = _quota_short(preemptor, node)
             self._limits.update(dict.fromkeys(short))
@@ -368,12 +421,33 @@ class PreemptionSearch:
         if self._cursor_of(pod_class) is not None and not self._has_freeable_node:
             self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)
 
-    def _nodes_compared(self) -> int:
-        """Return how many freeable nodes are compared by their victims."""
+    @property
+    def _compares_candidates(self) -> bool:
+        """Return True if the node is chosen among candidates by the cost of its victims (Volcano's topology-aware
+        preemption)."""
         arguments = self.session.cluster.policy.action_arguments.preempting
-        if self.action != "preempt" or self._is_within or not arguments.is_simulated:
-            return 1
-        return arguments.candidates(len(self.session.cluster.nodes.order))
+        return self.action == "preempt" and not self._is_within and arguments.is_simulated
+
+    def _scopes(self, preemptor: Preemptor, scope: VictimScope) -> list[tuple[int, VictimScope]]:
+        """Return the scopes of victims priority by priority, the whole scope last, each with the lowest priority that it adds."""
+        cluster = preemptor.cluster
+        is_one = self._is_within or self._compares_candidates or not counts_priority(cluster)
+        if is_one or self._cursor_of(preemptor.pod.pod_class) is not None:
+            return [(LOWEST_PRIORITY, scope)]
+        offered = {
+            priority
+            for name in scope.queues
+            if name != scope.without and name in cluster.queues
+            for priority in cluster.queues[name].evictable
+        }
+        priorities = sorted(one for one in offered if scope.bound is None or one < scope.bound)
+        step = -(-len(priorities) // LEVELS_MAX) or 1
+        levels = [priorities[at : at + step] for at in range(0, len(priorities), step)]
+        if len(levels) < 2:
+            return [(LOWEST_PRIORITY, scope)]
+        self._has_levels = True
+        found = [(level[0], structs.replace(scope, bound=level[-1] + 1)) for level in levels[:-1]]
+        return [*found, (levels[-1][0], scope)]
 
     def _nodes(
         self,
@@ -381,13 +455,17 @@ class PreemptionSearch:
         counts: Counter[str],
         known: FailedNodes | None,
         preemptor_class_key: tuple[object, ...] | None,
-    ) -> Iterator[Node]:
-        """Yield nodes that evictions could free, the better ones first, without those known to fail."""
+    ) -> Iterator[tuple[Node, int]]:
+        """Yield nodes that evictions could free, without those known to fail: priority by priority, and at each the better ones
+        first. With each comes the lowest priority that its most urgent victim can have."""
         session, pod_class, work = self.session, preemptor.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
         ranking = rankings.of(pod_class, _cards(preemptor), rankings.job_of(preemptor.group))
         ranking.scores()
         is_open = _admitting_nodes(preemptor)
+        scope = victim_scope(
+            session.cluster, session.donors, self.action, self.group.queue, self.group.priority
+        )
         if self._is_within:
             can = np.zeros(len(table.order), dtype=np.bool_)
             for pod in self.group.pods.values():
@@ -395,10 +473,6 @@ class PreemptionSearch:
                 if node is not None and node.facts is not None:
                     can[node.slot] = True
         else:
-            group = self.group
-            scope = victim_scope(
-                session.cluster, session.donors, self.action, group.queue, group.priority
-            )
             can = session.preemptible.within(scope, pod_class.request)
         if not counts:
             _count(counts, "Preemption is not helpful for scheduling", int((~is_open).sum()))
@@ -421,22 +495,29 @@ class PreemptionSearch:
                 can[slot] = False
                 counts[known.message_of(slot)] += 1
                 self._tried.setdefault(pod_class.index, {})[slot] = None
-        if self.action == "reclaim" or last is not None:
-            slots: Iterator[int] = iter(np.flatnonzero(can).tolist())
-        else:
-            slots = _by_score(ranking.scores_of(can))
-        for slot in slots:
-            if self._is_used_up:
-                self._cut_short(preemptor)
+        for level, within in self._scopes(preemptor, scope):
+            if not can.any():
                 return
-            node, before = table.order[slot], work.done
-            if known is not None and known.slots[slot]:
-                work.add_passed_over(preemptor_class_key, (slot,))
-                self._record_failed_node(preemptor, node, counts, known.message_of(slot))
+            at_level = can
+            if within is not scope:
+                at_level = can & session.preemptible.within(within, pod_class.request)
+                can = can & ~at_level
+            if self.action == "reclaim" or last is not None:
+                slots: Iterator[int] = iter(np.flatnonzero(at_level).tolist())
             else:
-                work.add_node_search(preemptor_class_key, slot)
-                yield node
-            self._failed_units += work.done - before
+                slots = _by_score(ranking.scores_of(at_level))
+            for slot in slots:
+                if self._is_used_up:
+                    self._cut_short(preemptor)
+                    return
+                node, before = table.order[slot], work.done
+                if known is not None and known.slots[slot]:
+                    work.add_passed_over(preemptor_class_key, (slot,))
+                    self._record_failed_node(preemptor, node, counts, known.message_of(slot))
+                else:
+                    work.add_node_search(preemptor_class_key, slot)
+                    yield node, level
+                self._failed_units += work.done - before
 
     def _cut_short(self, preemptor: Preemptor) -> None:
         """Cut the search short: it continues where it is, or in the order of names from the first node on."""
@@ -445,7 +526,7 @@ class PreemptionSearch:
         if self._cursor_of(pod_class) is not None:
             return
         name = ""
-        if self.action == "reclaim" and index in self._tried:
+        if self.action == "reclaim" and index in self._tried and not self._has_levels:
             name = self.session.cluster.nodes.order[max(self._tried[index])].name
         self._cursors[index] = (preemptor.pod, name, self.overlay.count)
 
@@ -484,6 +565,37 @@ class PreemptionSearch:
             if pod.facts.uid in needed:
                 self.overlay.restore(pod)
                 self.overlay.evict(pod)
+
+
+class _Compared(Struct):
+    """The best node found so far, and how many others were examined since."""
+
+    priority: int = LOWEST_PRIORITY
+    """Of its most urgent victim."""
+    victims: int = 0
+    """Number of its victims; 0 before a node is found."""
+    nodes: int = 0
+    level: int = LOWEST_PRIORITY
+    """The lowest priority that the most urgent victim on the node examined last can have."""
+
+
+def _least_victims(preemptor: Preemptor, node: Node) -> int:
+    """Return a number of victims below which a node cannot be freed for a pod: by the largest requests of the pods there."""
+    pods, least = preemptor.cluster.pods, 1
+    for name, amount in preemptor.pod.pod_class.request:
+        lacking = amount - node.future(name)
+        if lacking <= 0:
+            continue
+        there = sorted(
+            (dict(pods[uid].pod_class.request).get(name, 0) for uid in node.pods), reverse=True
+        )
+        count = 0
+        for one in there:
+            if lacking <= 0 or not one:
+                break
+            lacking, count = lacking - one, count + 1
+        least = max(least, count)
+    return least
 
 
 def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
