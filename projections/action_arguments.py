@@ -96,6 +96,8 @@ class ActionArguments(Struct, frozen=True):
     rescheduling: RescheduleArguments = RescheduleArguments()
     not_ready_ns: int = 300 * SECOND
     """Time after which a node that is not ready counts in no share (`notReadyTimeout` of `cycle`)."""
+    victim_timeout_ns: int = 600 * SECOND
+    """Time for which a pod group waits for terminating pods on the nodes that it is nominated to (`victimTimeout` of `cycle`)."""
 
     def of_gangs(self, action: str) -> GangEvictionArguments:
         """Return the arguments of a gang action."""
@@ -138,6 +140,8 @@ def _with(
         return structs.replace(found, class_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "notReadyTimeout"):
         return structs.replace(found, not_ready_ns=_duration(argument, path))
+    if (action, key) == ("cycle", "victimTimeout"):
+        return structs.replace(found, victim_timeout_ns=_duration(argument, path))
     if action == "preempt" and key in _PREEMPTING:
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(argument, path)}
         changes = number or {_PREEMPTING[key]: truth_at(argument, path)}

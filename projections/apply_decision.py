@@ -36,6 +36,7 @@ from projections.queue_objects import update_reported_errors
 from projections.rescheduling import drop_restart
 from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
+from projections.victim_waits import end_wait, start_wait
 
 if TYPE_CHECKING:
     from projections.state import State
@@ -78,6 +79,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     if group is not None:
         record_replaced(cluster, group, [one.uid for one in event.placements])
         cluster.remove_nominations(group, is_bound=True)
+        cluster.victim_waits.pop(group.key, None)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     ranks = state.assignments.ranks
@@ -182,6 +184,7 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
             one.node, pod_class.request, charge, record.position, one.devices
         )
     cluster.set_nominations(group, held)
+    start_wait(cluster, group, state.now_ns)
     group.refusals.clear()
     cluster.internal_errors.clear(group.key)
     cluster.update_group(group)
@@ -253,6 +256,7 @@ def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> Non
     if group is None:
         return
     state.cluster.remove_nominations(group)
+    end_wait(state.cluster, group.key)
     state.cluster.update_group(group)
     state.cluster.wakeup_events.groups.pop(group.key, None)
 

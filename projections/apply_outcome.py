@@ -145,7 +145,7 @@ def _eviction_failed(state: "State", uid: str, at_ns: int) -> None:
     old = state.cluster.pods.get(uid)
     if old is not None and old.evicted:
         pod = old.copy()
-        pod.evicted = 0
+        pod.evicted, pod.is_stuck = 0, False
         state.cluster.eviction_backoff[uid] = at_ns + EVICTION_BACKOFF_NS
         state.cluster.replace_pod(old, pod)
         state.cluster.mark_node_freed(pod.node)

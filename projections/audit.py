@@ -358,6 +358,8 @@ def _audit_cluster_totals(state: "State") -> None:
         *cluster_totals.reservation_timeouts,
     ):
         assert key in cluster.groups, f"{key} is kept, but the group is gone"
+    for key in cluster.victim_waits:
+        assert key in cluster.groups, f"{key} waits for victims, but the group is gone"
     unready = cluster.unready_nodes
     for name in unready.since_ns:
         facts = cluster.nodes.nodes[name].facts if name in cluster.nodes.nodes else None

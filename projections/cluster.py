@@ -68,6 +68,7 @@ from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
 from projections.unready_nodes import UnreadyNodes
+from projections.victim_waits import VictimWait
 from projections.volumes.claim_users import ClaimUsers
 from projections.wakeup_events import (
     ALL_RESOURCES,
@@ -136,6 +137,8 @@ class Cluster:
         """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
         """UID of a pod whose eviction failed to the time before which it is not evicted again."""
+        self.victim_waits: dict[str, VictimWait] = {}
+        """Pod group key to its wait for terminating pods."""
         self.reschedulings = Reschedulings()
         self.pool_facts = PoolFacts()
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
@@ -495,6 +498,7 @@ class Cluster:
         self.wakeup_events.groups.pop(group.key, None)
         for kept in (self.bind_backoff, self.bind_failures, self.pool_facts.moved):
             kept.pop(group.key, None)
+        self.victim_waits.pop(group.key, None)
         self.internal_errors.clear(group.key)
         forget_group(self, group.key)
         queue = self.queues[group.queue]

@@ -6,7 +6,7 @@ A deadline makes a cycle due, and is applied at the start of that cycle.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from projections import quarantine, restart_times, suspensions
+from projections import quarantine, restart_times, suspensions, victim_waits
 from projections.cluster import Cluster
 from projections.reservation_timeouts import expire_reservations
 
@@ -22,6 +22,7 @@ def next_deadline(state: "State") -> int | None:
     ends += cluster.internal_errors.ends()
     ends += state.assignments.ends()
     ends += cluster.unready_nodes.deadlines(cluster)
+    ends += [one.until_ns for one in cluster.victim_waits.values() if one.until_ns is not None]
     ends += cluster.reschedulings.deadlines.values()
     ends += cluster.reschedulings.settling.values()
     ends += cluster.pool_facts.deadlines(cluster)
@@ -46,6 +47,7 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     state.assignments.expire(at_ns)
     restart_times.open_cycle(state, at_ns)
     quarantine.open_cycle(cluster, at_ns)
+    victim_waits.expire(cluster, at_ns)
 
 
 def _end_eviction_backoff(cluster: Cluster, uid: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from projections.device_family import DeviceUse, uses_devices
 from projections.nodes import Node
-from projections.pods import RELEASING, Pod
+from projections.pods import Pod
 
 
 def uses_of(
@@ -18,7 +18,7 @@ def uses_of(
         pod = pods[uid]
         if not uses_devices(pod.pod_class, family):
             continue
-        if not (later and (uid in node.overlay_removed or pod.status == RELEASING)):
+        if not (later and (uid in node.overlay_removed or pod.is_leaving)):
             found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported))
     for held in (node.overlay_added, node.nominated_pods):
         for uid, devices in held.items():

@@ -22,7 +22,7 @@ from projections.index import Index
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
-from projections.pods import PENDING, RELEASING, Pod
+from projections.pods import PENDING, Pod
 from projections.quarantine import tenant_of
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
@@ -202,7 +202,7 @@ def _record_label_change(cluster: "Cluster", old: Pod, new: Pod) -> None:
 def _place(pod: Pod | None) -> tuple[object, ...] | None:
     if pod is None or not pod.occupies:
         return None
-    return pod.node, pod.status == RELEASING, pod.facts.namespace, pod.facts.labels
+    return pod.node, pod.is_leaving, pod.facts.namespace, pod.facts.labels
 
 
 def _record_move(cluster: "Cluster", old: Pod | None, new: Pod | None) -> None:

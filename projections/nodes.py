@@ -29,7 +29,6 @@ from projections.hyper_tree import HyperTree
 from projections.index import Index
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
-from projections.pods import RELEASING
 from projections.quantity import QuantityError
 
 if TYPE_CHECKING:
@@ -299,7 +298,7 @@ class Node:
         for pod in (cluster.pods[uid] for uid in self.pods):
             for name, amount in pod.pod_class.request:
                 twin.occupied[name] = twin.occupied.get(name, 0) + amount
-                if pod.status == RELEASING:
+                if pod.is_leaving:
                     twin.releasing[name] = twin.releasing.get(name, 0) + amount
         allocatable = {} if self.facts is None else self.facts.allocatable
         twin.free = {name: twin.free_of(name) for name in {**allocatable, **self.free}}

@@ -429,6 +429,7 @@ class Pod:
         "facts",
         "failed_bindings",
         "group_key",
+        "is_stuck",
         "network",
         "pod_class",
         "reported_at",
@@ -460,6 +461,8 @@ class Pod:
         """Position of the record since which it has its node; 0 without a node."""
         self.evicted = 0
         """Position of the decision that evicts it, or 0."""
+        self.is_stuck = False
+        """Whether it has been terminating for longer than pod groups wait for that: it counts as staying."""
         self.reported_at = 0
         """Position of the refusal that its condition reports."""
         self.requested_charge: Charge = ()
@@ -524,6 +527,11 @@ class Pod:
         return next(found, None)
 
     @property
+    def is_leaving(self) -> bool:
+        """Return whether it is terminating and is expected to end (`projections/victim_waits.py`)."""
+        return not self.is_stuck and self.status == RELEASING
+
+    @property
     def occupies(self) -> bool:
         """Return whether it uses resources of its node."""
         return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
@@ -536,6 +544,7 @@ class Pod:
         twin.are_devices_reported, twin.network = self.are_devices_reported, self.network
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
         twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
+        twin.is_stuck = self.is_stuck
         return twin
 
 
@@ -543,7 +552,7 @@ def node_share(pod: Pod | None) -> NodeShare | None:
     """Return what a pod uses of its node; None if it uses nothing."""
     if pod is None or not pod.occupies:
         return None
-    kind = "releasing" if pod.status == RELEASING else "occupied"
+    kind = "releasing" if pod.is_leaving else "occupied"
     return pod.node, kind, pod.pod_class.request
 
 

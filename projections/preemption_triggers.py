@@ -83,7 +83,7 @@ def eviction_keys(
     elif closeness is not None:
         actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
-    if step is not None and not group.allocated_count:
+    if step is not None and not group.allocated_count and group.key not in cluster.victim_waits:
         alike = (*step, group.priority, never_preempts(cluster, group))
     return tuple((action, alike) for action in actions)
 

@@ -39,6 +39,7 @@ from projections.rescheduling import FaultReports, Restart, Retries
 from projections.restart_times import update_deadline
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
+from projections.victim_waits import VictimWait
 from projections.wakeup_events import WakeupEvents
 
 VERSION: Final = 24
@@ -69,6 +70,7 @@ class PodImage(Struct, frozen=True, array_like=True):
     devices: tuple[str, ...]
     are_devices_reported: bool
     network: Labels
+    is_stuck: bool
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -159,6 +161,7 @@ class Image(Struct, frozen=True):
     pool_facts: PoolFacts
     not_ready_since_ns: dict[str, int | None]
     uncounted_nodes: dict[str, None]
+    victim_waits: dict[str, VictimWait]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
     is_shadow: bool = False
@@ -255,6 +258,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         pool_facts=cluster.pool_facts,
         not_ready_since_ns=cluster.unready_nodes.since_ns,
         uncounted_nodes=cluster.unready_nodes.uncounted,
+        victim_waits=cluster.victim_waits,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
@@ -327,6 +331,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     cluster.pool_facts = image.pool_facts
     cluster.unready_nodes.since_ns = image.not_ready_since_ns
     cluster.unready_nodes.uncounted = image.uncounted_nodes
+    cluster.victim_waits = image.victim_waits
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue
@@ -449,6 +454,7 @@ def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
     pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
     pod.are_devices_reported, pod.network = one.are_devices_reported, one.network
+    pod.is_stuck = one.is_stuck
     return pod
 
 
@@ -488,6 +494,7 @@ def _pod_image(pod: Pod) -> PodImage:
         devices=pod.devices,
         are_devices_reported=pod.are_devices_reported,
         network=pod.network,
+        is_stuck=pod.is_stuck,
     )
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from projections.cluster import Cluster
 from projections.nodes import Node
-from projections.pods import RELEASING, Pod
+from projections.pods import Pod
 
 Count: TypeAlias = Callable[[Pod], int]
 """Returns how much a pod counts; 0 if it does not match."""
@@ -66,7 +66,7 @@ class PodCounts:
             number = self._count(pod)
             if number:
                 there += number
-                if uid not in going and pod.status != RELEASING:
+                if uid not in going and not pod.is_leaving:
                     staying += number
         added = sum(self._count(pods[uid]) for uid in node.overlay_added)
         nominated = sum(self._count(pods[uid]) for uid in node.nominated_pods)

@@ -15,7 +15,7 @@ from projections.cluster import Cluster
 from projections.index import IndexT
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from projections.pods import RELEASING, Pod
+from projections.pods import Pod
 from scheduling.plugin import NodeFilter, NodeScore, NodeView
 
 Mask = npt.NDArray[np.bool_]
@@ -66,7 +66,7 @@ class ViewedNode(NodeView):
 
     def _is_leaving(self, uid: str) -> bool:
         is_removed = uid in self._node.overlay_removed
-        return is_removed or self._cluster.pods[uid].status == RELEASING
+        return is_removed or self._cluster.pods[uid].is_leaving
 
 
 class PluginColumns:

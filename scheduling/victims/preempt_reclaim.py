@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 
 from events.decision import Decision
 from events.decisions.search_deferred import SearchDeferred
+from events.requeue import NODE_FREED
+from projections.duration import SECOND
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
 from projections.scheduling_queue import EquivalenceGroup
@@ -29,7 +31,9 @@ def preempt_or_reclaim(
         group = equivalence_group.head
         problem = precheck(session, group) or missing_pods(group)
         problem = problem or invalid_device_request(session, group) or never_evicts(session, group)
-        problem = problem or more_problems(session, group)
+        problem = (
+            problem or more_problems(session, group) or _waited_in_vain(session, action, group)
+        )
         if problem is not None:
             naming = naming_each(session, group, problem)
             yield from refuse_equivalence_group(equivalence_group, problem, naming)
@@ -47,6 +51,17 @@ def preempt_or_reclaim(
             yield from refuse_equivalence_group(equivalence_group, search.reason)
 
     yield from iterate_queues(session, action, for_head)
+
+
+def _waited_in_vain(session: Session, action: str, group: PodGroup) -> Unschedulable | None:
+    """Return why no more pods are evicted for a group: those on several nodes did not end. None if they may be."""
+    cluster = session.cluster
+    wait = cluster.victim_waits.get(group.key)
+    if wait is None or wait.may_evict:
+        return None
+    seconds = cluster.policy.action_arguments.victim_timeout_ns // SECOND
+    text = f"{action}: {wait.timeouts} times terminating pods did not end within {seconds} s; no more pods are evicted for it"
+    return Unschedulable("NoVictims", "", text, requeue_on=(NODE_FREED,))
 
 
 def _search(
