@@ -552,7 +552,8 @@ def node_share(pod: Pod | None) -> NodeShare | None:
     """Return what a pod uses of its node; None if it uses nothing."""
     if pod is None or not pod.occupies:
         return None
-    kind = "releasing" if pod.is_leaving else "occupied"
+    is_leaving = pod.status == RELEASING and not pod.is_stuck
+    kind = "releasing" if is_leaving else "occupied"
     return pod.node, kind, pod.pod_class.request
 
 
