@@ -496,7 +496,7 @@ class Cluster:
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)
-        for kept in (self.bind_backoff, self.bind_failures, self.pool_facts.moved):
+        for kept in (self.bind_backoff, self.bind_failures):
             kept.pop(group.key, None)
         self.victim_waits.pop(group.key, None)
         self.internal_errors.clear(group.key)

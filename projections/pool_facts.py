@@ -80,8 +80,6 @@ class PoolFacts(Struct):
     """Pool to the time of its last pass."""
     due: dict[str, None] = field(default_factory=dict)
     """Pools that have a pass in the open cycle."""
-    moved: dict[str, None] = field(default_factory=dict)
-    """Keys of pod groups whose pool was changed while they had pods on nodes."""
 
     def begin(self, position: int, event: ReleaseDecided) -> None:
         """Keep the pods that a decision asks."""

@@ -115,8 +115,6 @@ class PoolIndex(Index):
         if not delta.is_gone:
             self._put(key, pool)
             cluster.mark_pool_due(pool)
-            if before and delta.group.allocated_count:
-                cluster.pool_facts.moved[key] = None
 
     def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:
         """All pools are due: a quota may have changed."""
@@ -124,16 +122,10 @@ class PoolIndex(Index):
             cluster.mark_pools_due()
 
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
-        """Assign everything again. Jobs of a pool that is replaced are moved."""
-        before = self.groups
+        """Assign everything again."""
         self.rebuild(cluster)
         for key, pool in self.groups.items():
             self._report_unused(cluster, key, pool)
-        names = [one.name for one in cluster.policy.pools.all]
-        for key, pool in self.groups.items():
-            was = before.get(key, "")
-            if was and was != pool and was not in names and cluster.groups[key].allocated_count:
-                cluster.pool_facts.moved[key] = None
         cluster.pool_facts.dirty = {}
         cluster.mark_pools_due()
 

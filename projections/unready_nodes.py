@@ -95,4 +95,5 @@ def _set_counted(cluster: "Cluster", name: str, facts: "NodeFacts | None", *, co
     else:
         kept.uncounted[name] = None
     assert facts is not None
+    cluster.mark_pool_due(cluster.policy.pools.of_node(facts.labels))
     cluster.resources.add_node(cluster, facts, 1 if counts else -1)

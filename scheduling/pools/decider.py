@@ -105,7 +105,7 @@ class PoolPassDecider:
         """Return the decisions of a pass. State is as before."""
         state = self.session.state
         tasks = PoolTasks(state, self.pool)
-        with WorkingNodes(self.session, self.pool) as nodes:
+        with WorkingNodes(self.session, self.pool, tasks) as nodes:
             if self.pool.decider == FAIR_SHARE:
                 result = fair_share_pass(nodes, tasks)
             elif self.pool.decider == PRIORITY:
@@ -143,16 +143,19 @@ class PoolPassDecider:
             )
 
     def _moved(self, tasks: PoolTasks) -> Iterator[Released]:
-        """Yield the tasks that run on nodes of the pool from which their job was moved."""
-        cluster = self.session.cluster
-        nodes = cluster.indexes.of(PoolIndex).nodes
-        for job in tasks.jobs.values() if cluster.pool_facts.moved else ():
+        """Yield the tasks that run on nodes of another pool: their job or their nodes have changed their pool."""
+        pools = self.session.cluster.indexes.of(PoolIndex).nodes
+        for job in tasks.jobs.values():
             for task in job.running:
-                if task.group.key not in cluster.pool_facts.moved or not task.is_preemptible:
+                if not (task.is_elsewhere and task.is_preemptible):
                     continue
-                if any(nodes.get(pod.node) != self.pool.name for pod in task.pods):
-                    text = f"job {job.key} was moved to pool {self.pool.name}"
-                    yield Released(task, POOL_CHANGED, text)
+                node, other = next(
+                    (pod.node, pools[pod.node])
+                    for pod in task.pods
+                    if pools.get(pod.node, "") not in ("", self.pool.name)
+                )
+                text = f"job {job.key} is in pool {self.pool.name}, and node {node} in pool {other}"
+                yield Released(task, POOL_CHANGED, text)
 
     def _release(self, one: Released) -> Iterator[Decision]:
         """Yield the request to a task to exit. One whose pods do not all run yet is evicted at once."""

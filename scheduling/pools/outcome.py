@@ -68,10 +68,16 @@ def is_feasible(nodes: WorkingNodes, result: PassResult, task: Task, capacity: i
         result.waiting[task.name] = problem
         return False
     if task.slots > capacity:
-        text = f"it needs {slots_text(task.slots)}, and pool {nodes.pool.name} has {capacity}"
+        total = int(nodes.total_slots()[nodes.in_pool].sum())
+        usable = (
+            f"{capacity}"
+            if capacity == total
+            else f"{capacity} that its jobs could use, of {total}"
+        )
+        text = f"it needs {slots_text(task.slots)}, and pool {nodes.pool.name} has {usable}"
     elif not nodes.fits_when_empty(task):
         text = (
-            f"no nodes of pool {nodes.pool.name} could hold {_shape(task)} even if no task were running"
+            f"no nodes of pool {nodes.pool.name} could hold {_shape(task)} even if no task of the pool were running"
             f"{_hint(nodes, task)}"
         )
     else:

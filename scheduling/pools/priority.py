@@ -63,7 +63,7 @@ class _ClassPass:
         self.queued = sorted(tasks.queued(has_slots=has_slots), key=task_order)
         self.running = sorted(tasks.running(has_slots=has_slots), key=task_order, reverse=True)
         """Least important first, and the newest first of equals: the order of victims."""
-        self.capacity = nodes.capacity if has_slots else 0
+        self.capacity = nodes.capacity.slots if has_slots else 0
         self.promised: dict[str, Reserved] = {}
         """Name of a task to what is reserved for it, because pods were asked to exit in its favour."""
         self.asked_rank: int | None = None
@@ -486,7 +486,7 @@ class _ClassPass:
 
     def _may_exit(self, one: Task) -> bool:
         """Return whether a task may be asked to exit in favour of a more important one."""
-        if one.is_releasing or not one.is_preemptible:
+        if one.is_releasing or one.is_elsewhere or not one.is_preemptible:
             return False
         least = self.pool.min_run_ns
         return not (least and self._runs_since(one) > self.now_ns - least)

@@ -10,7 +10,7 @@ from scheduling.pools.working_nodes import WorkingNodes
 def round_robin_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:
     """Return the decisions of one pass (determined 3.8)."""
     result = PassResult()
-    capacity = nodes.capacity
+    capacity = nodes.capacity.slots
     heap: list[tuple[int, tuple[int, str, str], str]] = []
     queued = {}
     for job in tasks.jobs.values():

@@ -44,6 +44,8 @@ class Task(Struct):
     age: Age
     is_releasing: bool = False
     """Whether its pods are asked to exit."""
+    is_elsewhere: bool = False
+    """Whether it runs on a node of another pool."""
     reason: Unschedulable | None = None
     """Why it does not start, as far as that was found."""
 
@@ -122,6 +124,7 @@ class PoolTasks:
         cluster = state.cluster
         index = cluster.indexes.of(PoolIndex)
         self._options = index.options
+        self._pool_of = index.nodes
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
         for group in sorted(groups, key=lambda one: (one.created_ns, name_of(one), one.key)):
             self._add(cluster, group)
@@ -139,6 +142,7 @@ class PoolTasks:
         for pods in _running(group, placed):
             task = self._task(cluster, job, group, pods)
             task.is_releasing = any(pod.facts.uid in cluster.pool_facts.releases for pod in pods)
+            task.is_elsewhere = any(self._is_elsewhere(pod) for pod in pods)
             job.running.append(task)
         problem = _problem(group)
         if problem is not None:
@@ -150,6 +154,10 @@ class PoolTasks:
         ):
             for pods in _queued(group):
                 job.queued.append(self._task(cluster, job, group, pods))
+
+    def _is_elsewhere(self, pod: Pod) -> bool:
+        """Return whether a pod runs on a node of another pool. A node of no pool is like a cordoned one."""
+        return self._pool_of.get(pod.node, "") not in ("", self.pool.name)
 
     def _task(self, cluster: Cluster, job: Job, group: PodGroup, pods: list[Pod]) -> Task:
         requested = cluster.pool_facts.requested

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
+from projections.device_family import JobShape
 from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -24,7 +25,8 @@ from scheduling.gang_placement import is_placed_node_by_node, place_gang, placem
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
-from scheduling.pools.tasks import PodSlots, Task, likeness
+from scheduling.pools.pool_capacity import PoolCapacity, Region
+from scheduling.pools.tasks import PodSlots, PoolTasks, Task, likeness
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, node_reasons, room_when_empty
 
@@ -52,7 +54,7 @@ class Reserved(Struct):
 class WorkingNodes:
     """The working copy of a pass. Leaving it restores every node."""
 
-    def __init__(self, session: Session, pool: Pool) -> None:
+    def __init__(self, session: Session, pool: Pool, tasks: PoolTasks) -> None:
         self.session, self.pool = session, pool
         self.cluster = session.cluster
         self.table = session.cluster.nodes
@@ -87,11 +89,17 @@ class WorkingNodes:
         nodes = self.cluster.indexes.of(PoolIndex).nodes
         self._reserved: Nodes | None = None
         """Nodes that are reserved for one task."""
-        self._is_outside = False
-        """Whether reserved nodes are left out."""
+        self._within: Nodes | None = None
+        """The nodes on which a task is placed; None for all."""
         self.in_pool: Nodes = np.array(
             [nodes.get(node.name) == pool.name for node in self.table.order], dtype=np.bool_
         )
+        self.capacity = PoolCapacity(self.cluster, pool, tasks, self.in_pool)
+        self._regions: list[Region] = []
+        self._region_of = np.full(len(self.table.order), -1, dtype=np.int64)
+        """Index of the region of each node in `_regions`; -1 for none."""
+        self._rooms: dict[object, Column] = {}
+        """Class of pods and shape of their jobs to how many of them fit each node when no task is running."""
         self._hashes = np.array([_hash(node.name) for node in self.table.order], dtype=np.uint64)
 
     def __enter__(self) -> Self:
@@ -109,17 +117,6 @@ class WorkingNodes:
             self._open.pop().__exit__(None)
 
     # Slots
-
-    @property
-    def capacity(self) -> int:
-        """Return the slots of the pool: all of a node that accepts pods, those in use of one that does not."""
-        total, free = self.total_slots(), self.free_slots()
-        closed = np.array(
-            [node.facts is None or node.facts.unschedulable for node in self.table.order],
-            dtype=np.bool_,
-        )
-        counted = np.where(closed, total - free, total)
-        return int(counted[self.in_pool].sum())
 
     def total_slots(self) -> Column:
         """Return the slots of each node."""
@@ -169,6 +166,24 @@ class WorkingNodes:
             free = self.free_slots()[self.in_pool]
             self._free_sums = self.version, int(free.sum()), int(free.max(initial=0))
         return self._free_sums[1:]
+
+    def slots_by_region(self, task: Task, regions: list[Region]) -> dict[int, int]:
+        """Return the slots of a running task by the index of the region of its nodes; -1 for nodes in none."""
+        if self._regions is not regions:
+            self._regions = regions
+            self._region_of = np.full(len(self.table.order), -1, dtype=np.int64)
+            for at, one in enumerate(regions):
+                self._region_of[one.nodes] = at
+        found: dict[int, int] = {}
+        if len(task.pods) == 1:
+            node = self.table.nodes.get(task.pods[0].node)
+            at = -1 if node is None or node.slot < 0 else int(self._region_of[node.slot])
+            return {at: task.slots}
+        for pod in task.pods:
+            node = self.table.nodes.get(pod.node)
+            at = -1 if node is None or node.slot < 0 else int(self._region_of[node.slot])
+            found[at] = found.get(at, 0) + self.slots_of(pod)
+        return found
 
     def least_useful(self, task: Task) -> Column | None:
         """Return how many free slots a node needs at least to be a node of a task; None if any number can do."""
@@ -272,8 +287,24 @@ class WorkingNodes:
             or placement_problem(session, group)
         )
 
-    def place(self, task: Task, *, later: bool = False) -> Reserved | None:
-        """Place a task on trial; return None if it does not fit. `later` counts pods that are leaving as gone."""
+    def place(
+        self, task: Task, *, later: bool = False, within: Nodes | None = None
+    ) -> Reserved | None:
+        """Place a task on trial, on the nodes `within`; return None if it does not fit. `later` counts pods that are
+        leaving as gone."""
+        self._within = within
+        try:
+            found = self._place(task, later=later)
+        finally:
+            self._within = None
+        if found is None or within is None:
+            return found
+        if all(within[node.slot] for _, node in found.overlay.placed):
+            return found
+        self.undo(found)  # Another placement strategy chose the nodes.
+        return None
+
+    def _place(self, task: Task, *, later: bool) -> Reserved | None:
         if not self._is_node_by_node(task.group):
             return None if later else self._place_by_strategy(task)
         pods = task.pods
@@ -311,15 +342,7 @@ class WorkingNodes:
     def place_outside_reservation(self, task: Task, *, later: bool = False) -> Reserved | None:
         """Place a task on trial on nodes that are not reserved."""
         assert self._reserved is not None
-        self._is_outside = True
-        try:
-            found = self.place(task, later=later)
-        finally:
-            self._is_outside = False
-        if found is None or not any(self._reserved[node.slot] for _, node in found.overlay.placed):
-            return found
-        self.undo(found)  # Another placement strategy chose the nodes.
-        return None
+        return self.place(task, later=later, within=~self._reserved)
 
     def undo(self, reserved: Reserved) -> None:
         """Undo the latest trial."""
@@ -433,14 +456,14 @@ class WorkingNodes:
     def _feasible(self, ranking: NodeRanking, need: int, *, later: bool) -> Nodes:
         """Return the nodes that a pod fits on which needs so many slots."""
         feasible: Nodes = ranking.scores() >= 0
-        if self._is_outside and self._reserved is not None:
-            feasible &= ~self._reserved
+        if self._within is not None:
+            feasible &= self._within
         if not later:
             return feasible
         free = self.free_slots(later=True)
         chosen: Nodes = self._leaving & ~feasible & (free >= need)
-        if self._is_outside and self._reserved is not None:
-            chosen &= ~self._reserved
+        if self._within is not None:
+            chosen &= self._within
         return feasible | ranking.with_room_later(chosen)
 
     def _best(self, task: Task, pod: Pod, feasible: Nodes, *, later: bool) -> Node | None:
@@ -498,7 +521,8 @@ class WorkingNodes:
 
     def _on_one_node(self, task: Task, *, later: bool) -> Reserved | None:
         """Place all pods of a gang on one node, if one has enough."""
-        free = np.where(self.in_pool, self.free_slots(later=later), -1)
+        inside = self.in_pool if self._within is None else self.in_pool & self._within
+        free = np.where(inside, self.free_slots(later=later), -1)
         slots = np.flatnonzero(free >= max(task.slots, 0))
         if not len(slots):
             return None
@@ -584,25 +608,44 @@ class WorkingNodes:
         return self._empty[key]
 
     def _room_when_empty(self, task: Task) -> dict[int, Column]:
-        """Return how many pods of each class of a task fit each node of the pool when no task is running."""
-        rankings, job = self.session.rankings, self.session.rankings.job_of(task.group)
+        """Return how many pods of each class of a task fit each node of the pool when no task of the pool is running."""
+        job = self.session.rankings.job_of(task.group)
         room_of: dict[int, Column] = {}
         for pod in task.pods:
             index = pod.pod_class.index
             if index in room_of:
                 continue
-            cards = None
-            if self.cluster.plugins.quota.limits_cards and pod.pod_class.cards:
-                known = self.cluster.cards.resource
-                cards = tuple([name for name in pod.pod_class.cards if name in known])
-            rankings.of(pod.pod_class, cards, job).scores()  # Refresh the verdicts on nodes.
-            room = room_when_empty(rankings, pod.pod_class, cards, job)
-            verdicts = rankings.predicates(pod.pod_class).verdicts
-            room_of[index] = np.where((verdicts == ADMITTED) & self.in_pool, room, 0)
+            room_of[index] = self._room_of(pod, job)
         return room_of
+
+    def nodes_for(self, task: Task) -> Nodes:
+        """Return the nodes that pods of a task with slots could use when no task of the pool is running."""
+        rooms = self._room_when_empty(task)
+        working = [rooms[pod.pod_class.index] > 0 for pod in task.pods if self.slots_of(pod)]
+        found: Nodes = np.logical_or.reduce(working)
+        return found
+
+    def _room_of(self, pod: Pod, job: JobShape) -> Column:
+        rankings, pod_class = self.session.rankings, pod.pod_class
+        key = pod_class.index, job
+        if key not in self._rooms:
+            cards = None
+            if self.cluster.plugins.quota.limits_cards and pod_class.cards:
+                known = self.cluster.cards.resource
+                cards = tuple([name for name in pod_class.cards if name in known])
+            rankings.of(pod_class, cards, job).scores()  # Refresh the verdicts on nodes.
+            room = room_when_empty(rankings, pod_class, cards, job)
+            for name, amount in pod_class.request:
+                if name in self.table.allocatable:
+                    room = np.minimum(room, self.capacity.usable(name) // amount)
+            admitted = rankings.predicates(pod_class).verdicts == ADMITTED
+            usable = admitted & self.in_pool & self.capacity.is_ready
+            self._rooms[key] = np.where(usable, np.maximum(room, 0), 0)
+        return self._rooms[key]
 
     def _fits_when_empty(self, task: Task, counts: dict[int, int], *, is_one_by_one: bool) -> bool:
         total = self.total_slots()
+        usable = self.capacity.usable_slots()
         room_of = self._room_when_empty(task)
         if any(int(room_of[index].sum()) < count for index, count in counts.items()):
             return False
@@ -611,7 +654,7 @@ class WorkingNodes:
         fits_whole = np.ones(len(total), dtype=np.bool_)
         for index, count in counts.items():
             fits_whole &= room_of[index] >= count
-        if bool((fits_whole & (total >= task.slots)).any()):
+        if bool((fits_whole & (usable >= task.slots)).any()):
             return True
         if task.job.is_single_node:
             return False
@@ -619,7 +662,7 @@ class WorkingNodes:
         if is_one_by_one or not self.pool.uses_whole_nodes or len(sizes) != 1:
             return True
         (size,) = sizes
-        open_nodes = self.in_pool & (total > 0)
+        open_nodes = self.in_pool & (total > 0) & (usable == total)
         for pod in task.pods:
             if self.slots_of(pod):
                 open_nodes &= room_of[pod.pod_class.index] > 0

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from engine.engine import Engine
 from events.codec import event_of
@@ -32,7 +32,7 @@ from events.record import GENESIS, Record
 from events.union import Event
 from projections.snapshot import restore, take
 from projections.state import State
-from scheduling.pools.fair_share_offers import Offer, ShareGroup, offers
+from scheduling.pools.fair_share_offers import ShareGroup, offers
 from tests.example_count import examples
 from tests.properties.api import Api
 from tests.properties.witness import Witness, same
@@ -48,7 +48,13 @@ OTHERS: Final = 3
 CYCLES_MAX: Final = 12
 """Cycles in a row although nothing happens."""
 SOAK_EXAMPLES: Final = 3000
-BASE: Final = {"tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}]}
+UNREADY_SECONDS: Final = 4
+CLOSED: Final = -1
+"""The region of nodes that no waiting job may use."""
+BASE: Final = {
+    "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+    "configurations": [{"name": "cycle", "arguments": {"notReadyTimeout": f"{UNREADY_SECONDS}s"}}],
+}
 """What a policy has beside its pools."""
 
 Options = Mapping[str, object]
@@ -97,6 +103,8 @@ class Job(Struct):
     has_objects: bool
     """Whether its groups are PodGroups, not labels on pods."""
     submitted: int
+    tolerates: bool = False
+    """Whether its pods tolerate the taint of tainted nodes."""
     pods: dict[str, Pod] = field(default_factory=dict)
 
     @property
@@ -131,6 +139,26 @@ class Room(Struct):
     slots: int
     pool: str
     is_closed: bool = False
+    is_tainted: bool = False
+    is_ready: bool = True
+    foreign: int = 0
+    """Slots that a pod of another scheduler holds."""
+
+
+class Share(Struct):
+    """What the judge finds for a job under fair share, by region."""
+
+    offers: dict[int, int]
+    held: dict[int, int]
+    nodes: dict[int, list[str]]
+    """Region to its nodes."""
+
+    @property
+    def slots(self) -> int:
+        return sum(self.offers.values())
+
+    def region_of(self, node: str) -> int:
+        return next((at for at, names in self.nodes.items() if node in names), CLOSED)
 
 
 class Cluster:
@@ -147,6 +175,8 @@ class Cluster:
         self.count = 0
         self.names: dict[str, str] = {}
         """UID of a pod to its job."""
+        self.bound: dict[str, int] = {}
+        """UID of a pod to the number of its binding."""
         given_ = [
             {"name": name, "nodeSelector": {POOL: name}, "maxAuxContainers": AUX_MAX, **one}
             for name, one in self.pools.items()
@@ -189,7 +219,9 @@ class Cluster:
         has_objects = bool(shape["has_objects"]) or least == 1
         groups = [f"{name}{letter}" for letter in "ab"[:count]]
         extra = size + (shape["extra"] is True)
-        job = self.jobs[name] = Job(name, groups, options, slots, least, has_objects, submitted)
+        job = self.jobs[name] = Job(
+            name, groups, options, slots, least, has_objects, submitted, bool(shape["tolerates"])
+        )
         for group in groups:
             self.job_of[f"default/{group}"] = job
             self._put_group(job, group)
@@ -239,13 +271,17 @@ class Cluster:
     def _node(self, number: int, slots: int, pool: str) -> None:
         name = f"n{number}"
         room = self.nodes.get(name)
-        self._put_node(name, Room(slots, pool, False if room is None else room.is_closed))
+        if room is None:
+            room = Room(slots, pool)
+        self._put_node(name, structs.replace(room, slots=slots, pool=pool))
 
     def _remove(self, number: int, comes_again: bool) -> None:
         name = f"n{number}"
         if name in self.nodes:
             del self.nodes[name]
             self.api.remove("Node", name)
+            if self.api.objects.get(("Pod", f"foreign-{name}")):
+                self.api.remove("Pod", f"foreign-{name}")
             for job in self.jobs.values():
                 for pod in [one for one in job.pods.values() if one.node == name]:
                     self.api.remove("Pod", pod.name)
@@ -257,7 +293,42 @@ class Cluster:
         name = f"n{number}"
         if name in self.nodes:
             room = self.nodes[name]
-            self._put_node(name, Room(room.slots, room.pool, not room.is_closed))
+            self._put_node(name, structs.replace(room, is_closed=not room.is_closed))
+
+    def _taint(self, number: int) -> None:
+        name = f"n{number}"
+        if name in self.nodes:
+            room = self.nodes[name]
+            self._put_node(name, structs.replace(room, is_tainted=not room.is_tainted))
+
+    def _fail(self, number: int) -> None:
+        """A node fails, without a taint, or is ready again."""
+        name = f"n{number}"
+        if name in self.nodes:
+            room = self.nodes[name]
+            self._put_node(name, structs.replace(room, is_ready=not room.is_ready))
+
+    def _foreign(self, number: int, slots: int) -> None:
+        """A pod of another scheduler comes to a node with room for it, or goes."""
+        name = f"n{number}"
+        if name not in self.nodes:
+            return
+        room = self.nodes[name]
+        if room.foreign:
+            self.api.remove("Pod", f"foreign-{name}")
+            room.foreign = 0
+            return
+        room.foreign = max(0, min(slots, room.slots - self._used(name)))
+        if room.foreign:
+            requests: JsonObject = {GPU: str(room.foreign)}
+            spec: JsonObject = {
+                "schedulerName": "other",
+                "nodeName": name,
+                "containers": [{"name": "main", "resources": {"requests": requests}}],
+            }
+            meta: JsonObject = {"creationTimestamp": _time(self.now_ns // SECOND)}
+            body: JsonObject = {"spec": spec, "status": {"phase": "Running"}}
+            self.api.put("Pod", f"foreign-{name}", body, meta)
 
     def _wait(self, seconds: int) -> None:
         self.now_ns += seconds * SECOND
@@ -300,7 +371,18 @@ class Cluster:
         self.api.put(
             "Node",
             name,
-            {"spec": {"unschedulable": room.is_closed}, "status": {"allocatable": amounts}},
+            {
+                "spec": {
+                    "unschedulable": room.is_closed,
+                    "taints": [{"key": "special", "effect": "NoSchedule"}] * room.is_tainted,
+                },
+                "status": {
+                    "allocatable": amounts,
+                    "conditions": [
+                        {"type": "Ready", "status": "True" if room.is_ready else "False"}
+                    ],
+                },
+            },
             {"labels": {POOL: room.pool}},
         )
 
@@ -332,6 +414,7 @@ class Cluster:
                 "spec": {
                     "schedulerName": "muster",
                     "containers": [{"name": "main", "resources": {"requests": requests}}],
+                    "tolerations": [{"key": "special", "operator": "Exists"}] * job.tolerates,
                 },
                 "status": {"phase": "Pending"},
             },
@@ -414,11 +497,17 @@ class Cluster:
                 assert not pod.is_evicted
                 pod.is_evicted = True
         before = {name: self._offers(name) for name in self.pools}
-        held = {name: job.held for name, job in self.jobs.items()}
         left = {
-            name: job.held - sum(job.slots for one in job.pods.values() if one.holds and one.asked_for is not None)
-            for name, job in self.jobs.items()
-        }  # fmt: skip
+            (name, at): sum(
+                job.slots
+                for one in job.pods.values()
+                if one.holds and one.asked_for is None and share.region_of(one.node) == at
+            )
+            for shares in before.values()
+            for name, share in shares.items()
+            for job in [self.jobs[name]]
+            for at in share.offers
+        }
         was_in_flight = self._is_in_flight
         standing: set[str | None] = {one.asked_for for one in self._all() if one.asked_for}
         starts: list[GangBindDecided] = []
@@ -437,11 +526,11 @@ class Cluster:
             mine = [one for one in starts if self.job_of[one.pod_group].pool == name]
             asked = [one for one in releases if self.job_of[one.pod_group].pool == name]
             if options["decider"] == "fair_share":
-                self._judge_shares(name, mine, asked, before[name], held, left)
+                self._judge_shares(name, mine, asked, before[name], left)
             if options["decider"] == "priority":
                 self._judge_causes(name, mine, asked, standing, is_sure=not was_in_flight)
 
-    def _judge_start(self, one: GangBindDecided, before: dict[str, dict[str, Offer]]) -> None:
+    def _judge_start(self, one: GangBindDecided, before: dict[str, dict[str, Share]]) -> None:
         job = self.job_of[one.pod_group]
         decider = self.pools[job.pool]["decider"]
         event(f"{decider} starts{' a gang' if job.least > 1 else ''}")
@@ -455,11 +544,13 @@ class Cluster:
             assert pod.uid == placed.uid
             assert pod.waits
             room = self.nodes[placed.node]
-            assert not room.is_closed, f"{placed.node} is closed"
-            assert room.pool == job.pool, f"{placed.node} is in another pool"
+            assert self._may_use(job, room), f"{placed.node} is closed, tainted or in another pool"
             pod.node = placed.node
+            self.bound[pod.uid] = len(self.bound)
             used = self._used(placed.node)
-            assert not job.slots or used <= room.slots, f"{placed.node}: {used} of {room.slots}"
+            assert not job.slots or used + room.foreign <= room.slots, (
+                f"{placed.node}: {used} and {room.foreign} of {room.slots}"
+            )
             if not job.slots:
                 aux = [p for p in self._all() if p.occupies and p.node == placed.node]
                 count = sum(not self.job_of[p.group].slots for p in aux)
@@ -476,11 +567,16 @@ class Cluster:
         if decider != "round_robin" and job.most is not None and job.slots:
             assert job.held <= job.most, f"{job.name} holds {job.held} of {job.most}"
         if decider == "fair_share" and job.slots:
-            offer = before[job.pool][job.name].slots
-            assert job.held <= offer, f"{job.name} holds {job.held} and its offer is {offer}"
+            share = before[job.pool][job.name]
+            most = sum(max(offer, share.held.get(at, 0)) for at, offer in share.offers.items())
+            most += self._leaving_pool(job)
+            assert job.held <= most, f"{job.name} holds {job.held} and may hold {most}"
 
     def _judge_release(
-        self, one: EvictionDecided, before: dict[str, dict[str, Offer]], left: dict[str, int]
+        self,
+        one: EvictionDecided,
+        before: dict[str, dict[str, Share]],
+        left: dict[tuple[str, int], int],
     ) -> None:
         job = self.job_of[one.pod_group]
         options = self.pools[job.pool]
@@ -512,13 +608,17 @@ class Cluster:
                 assert job.position > cause.position
         elif one.code == "OVER_FAIR_SHARE":
             assert options["decider"] == "fair_share"
-            offer = before[job.pool][job.name].slots
-            assert left[job.name] > offer, f"{job.name}: {left[job.name]} of {offer} are left"
+            share = before[job.pool][job.name]
+            regions = {share.region_of(pod.node) for pod in pods}
+            assert any(left[job.name, at] > share.offers[at] for at in regions), (
+                f"{job.name}: {left} of {share} are left"
+            )
         else:
             assert one.code == "POOL_CHANGED", one.code
             assert any(self.nodes[pod.node].pool != job.pool for pod in pods)
-        left[job.name] -= len(pods) * job.slots
         for pod in pods:
+            if (found := before[job.pool].get(job.name)) is not None:
+                left[job.name, found.region_of(pod.node)] -= job.slots
             pod.asked_for = one.in_favour_of
             pod.is_evicted = not isinstance(one, ReleaseDecided)
 
@@ -527,9 +627,8 @@ class Cluster:
         pool: str,
         starts: list[GangBindDecided],
         releases: list[EvictionDecided],
-        found: dict[str, Offer],
-        held: dict[str, int],
-        left: dict[str, int],
+        found: dict[str, Share],
+        left: dict[tuple[str, int], int],
     ) -> None:
         """No job both starts and releases; one that is above its offer comes down to it, if it can."""
         up = {self.job_of[one.pod_group].name for one in starts if self.job_of[one.pod_group].slots}
@@ -539,14 +638,21 @@ class Cluster:
         assert not up & down, "a job both starts and releases"
         for name in down:
             job = self.jobs[name]
-            assert held[name] > found[name].slots
-            stay = [one for one in job.pods.values() if one.holds and one.asked_for is None]
+            share = found[name]
+            assert any(share.held.get(at, 0) > offer for at, offer in share.offers.items())
+            stay = [
+                one
+                for one in job.pods.values()
+                if one.holds and one.asked_for is None and self._pool_of(one.node) in ("", pool)
+            ]
             # A pod beyond the minimum of a gang that is leaving is asked when the others are gone.
             is_mixed = job.least > 1 and any(
                 len(job.of(f"default/{group}")) > job.least for group in job.groups
             )
             if all(one.is_shown for one in stay) and not is_mixed:
-                assert left[name] <= found[name].slots or not stay
+                for at, offer in share.offers.items():
+                    there = [one for one in stay if share.region_of(one.node) == at]
+                    assert left[name, at] <= offer or not there
 
     def _judge_causes(
         self,
@@ -560,17 +666,16 @@ class Cluster:
         """Victims are enough, and not more than needed. While a task waits for victims, none that is less important
         starts."""
         new = {one.in_favour_of for one in releases if one.code == "PREEMPTED"}
-        later = self._free(pool, is_later=True)
-        total = self._total(pool)
         for cause in sorted(new) if is_sure else ():
             job = self.job_of[cause]
+            later, total = self._free(job, is_later=True), self._total(job)
             tasks = self._queued(job, cause)
             assert any(self._fits(pool, later, total, one, job.slots) for one in tasks), (
                 f"the victims for {cause} are not enough"
             )
             only = len(new | {one for one in standing if one in self.job_of}) == 1
             if only and len(tasks) == 1 and not starts and self._is_first(job, pool) and job.slots:
-                self._judge_each(pool, cause, tasks[0], releases)
+                self._judge_each(cause, tasks[0], releases)
         for has_slots in (True, False):
             waiting = [
                 self.job_of[one.asked_for]
@@ -580,7 +685,7 @@ class Cluster:
                 and self.job_of[one.asked_for].pool == pool
                 and bool(self.job_of[one.asked_for].slots) == has_slots
                 and any(pod.waits for pod in self.job_of[one.asked_for].of(one.asked_for))
-                and (one.asked_for in new or self._will_fit(one.asked_for, later, total))
+                and (one.asked_for in new or self._will_fit(one.asked_for))
                 and not any(start.pod_group == one.asked_for for start in starts)
             ]
             if not waiting:
@@ -594,29 +699,30 @@ class Cluster:
                         f"{job.name} starts, and {waiting[0].name} waits"
                     )
 
-    def _will_fit(self, cause: str, later: dict[str, int], total: dict[str, int]) -> bool:
+    def _will_fit(self, cause: str) -> bool:
         """Whether a task fits when all pods that were asked to have exited, and its job may hold it."""
         job = self.job_of[cause]
         if any(one.asked_for is not None or one.is_evicted for one in job.of(cause)):
             return False
         if not job.slots:
             return False
+        later, total = self._free(job, is_later=True), self._total(job)
         return self._is_first(job, job.pool) and any(
             self._fits(job.pool, later, total, count, job.slots)
             and (job.most is None or job.held + count * job.slots <= job.most)
             for count in self._queued(job, cause)
         )
 
-    def _judge_each(
-        self, pool: str, cause: str, count: int, releases: list[EvictionDecided]
-    ) -> None:
+    def _judge_each(self, cause: str, count: int, releases: list[EvictionDecided]) -> None:
         """Without any one of the victims the task does not fit."""
+        pool = self.job_of[cause].pool
         if self.pools[pool].get("pruneVictims") is False:
             return
         mine = [one for one in releases if one.in_favour_of == cause and one.code == "PREEMPTED"]
         event("victims are all needed")
         for kept in mine:
-            later, total = self._free(pool, is_later=True), self._total(pool)
+            later = self._free(self.job_of[cause], is_later=True)
+            total = self._total(self.job_of[cause])
             victim = self.job_of[kept.pod_group]
             for pod in kept.evictions:
                 if pod.node in later:
@@ -628,7 +734,6 @@ class Cluster:
     def _judge_rest(self) -> None:
         """At rest, no task waits that should have started."""
         for name, options in self.pools.items():
-            free, total = self._free(name), self._total(name)
             found = self._offers(name)
             asked = any(
                 one.asked_for and name in (self.job_of[one.group].pool, self._pool_of(one.node))
@@ -637,6 +742,7 @@ class Cluster:
             for job in self.jobs.values():
                 if job.pool != name or not job.slots:
                     continue
+                free, total = self._free(job), self._total(job)
                 for group in job.groups:
                     key = f"default/{group}"
                     if any(one.asked_for is not None or one.is_evicted for one in job.of(key)):
@@ -645,15 +751,26 @@ class Cluster:
                         slots = count * job.slots
                         fits = self._fits(name, free, total, count, job.slots)
                         if options["decider"] == "fair_share":
-                            offer = found.get(job.name)
-                            fits = fits and offer is not None and job.held + slots <= offer.slots
+                            share = found.get(job.name)
+                            fits = share is not None and any(
+                                share.held.get(at, 0) + slots <= offer
+                                and self._fits(
+                                    name, *_inside(free, total, share.nodes[at]), count, job.slots
+                                )
+                                for at, offer in share.offers.items()
+                                if at in share.nodes
+                            )
                         elif options["decider"] == "priority":
                             under = job.most is None or job.held + slots <= job.most
                             fits = fits and under and self._is_first(job, name) and not asked
                         assert not fits, f"{key} could start {count} pods, and does not"
 
     def _judge_again(self) -> None:
-        """Another pass over the same State decides nothing."""
+        """Another pass over the same State decides nothing, if no node stops counting meanwhile."""
+        cluster = self.engine.state.cluster
+        ends = cluster.unready_nodes.deadlines(cluster)
+        if any(one <= self.now_ns + SECOND for one in ends):
+            return
         fork = self.engine.state.fork()
         for name in self.pools:
             fork.cluster.pool_facts.dirty[name] = None
@@ -689,16 +806,19 @@ class Cluster:
     def _pool_of(self, node: str) -> str:
         return self.nodes[node].pool if node in self.nodes else ""
 
-    def _total(self, pool: str) -> dict[str, int]:
-        return {
-            name: one.slots
-            for name, one in self.nodes.items()
-            if one.pool == pool and not one.is_closed
-        }
+    def _may_use(self, job: Job, room: Room) -> bool:
+        return (
+            room.pool == job.pool and not room.is_closed and (job.tolerates or not room.is_tainted)
+        )
 
-    def _free(self, pool: str, *, is_later: bool = False) -> dict[str, int]:
-        """The free slots of the open nodes: now, or when all have exited that were asked to in favour of others."""
-        free = self._total(pool)
+    def _total(self, job: Job) -> dict[str, int]:
+        """The slots of the nodes that a job may use."""
+        return {name: one.slots for name, one in self.nodes.items() if self._may_use(job, one)}
+
+    def _free(self, job: Job, *, is_later: bool = False) -> dict[str, int]:
+        """The free slots of the nodes that a job may use: now, or when all have exited that were asked to in favour of
+        others."""
+        free = {name: slots - self.nodes[name].foreign for name, slots in self._total(job).items()}
         for one in self._all():
             if (
                 one.occupies
@@ -707,6 +827,26 @@ class Cluster:
             ):
                 free[one.node] -= self.job_of[one.group].slots
         return free
+
+    def _leaving_pool(self, job: Job) -> int:
+        """The slots that a job holds on nodes of other pools, and that it is asked to release for that reason."""
+        if not job.is_preemptible:
+            return 0
+        return sum(
+            job.slots * len(pods)
+            for pods in self._tasks_with_nodes(job)
+            if any(self._pool_of(one.node) not in ("", job.pool) for one in pods)
+        )
+
+    def _tasks_with_nodes(self, job: Job) -> Iterator[list[Pod]]:
+        """The pods of each running task, as they were bound."""
+        for group in job.groups:
+            pods = [one for one in job.of(f"default/{group}") if one.holds]
+            pods.sort(key=lambda one: (self.bound[one.uid], one.name))
+            least = job.least if job.least > 1 else 0
+            if least and pods:
+                yield pods[:least]
+            yield from ([one] for one in pods[least:])
 
     def _fits(
         self, pool: str, free: dict[str, int], total: dict[str, int], count: int, slots: int
@@ -755,45 +895,162 @@ class Cluster:
             return []
         return [1] * waiting if lacking <= 0 else [lacking]
 
-    def _offers(self, pool: str) -> dict[str, Offer]:
+    def _left(self, pool: str) -> dict[str, int]:
+        """The slots of the nodes of a pool that its jobs could use when what runs in it has ended."""
+        counts = self.engine.state.cluster.unready_nodes.counts
+        left = {
+            name: one.slots - one.foreign
+            for name, one in self.nodes.items()
+            if one.pool == pool and counts(name)
+        }
+        for one in self._all():
+            if one.node in left and one.holds and one.asked_for is None:
+                job = self.job_of[one.group]
+                left[one.node] -= job.slots if job.pool != pool else 0
+        return left
+
+    def _offers(self, pool: str) -> dict[str, Share]:
         if self.pools[pool]["decider"] != "fair_share":
             return {}
-        capacity = 0
-        for name, one in self.nodes.items():
-            if one.pool == pool:
-                capacity += min(one.slots, self._used(name)) if one.is_closed else one.slots
-        total = self._total(pool)
-        groups: list[ShareGroup] = []
+        left = self._left(pool)
+        jobs: list[tuple[Job, list[int], list[list[Pod]]]] = []
+        rows: dict[str, frozenset[str]] = {}
         for job in self.jobs.values():
             if job.pool != pool or not job.slots:
                 continue
+            usable = {
+                name: slots
+                for name, slots in left.items()
+                if self._may_use(job, self.nodes[name]) and slots >= job.slots
+            }
+            total = {name: self.nodes[name].slots for name in usable}
+            capacity = self._capacity(pool, left)
             queued = [
                 count * job.slots
                 for group in job.groups
                 for count in self._queued(job, f"default/{group}")
                 if count * job.slots <= (capacity if job.most is None else min(job.most, capacity))
-                and self._fits(pool, total, total, count, job.slots)
+                and self._fits(pool, usable, total, count, job.slots)
             ]
-            if not queued and not job.held:
-                continue
-            fixed = 0 if job.is_preemptible else job.held
-            demand = job.held + sum(queued)
-            if job.most is not None:
-                demand = max(fixed, min(demand, job.most))
-            weight = Fraction(job.options.get("muster.sh/weight", "1"))
-            groups.append(
-                ShareGroup(
-                    key=job.name,
-                    weight_numerator=weight.numerator,
-                    weight_denominator=weight.denominator,
-                    demand=demand,
-                    fixed=fixed,
-                    age=(job.submitted,),
-                    smallest_queued=min(queued, default=0),
+            running = [
+                pods
+                for pods in self._tasks_with_nodes(job)
+                if not job.is_preemptible
+                or all(self._pool_of(one.node) in ("", pool) for one in pods)
+            ]
+            if queued or running:
+                jobs.append((job, queued, running))
+            if queued:
+                rows[job.name] = frozenset(usable)
+        users: dict[str, frozenset[frozenset[str]]] = {}
+        for row in rows.values():
+            for name in row:
+                users[name] = frozenset(one for one in rows.values() if name in one)
+        nodes: dict[int, list[str]] = {}
+        ordered = sorted(
+            set(users.values()), key=lambda of: (len(of), min(n for n in users if users[n] == of))
+        )
+        for at, of in enumerate(ordered):
+            nodes[at] = [name for name in users if users[name] == of]
+        return self._allotted(pool, jobs, rows, nodes, left)
+
+    def _capacity(self, pool: str, left: dict[str, int]) -> int:
+        total = 0
+        for name, room in self.nodes.items():
+            if room.pool == pool:
+                is_open = name in left and not room.is_closed
+                own = sum(
+                    self.job_of[one.group].slots
+                    for one in self._all()
+                    if one.holds
+                    and one.node == name
+                    and (self.job_of[one.group].pool == pool or one.asked_for is not None)
                 )
-            )
+                total += max(0, left[name]) if is_open else own
+        return total
+
+    def _allotted(
+        self,
+        pool: str,
+        jobs: list[tuple[Job, list[int], list[list[Pod]]]],
+        rows: dict[str, frozenset[str]],
+        nodes: dict[int, list[str]],
+        left: dict[str, int],
+    ) -> dict[str, Share]:
+        shares = {job.name: Share({}, {}, nodes) for job, _, _ in jobs}
         basis = "equal" if self.pools[pool].get("shareBasis") == "equal" else "demand"
-        return offers(capacity, groups, "equal" if basis == "equal" else "demand")
+        for at in (CLOSED, *nodes):
+            groups: list[ShareGroup] = []
+            charged = 0
+            for job, queued, running in jobs:
+                share = shares[job.name]
+                there = [
+                    sum(job.slots for one in pods if share.region_of(one.node) == at)
+                    for pods in running
+                ]
+                share.held[at] = sum(there)
+                may = at != CLOSED and bool(rows.get(job.name, frozenset()) & set(nodes[at]))
+                if not sum(there) and not may:
+                    share.offers[at] = 0
+                    continue
+                granted = sum(share.offers.values())
+                held = sum(job.slots * len(pods) for pods in running)
+                demand = held + sum(queued)
+                if job.most is not None:
+                    demand = max(0 if job.is_preemptible else held, min(demand, job.most))
+                later = sum(
+                    job.slots
+                    for pods in running
+                    for one in pods
+                    if share.region_of(one.node) not in (at, *share.offers)
+                )
+                waiting = sum(queued) - sum(
+                    max(0, share.offers[one] - share.held[one]) for one in share.offers
+                )
+                fixed = 0 if job.is_preemptible else sum(there)
+                wanted = sum(there) + (waiting if may else 0)
+                rest = demand - granted - (0 if job.is_preemptible else later)
+                wanted = max(fixed, min(wanted, rest))
+                if at == CLOSED:
+                    share.offers[at] = wanted
+                    continue
+                slots = sum(left[name] for name in nodes[at])
+                fitting = [one for one in queued if one <= slots] if may else []
+                kept = [
+                    job.slots * len(pods)
+                    for pods, held_there in zip(running, there, strict=True)
+                    if held_there and job.is_preemptible
+                ]
+                weight = Fraction(job.options.get("muster.sh/weight", "1"))
+                charged += granted
+                groups.append(
+                    ShareGroup(
+                        key=job.name,
+                        weight_numerator=weight.numerator,
+                        weight_denominator=weight.denominator,
+                        demand=granted + wanted,
+                        fixed=granted + fixed,
+                        age=(job.submitted,),
+                        smallest_queued=min((*fitting, *kept)) if fitting else 0,
+                    )
+                )
+            if at != CLOSED:
+                slots = sum(left[name] for name in nodes[at])
+                found = offers(slots + charged, groups, "equal" if basis == "equal" else "demand")
+                for name, offer in found.items():
+                    share = shares[name]
+                    share.offers[at] = offer.slots - sum(share.offers.values())
+        return shares
+
+
+def _inside(
+    free: dict[str, int], total: dict[str, int], names: list[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The entries of these nodes."""
+    return (
+        {name: one for name, one in free.items() if name in names},
+        {name: one for name, one in total.items() if name in names},
+    )
 
 
 def _time(seconds: int) -> str:
@@ -839,6 +1096,7 @@ JOBS: Final = st.fixed_dictionaries(
         "is_gang": st.sampled_from([False, False, True]),
         "has_objects": st.sampled_from([True, True, False]),
         "extra": st.sampled_from([False, False, False, True]),
+        "tolerates": st.sampled_from([False, False, False, True]),
         "options": OPTIONS,
     }
 )
@@ -874,6 +1132,9 @@ STEPS: Final = st.lists(
         ),
         st.tuples(st.just("remove"), NODES, st.booleans()),
         st.tuples(st.just("close"), NODES),
+        st.tuples(st.just("taint"), NODES),
+        st.tuples(st.just("fail"), NODES),
+        st.tuples(st.just("foreign"), NODES, st.integers(1, 4)),
         st.tuples(st.just("wait"), st.sampled_from([1, 6, 9])),
         st.tuples(st.just("restart")),
         st.tuples(st.just("fork")),
