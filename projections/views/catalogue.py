@@ -113,7 +113,7 @@ SWITCH_STATE = View(
 )
 """Key: leaf switch, by its address. `state` is `idle`, `shared` or `exclusive`, and `healthy` 0 or 1; `servers` are those
 in the map, `nodes` those of them that are nodes. `jobs` are the pod groups on it that are placed by leaf switches,
-`crossing` those of them that are on another switch, too."""
+`crossing` the jobs that cross it: while one is restarted after a fault, also where it has lost its pods."""
 
 FAULT = View(
     name="fault",
