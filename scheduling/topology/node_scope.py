@@ -2,7 +2,7 @@
 
     AnyNode      all nodes; only the scores of plugins count
     DomainScope  the nodes of one domain; nodes close to the group's pods score higher (`ProximityScore`)
-    TierDecay    all nodes, for pods without a topology constraint: fuller domains score higher
+    TierDecay    all nodes, for pods without a topology constraint: fuller domains score higher, nodes outside of all most
 
 Formulas: Volcano's `network-topology-aware`. Points are thousandths and are added to the other scores of a node.
 """
@@ -28,6 +28,8 @@ Scores = npt.NDArray[np.int64]
 
 _DECAY_TIERS_MAX: Final = 64
 """From this tier on the decay is constant."""
+_TIERS_MAX: Final = 1_000_000
+"""Tiers that count; sums stay within 64 bits."""
 
 
 class NodeScope(Protocol):
@@ -100,9 +102,12 @@ ANY_NODE: Final = AnyNode()
 
 
 class TierDecay(AnyNode):
-    """All nodes; a node scores higher the better the pod fills each HyperNode that contains it.
+    """All nodes; a node scores higher the better the pod fills each HyperNode that contains it, and highest outside of all.
 
-    points of a node = sum over its HyperNodes of binpack x fading ^ (tier - 1), the highest becomes 100
+        points of a node = sum over all tiers of score(tier) x fading ^ (tier - 1), over the sum of fading ^ (tier - 1)
+        score(tier)      = binpack of its HyperNode of that tier; 100 without one
+
+    The whole cluster is a tier above the highest.
     """
 
     def __init__(
@@ -117,13 +122,9 @@ class TierDecay(AnyNode):
         self._utilization = utilization
         self.plugin = plugin
         fading = max(Fraction(0), min(plugin.tier_decay, Fraction(1)))
-        self._factors = np.array(
-            [
-                int(FULL * fading ** max(0, min(one.tier - 1, _DECAY_TIERS_MAX)))
-                for one in domains.all[:-1]
-            ],
-            dtype=np.int64,
-        )
+        exponents = [max(0, min(one.tier - 1, _DECAY_TIERS_MAX)) for one in domains.all]
+        self._factors = np.array([int(FULL * fading**one) for one in exponents], dtype=np.int64)
+        self._factors_sum = _sum_of_factors(fading, domains.lowest, domains.top.tier)
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """Return the node with the highest score, points of its domains included."""
@@ -138,20 +139,29 @@ class TierDecay(AnyNode):
         can = scores >= 0
         if not can.any():
             return scores
-        return np.where(can, scores + self.points(pod_class, can), -1)
+        return np.where(can, scores + self.points(pod_class), -1)
 
-    def points(self, pod_class: PodClass, can: Mask) -> Scores:
-        """Return what the domains of each node add to its score, normalized over the feasible nodes."""
-        packed = self._utilization.binpack(pod_class.amounts, self.plugin.resources)[:-1]
-        values = np.append(packed * self._factors // FULL, (0, 0))
+    def points(self, pod_class: PodClass) -> Scores:
+        """Return what the domains of each node add to its score."""
         node_classes = self._domains.node_classes
-        raw = np.zeros(len(node_classes.home), dtype=np.int64)
+        if not self._factors_sum:
+            return np.zeros(len(node_classes.of_slot), dtype=np.int64)
+        packed = self._utilization.binpack(pod_class.amounts, self.plugin.resources)
+        lacking = np.append((FULL - packed) * self._factors, 0)
+        raw = np.full(len(node_classes.home), FULL * self._factors_sum - lacking[-2])
         for layer in node_classes.layers:
-            raw += values[layer]
-        most = int(raw[node_classes.of_slot[can]].max())
-        if most:
-            raw = raw * FULL // most * self.plugin.weight
-        return raw[node_classes.of_slot]
+            raw -= lacking[layer]
+        points: Scores = np.maximum(raw, 0) // self._factors_sum * self.plugin.weight
+        return points[node_classes.of_slot]
+
+
+def _sum_of_factors(fading: Fraction, lowest: int, highest: int) -> int:
+    """Return the sum of the factors of all tiers of a range, those without a HyperNode included."""
+    last = min(highest, lowest + _TIERS_MAX)
+    changing = range(lowest, min(last, _DECAY_TIERS_MAX) + 1)
+    total = sum(int(FULL * fading ** max(0, tier - 1)) for tier in changing)
+    rest = last - max(lowest, _DECAY_TIERS_MAX + 1) + 1
+    return total + max(0, rest) * int(FULL * fading**_DECAY_TIERS_MAX)
 
 
 class ProximityCheckpoint(Struct, frozen=True):

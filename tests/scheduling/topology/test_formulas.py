@@ -1,5 +1,7 @@
 """The formulas of `network-topology-aware`, number by number. Points are thousandths."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from projections.plugin import PluginConfig
 from scheduling.plugins.network_topology_aware import NetworkTopologyAware, TopologyArguments
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.node_scope import ProximityScore, TierDecay
+from scheduling.topology.node_scope import ProximityScore, TierDecay, _sum_of_factors
 from tests.scheduling.builders import pod
 from tests.scheduling.topology.builders import see, session_of, two_racks
 
@@ -129,10 +131,8 @@ def test_what_was_noted_is_forgotten() -> None:
     assert _points(proximity, domains) == [125_000, 125_000, 50_000, 50_000, 0]
 
 
-@pytest.mark.parametrize(("weight", "best"), [(1, 100_000), (5, 500_000)])
-def test_a_plain_pod_finds_fuller_domains_better_and_higher_ones_less_so(
-    weight: int, best: int
-) -> None:
+@pytest.mark.parametrize("weight", [1, 5])
+def test_a_plain_pod_prefers_nodes_outside_of_hypernodes_then_fuller_ones(weight: int) -> None:
     told = two_racks()
     see(told, *(pod(f"p{at}", on="b1", phase="Running") for at in range(3)), pod("new"))
     session = session_of(told)
@@ -140,18 +140,19 @@ def test_a_plain_pod_finds_fuller_domains_better_and_higher_ones_less_so(
     network = session.network
     plugin = aware(weight=weight)
     faded = TierDecay(told.state.cluster.nodes, network.domains, network.utilization, plugin)
-    points = faded.points(new.pod_class, np.ones(5, dtype=np.bool_))
-    # a: 1/8 + 0.8 x 4/16 = 0.325; b: 4/8 + 0.8 x 4/16 = 0.7; c is in no HyperNode.
-    low = 32_500 * 100_000 // 70_000 * weight
-    assert [int(one) for one in points] == [low, low, best, best, 0]
+    points = faded.points(new.pod_class)
+    # a: 1/8, b: 4/8, both in s: 4/16; c is in no HyperNode; the whole cluster: 4/20, tier 3.
+    rest = 0.8 * 0.25 + 0.64 * 0.2
+    exact = [(one + rest) / 2.44 for one in (0.125, 0.125, 0.5, 0.5)]
+    exact.append((1 + 0.8 + 0.64 * 0.2) / 2.44)
+    assert [int(one) for one in points] == [int(100_000 * one) * weight for one in exact]
 
 
-def test_what_cannot_take_the_pod_does_not_set_the_measure() -> None:
-    told = two_racks()
-    see(told, *(pod(f"p{at}", on="b1", phase="Running") for at in range(3)), pod("new"))
-    session = session_of(told)
-    [new] = [one for one in told.state.cluster.pods.values() if one.facts.name == "new"]
-    network = session.network
-    faded = TierDecay(told.state.cluster.nodes, network.domains, network.utilization, aware())
-    can = np.array([True, True, False, False, True])
-    assert int(faded.points(new.pod_class, can)[0]) == 100_000
+def test_tiers_without_hypernodes_count_full() -> None:
+    assert _sum_of_factors(Fraction(1), 1, 4) == 400_000
+    assert _sum_of_factors(Fraction(4, 5), 2, 3) == 80_000 + 64_000
+    assert _sum_of_factors(Fraction(0), 1, 2**31) == 100_000
+    assert _sum_of_factors(Fraction(0), 2, 3) == 0
+    assert _sum_of_factors(Fraction(1), 1, 100) == 100 * 100_000
+    assert _sum_of_factors(Fraction(1), 5, 2**31) == 1_000_001 * 100_000
+    assert _sum_of_factors(Fraction(1), 100, 120) == 21 * 100_000
