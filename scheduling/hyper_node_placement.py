@@ -40,7 +40,7 @@ class HyperNodePlacement(PlacementStrategy):
         """Return the best attempt to place a group: a success, or the attempt in the nearest domain."""
         closeness = group.topology_constraint
         if closeness is None:  # Only sub-groups have one: each is placed in a domain of its own.
-            return GangAttempt(session, group, session.network.unconstrained)
+            return GangAttempt(session, group, session.network.scope_of(group))
         candidates = CandidateDomains(session.network, group, _wanted(session, group, closeness))
         nominated: GangAttempt | None = None
         for domain, is_now in candidates.tried:
@@ -79,7 +79,7 @@ def best_effort_scopes(
     them."""
     closeness = _closeness(group, part)
     if closeness is None:
-        yield session.network.unconstrained
+        yield session.network.scope_of(group)
         return
     cluster = session.cluster
     by_part = slots_by_part(cluster, group)

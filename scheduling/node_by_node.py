@@ -20,4 +20,4 @@ class NodeByNode(PlacementStrategy):
 
     def place(self, session: Session, group: PodGroup) -> GangAttempt:
         """Attempt to place the group on all nodes."""
-        return GangAttempt(session, group, session.network.unconstrained)
+        return GangAttempt(session, group, session.network.scope_of(group))

@@ -284,8 +284,8 @@ class NodeRankings:
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
         self._predicates_by_key: dict[object, NodePredicates] = {}
         self._admission_of: dict[int, NodePredicates] = {}
-        self._topology_index = PodTopologyIndex(cluster)
-        self._volume_masks = VolumeMasks(cluster, self._topology_index.domain)
+        self.topology_index = PodTopologyIndex(cluster)
+        self._volume_masks = VolumeMasks(cluster, self.topology_index.domain)
         self._pod_topology: dict[int, PodTopologyFilters] = {}
         self.device_answers = DeviceAnswers(cluster)
         self._devices: dict[tuple[int, Cards, JobShape], DevicePoints] = {}
@@ -354,14 +354,14 @@ class NodeRankings:
         found = self._pod_topology.get(pod_class.index)
         if found is None:
             found = PodTopologyFilters(
-                self._topology_index, self.cluster.plugins, pod_class, self._volume_masks
+                self.topology_index, self.cluster.plugins, pod_class, self._volume_masks
             )
             self._pod_topology[pod_class.index] = found
         return found if found.is_enabled else None
 
     def selecting(self, seen: SelectedAs) -> Selecting:
         """By which topology keys terms of other pods select such pods."""
-        return self._topology_index.selecting(seen)
+        return self.topology_index.selecting(seen)
 
     @property
     def weights(self) -> ScoreWeights:
@@ -406,7 +406,7 @@ class NodeRankings:
         self._devices = {key: one for key, one in self._devices.items() if key[0] in there}
         self._jobs, self.job_problems = {}, {}
         if had_neighbours:
-            self._topology_index.clear()
+            self.topology_index.clear()
 
     def devices(self, pod_class: PodClass, cards: Cards, job: JobShape) -> DevicePoints:
         """Return what the devices of nodes add to the scores for pods of a class and a job that may be charged these

@@ -61,8 +61,10 @@ def judged_node(
     slot: int,
     plain: int,
     score: int,
+    scope: str = "network",
 ) -> JudgedNode:
-    """Return a node with its score; `plain` is the part given by plugins that look at single nodes."""
+    """Return a node with its score; `plain` is the part given by plugins that look at single nodes, and
+    the rest is shown under the name `scope`."""
     node = rankings.cluster.nodes.order[slot]
     free = {name: node.free.get(name, 0) for name, _ in pod_class.request if name != "pods"}
     if plain < 0:
@@ -80,7 +82,7 @@ def judged_node(
     if score < 0:
         outside = NodeShortfall(node.name, {}, OUTSIDE)
         return JudgedNode(node.name, score, {}, free, shortfall=outside)
-    parts["network"] = score - plain
+    parts[scope] = score - plain
     return JudgedNode(
         node=node.name,
         score=score,

@@ -18,6 +18,7 @@ from scheduling.gang_placement import placement_walk
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRankings
 from scheduling.session import Session
+from scheduling.topology.default_spread import DefaultSpread
 from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
 from scheduling.unschedulable import node_reasons
@@ -59,9 +60,11 @@ def _explained(
     plain = rankings.of(pod_class, cards, job).scores()
     scores = place.scores(rankings.of(pod_class, cards, job), pod_class)
 
+    scope = "spread" if isinstance(place, DefaultSpread) else "network"
+
     def judged(slot: int) -> JudgedNode:
         points = int(plain[slot]), int(scores[slot])
-        return judged_node(rankings, pod_class, cards, job, slot, *points)
+        return judged_node(rankings, pod_class, cards, job, slot, *points, scope)
 
     order = np.lexsort((np.arange(len(scores)), -scores))
     candidates = int((scores >= 0).sum())

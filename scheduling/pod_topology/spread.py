@@ -32,6 +32,9 @@ _ONE: Final = 1 << 32
 class SpreadConstraints:
     """The spread constraints of one class of pods."""
 
+    needs_every_label = True
+    """Whether a node counts for soft constraints only with the labels of all of them."""
+
     def __init__(self, index: PodTopologyIndex, pod_class: PodClass) -> None:
         self._index = index
         self._pod_class = pod_class
@@ -68,20 +71,24 @@ class SpreadConstraints:
         Nodes without all the labels score 0.
         """
         judged = can.copy()
-        for one in self.soft:
+        for one in self.soft if self.needs_every_label else ():
             judged &= self._index.domain(one.topology_key).inside
         raw = np.zeros(len(can), dtype=np.int64)
         if not judged.any():
             return raw
         for one in self.soft:
             domain, counted = self._index.domain(one.topology_key), self._counts_in(one, self.soft)
-            sums = domain.sums(self._pod_counts(one).staying, counted)
-            weight = logarithm(len(np.unique(domain.number[judged])) + 2)
-            raw += domain.spread_out(sums) * weight + (one.max_skew - 1) * 1000
+            sums = domain.sums(self._staying(one), counted)
+            weight = logarithm(_distinct(domain.number[judged & domain.inside]) + 2)
+            raw += domain.inside * (domain.spread_out(sums) * weight + (one.max_skew - 1) * 1000)
         least, most = int(raw[judged].min()), int(raw[judged].max())
         if not most:
             return np.where(judged, FULL, 0)
         return np.where(judged, (most + least - raw) * FULL // most, 0)
+
+    def _staying(self, one: Spread) -> npt.NDArray[np.int64]:
+        """Return the pods on each node that a soft constraint counts."""
+        return self._pod_counts(one).staying
 
     def _pod_counts(self, one: Spread) -> PodCounts:
         return self._index.matching_selector(self._pod_class.terms.namespace, one.selector)
@@ -102,7 +109,7 @@ class SpreadConstraints:
                 dtype=np.bool_,
                 count=len(table.order),
             )
-            for other in alike:
+            for other in alike if self.needs_every_label else ():
                 found &= self._index.domain(other.topology_key).inside
             self._counted[one] = found
         return found
@@ -112,6 +119,11 @@ class SpreadConstraints:
         if one.honors_affinity and not pod_class.selector.matches(node.name, node.labels):
             return False
         return not (one.honors_taints and untolerated(node.taints, pod_class.tolerations, _HARD))
+
+
+def _distinct(numbers: npt.NDArray[np.int64]) -> int:
+    """Return how many different numbers there are, none negative."""
+    return int(np.count_nonzero(np.bincount(numbers)))
 
 
 def logarithm(number: int) -> int:

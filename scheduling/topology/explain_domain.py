@@ -22,7 +22,14 @@ def placement_domain_of(
     cluster = network.rankings.cluster
     part, has_topology_constraint = _closest(group, uid)
     if not has_topology_constraint or cluster.nodes.hyper_tree.problem:
-        return network.unconstrained, ""
+        scope = network.scope_of(group)
+        for one in placements:
+            if one.uid == uid:
+                break
+            node = cluster.nodes.nodes.get(one.node)
+            if node is not None and node.facts is not None:
+                scope.record(node)
+        return scope, ""
     by_part = slots_by_part(cluster, group)
     standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
     before, held = Counter(standing), dict(standing)

@@ -3,13 +3,15 @@
 from typing import TypeAlias
 
 from projections.cluster import Cluster
+from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey, TopologyConstraint
 from scheduling.node_ranking import NodeRankings
-from scheduling.plugin import network_topology
+from scheduling.plugin import NodeOrder, network_topology, score_weights
+from scheduling.topology.default_spread import DefaultSpread, OwnerSpreads, is_spread
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.node_scope import ANY_NODE, NodeScope, TierDecay
+from scheduling.topology.node_scope import ANY_NODE, AnyNode, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]
 """Node slot to number of pods."""
@@ -25,6 +27,9 @@ class Network:
         self._domains: Domains | None = None
         self._utilization: DomainUtilization | None = None
         self._tier_decay: TierDecay | None = None
+        self._weighed: PluginSet | None = None
+        self._weight = 0
+        self._owner_spreads = OwnerSpreads(rankings.topology_index)
 
     @property
     def domains(self) -> Domains:
@@ -43,7 +48,7 @@ class Network:
         return self._utilization
 
     @property
-    def unconstrained(self) -> NodeScope:
+    def unconstrained(self) -> AnyNode:
         """Return the scope of all nodes, for a group without a topology constraint."""
         cluster = self._cluster
         plugin, tree = network_topology(cluster), cluster.nodes.hyper_tree
@@ -55,6 +60,21 @@ class Network:
         if self._tier_decay is None or self._tier_decay.plugin is not plugin:
             self._tier_decay = TierDecay(cluster.nodes, self.domains, utilization, plugin)
         return self._tier_decay
+
+    def scope_of(self, group: PodGroup) -> NodeScope:
+        """Return the scope of all nodes for a group without a topology constraint; pods of one owner are spread."""
+        base, weight = self.unconstrained, self._spread_weight
+        if not weight or not is_spread(group):
+            return base
+        return DefaultSpread(base, self._owner_spreads, group, weight)
+
+    @property
+    def _spread_weight(self) -> int:
+        plugins = self._cluster.plugins
+        if self._weighed is not plugins:
+            self._weighed = plugins
+            self._weight = score_weights(plugins.of(NodeOrder)).topology_spread
+        return self._weight
 
     def _keep_up(self) -> None:
         table = self._cluster.nodes
