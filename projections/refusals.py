@@ -108,6 +108,11 @@ REFUSAL_CODES: Final[Mapping[str, RefusalCode]] = {
 """All codes of refusals."""
 
 
+OWN_LIMITS: Final = frozenset({"devices", "plugin", "SuperPoD"})
+"""What limits a refusal where nodes have room by the rules of Kubernetes, and only the shape of devices, a plugin or the
+network excludes them: a cluster autoscaler finds that room, and adds no node."""
+
+
 def node_helps(code: str, stated: bool | None = None) -> bool:
     """Return whether another node would let pods run that are refused with a code; `stated` is what the refusal itself
     says. A code of a plugin from outside that says nothing is not about nodes."""

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from events.amount_text import amount_text, amounts_text
 from projections.cluster import Cluster
+from projections.group_facts import UNSCHEDULABLE
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import (
@@ -20,6 +21,7 @@ from projections.pods import (
     Pod,
 )
 from projections.queues import Queue
+from projections.refusals import OWN_LIMITS
 from projections.state import State
 from projections.views.catalogue import DEVICE
 from projections.views.now import device_rows
@@ -65,6 +67,9 @@ def _condition(cluster: Cluster, pod: Pod) -> str:
     """Return the reason of the condition that a waiting pod has; empty if it has none."""
     group = cluster.groups.get(pod.group_key)
     reason = "" if pod.node or group is None or group.is_foreign else waiting_reason(group, pod)
+    refusal = None if group is None else group.main_refusal
+    if reason == UNSCHEDULABLE and refusal is not None and refusal.limit in OWN_LIMITS:
+        reason += "; nodes have room by the rules of Kubernetes, so a cluster autoscaler adds none"
     return f"PodScheduled=False, {reason}" if reason else ""
 
 

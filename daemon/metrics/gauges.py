@@ -22,6 +22,7 @@ from projections.node_faults import EFFECTS
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
 from projections.quarantine import ALL_TENANTS
+from projections.refusals import OWN_LIMITS
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
@@ -237,14 +238,18 @@ def waiting(cluster: Cluster, labels: QueueLabels | None = None) -> Iterator[Fam
     """Pod groups of which something waits, and their pods that do."""
     groups: Tally[tuple[str, ...]] = Tally()
     pods: Tally[tuple[str, ...]] = Tally()
+    overlooked: Tally[tuple[str, ...]] = Tally()
     for group, is_resting in _who_waits(cluster):
         refusal = group.main_refusal
         code = BACKING_OFF if is_resting else NOT_TRIED if refusal is None else refusal.code
         queue = group.queue if labels is None else labels.of(group.queue)
         groups[queue, code] += 1
         pods[(queue,)] += len(group.pending)
+        is_overlooked = refusal is not None and refusal.limit in OWN_LIMITS
+        overlooked[(queue,)] += len(group.pending) if is_overlooked else 0
     yield _many("muster_pending_pod_groups", groups.items())
     yield _many("muster_pending_pods", pods.items())
+    yield _many("muster_pods_without_scale_up", overlooked.items())
 
 
 def _who_waits(cluster: Cluster) -> Iterator[tuple[PodGroup, bool]]:

@@ -304,6 +304,13 @@ _STATE: Final = (
     ),
     Metric("muster_pending_pods", "gauge", "Pods that wait for a node.", {"queue": _QUEUE}),
     Metric(
+        "muster_pods_without_scale_up",
+        "gauge",
+        "Pods that wait although nodes have room by the rules of Kubernetes: only the shape of devices, a plugin or the "
+        "network excludes these, so that a cluster autoscaler adds no node.",
+        {"queue": _QUEUE},
+    ),
+    Metric(
         "muster_quarantined_nodes",
         "gauge",
         "Nodes that are closed to pods for a while, as their kubelets rejected some.",

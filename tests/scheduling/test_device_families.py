@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from daemon.metrics.gauges import waiting
 from engine.pending_requests import bindings_and_evictions
 from events.codec import event_of
 from events.decision import Decision
@@ -14,6 +15,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, ObjectSeen, Rejected
 from projections import snapshot
+from replay.why_state import pod_standing
 from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, gone, raw
 from tests.scheduling.slots import DECIDED, REAL, slot_node, slot_pod, slots_registered
@@ -82,6 +84,12 @@ def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_s
         "devices",
         False,
     )
+    pod = group.pending[0]
+    condition = pod_standing(harness.state, pod, None).facts["condition"]
+    assert condition.startswith("PodScheduled=False, Unschedulable; nodes have room by the rules")
+    counted = {one.name: one.samples for one in waiting(harness.state.cluster)}
+    [sample] = counted["muster_pods_without_scale_up"]
+    assert (sample.labels, sample.value) == ({"queue": "default"}, 1)
     harness.see(gone(slot_pod("mid", 1)))
     harness.cycle()
     assert given(harness) == {"pair": ("n1", "a", "b")}
