@@ -15,8 +15,11 @@ import msgspec
 import re2
 
 from events.json_value import Json, JsonObject
+from events.requeue import VOLUMES
 from projections.device_family import device_rejection
 from projections.hyper_nodes import PATTERN_BYTES_MAX
+from projections.refusals import CLAIM_CODES, REACH_CODES
+from projections.volumes.facts import BETA_CLASS, CLAIM, DRIVER, STORAGE_CLASS, VOLUME
 from replay.pseudonyms import WELL_KNOWN, Pseudonyms
 
 ALL: Final = "all"
@@ -86,6 +89,7 @@ _OF_NAMES: Final = {
     "scheduling.x-k8s.io/pod-group": "PodGroup",
     "pod-group.scheduling.sigs.k8s.io/name": "PodGroup",
     "metadata.name": "Node",
+    BETA_CLASS: STORAGE_CLASS,
 }
 """Keys of labels, annotations and fields to the kind that their values name."""
 
@@ -135,6 +139,10 @@ _NAMES: Final = {
     "queue": "Queue",
     "parent": "Queue",
     "priorityClassName": "PriorityClass",
+    "claimName": CLAIM,
+    "volumeName": VOLUME,
+    "storageClassName": STORAGE_CLASS,
+    "driver": DRIVER,
 }
 """Fields to the kind that they name."""
 
@@ -162,7 +170,8 @@ _VOCABULARY: Final = frozenset(
         ),
         *("sizeLimit", "medium", "uid", "resourceVersion", "podManagementPolicy", "apiGroup"),
         *("controllerUid", "operatingSystem", "architecture", "terminationMessagePolicy"),
-        *("health", "resourceID"),
+        *("health", "resourceID", "accessModes", "volumeMode", "volumeBindingMode"),
+        *("reclaimPolicy", "persistentVolumeReclaimPolicy", "volumeLifecycleModes"),
     }
 )
 """Fields whose values are words of the API, amounts or UIDs."""
@@ -468,7 +477,12 @@ class Redaction:
     # Events and policies
 
     def _event(self, event: JsonObject) -> JsonObject:
-        return {field: self._event_field(field, value) for field, value in event.items()}
+        done = {field: self._event_field(field, value) for field, value in event.items()}
+        limit = event.get("limit")
+        is_claim = event.get("code") in (*CLAIM_CODES, *REACH_CODES) and isinstance(limit, str)
+        if is_claim and "/" in str(limit):
+            done["limit"] = self._key_of(CLAIM, str(limit))
+        return done
 
     def _event_field(self, field: str, value: Json) -> Json:
         if isinstance(value, list):
@@ -488,6 +502,8 @@ class Redaction:
             return self._key_of(_EVENT_KEYS[field], value)
         if field == "subject":
             return self.subject(value)
+        if field == "requeue_on" and value.startswith(VOLUMES) and not value.endswith("*"):
+            return VOLUMES + self.subject(value.removeprefix(VOLUMES))
         if field == "limit":
             return self._known(value)  # A resource, a card, or a queue.
         return self._value(value) if field in _EVENT_TEXTS else value

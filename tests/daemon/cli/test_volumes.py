@@ -100,3 +100,15 @@ def test_why_counts_the_nodes_that_volumes_exclude_while_a_pod_waits_for_room(
         " kubernetes.io/hostname n3"
     ) in told
     assert "2  node(s) didn't match PersistentVolume's node affinity" in told
+
+
+def test_a_redacted_log_of_claims_replays_and_names_none(log: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "redacted.muster"
+    made = muster("log", "export", log, "--file", bundle, "--redact", "all")
+    assert "every decision is made again under pseudonyms" in made.output
+    assert muster("replay", bundle).exit_code == 0
+    told = muster("tell", bundle).stdout
+    assert "PersistentVolumeClaim default/" in told
+    assert not [
+        name for name in ("pv-local", "pv-a", "in-a", "in-b", "disk") if name in told.split()
+    ]
