@@ -24,13 +24,13 @@ from projections.cluster import Cluster
 from projections.device_family import PlacedPod, writing_families
 from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
-from projections.pod_groups import PodGroup
+from projections.pod_groups import INQUEUE, PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
 from projections.previous_nodes import IN_PLACE, is_in_place
 from projections.queues import Queue
 from projections.state import State
-from scheduling.conditions import condition_updates
+from scheduling.conditions import condition_of, condition_updates
 
 STATUS_UPDATES_MAX: Final = 500
 """Conditions and counts updated in one go; the rest follow when these are done."""
@@ -282,6 +282,7 @@ def _phase(group: PodGroup) -> PodGroupPhaseRequest:
         running=running,
         succeeded=succeeded,
         failed=failed,
+        ends_refusal=phase == INQUEUE and condition_of(group) is None,
     )
 
 

@@ -136,6 +136,8 @@ class PodGroupPhaseRequest(Struct, frozen=True):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    ends_refusal: bool = False
+    """Whether the condition `Unschedulable` ends with the update: the group was admitted and not refused since."""
 
 
 class PodGroupCountsRequest(Struct, frozen=True):

@@ -91,6 +91,9 @@ class ActionArguments(Struct, frozen=True):
     """Thousands of units of work per cycle (`workBudget` of `cycle`)."""
     class_budget: int = CLASS_BUDGET
     """Thousands of units of work for the classes of one pod group (`classBudget` of `cycle`)."""
+    pod_creation_ns: int = 300 * SECOND
+    """Time for which the reservation of an admitted group is protected while it has too few pods
+    (`podCreationTimeout` of `enqueue`); 0 for ever."""
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, if given."""
     rescheduling: RescheduleArguments = RescheduleArguments()
@@ -134,6 +137,8 @@ def _with(
     """Return the arguments with one more; None if the argument has no effect."""
     if (action, key) == ("allocate", "predicateErrorCacheEnable"):
         return structs.replace(found, caches_failed_roles=truth_at(argument, path))
+    if (action, key) == ("enqueue", "podCreationTimeout"):
+        return structs.replace(found, pod_creation_ns=_duration(argument, path))
     if (action, key) == ("cycle", "workBudget"):
         return structs.replace(found, work_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "classBudget"):

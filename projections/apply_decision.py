@@ -28,11 +28,13 @@ from projections.apply_outcome import Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_family import writing_families
 from projections.fault_marks import begin_marks
-from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
+from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
+from projections.pod_waits import begin_rest
 from projections.pods import Pod
 from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
+from projections.refusals import PODS_NOT_CREATED
 from projections.rescheduling import drop_restart
 from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
@@ -148,6 +150,11 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
     else:
         state.cluster.internal_errors.clear(group.key, event.action)
     start_reservation_timeout(state.cluster, group, refusal, state.now_ns)
+    if event.action == "enqueue" and group.phase == INQUEUE:
+        # The admission is taken back: the reservation goes to another group.
+        group.phase = WAITING
+        if event.code == PODS_NOT_CREATED:
+            begin_rest(state.cluster, group)
     state.cluster.update_group(group)
     if _waits_for_earlier_action(state, group, event.action):
         state.cluster.wakeup_events.groups[group.key] = None

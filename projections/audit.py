@@ -16,7 +16,8 @@ from projections.inter_pod_affinity_index import check_classes
 from projections.job_order import job_order
 from projections.pending_status import reported_in
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup
+from projections.pod_groups import INQUEUE, WAITING, PodGroup
+from projections.pod_waits import lacks_pods
 from projections.pods import ALLOCATED, PENDING
 from projections.preemption_triggers import priority_of
 from projections.quarantine import audit as audit_quarantines
@@ -260,10 +261,9 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     )
     reported = ("", 0, 0, 0) if facts is None else reported_in(facts)
     kept = (group.key in pending_status.phases, group.key in pending_status.counts)
-    counted = (
-        is_open and reported[0] != group.phase,
-        is_open and reported[0] == group.phase and reported != reported_status.status,
-    )
+    is_new = facts is not None and not facts.phase and bool(group.refusals)
+    is_phase_due = is_open and (reported[0] != group.phase or is_new)
+    counted = (is_phase_due, is_open and not is_phase_due and reported != reported_status.status)
     assert kept == counted, f"{what} status update: kept {kept}, counted {counted}"
 
 
@@ -356,6 +356,7 @@ def _audit_cluster_totals(state: "State") -> None:
         *cluster_totals.deadlines,
         *cluster_totals.overdue,
         *cluster_totals.reservation_timeouts,
+        *cluster.pod_waits,
     ):
         assert key in cluster.groups, f"{key} is kept, but the group is gone"
     for key in cluster.victim_waits:
@@ -367,6 +368,10 @@ def _audit_cluster_totals(state: "State") -> None:
         assert facts.not_ready_since_ns is not None, f"{name} is kept as unready and is not"
     for name in unready.uncounted:
         assert name in unready.since_ns, f"{name} does not count, and is not unready"
+    for key in cluster.pod_waits:
+        group = cluster.groups[key]
+        assert lacks_pods(group), f"{key} waits for pods, but has them"
+        assert group.phase in (INQUEUE, WAITING), f"{key} waits for pods, but is {group.phase}"
 
 
 def _audit_slots(cluster: Cluster) -> None:

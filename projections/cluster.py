@@ -25,12 +25,14 @@ from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, spec_of
+from projections.idle_reservations import IdleReservations
 from projections.index import Indexes
 from projections.inter_pod_affinity_index import (
     InterPodAffinityIndex,
     remove_nomination,
 )
 from projections.job_order import equivalence_keys, job_order
+from projections.kept_quota import KeptQuota
 from projections.leaf_switches import LeafSwitches
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
@@ -38,6 +40,7 @@ from projections.pending_status import PendingStatus
 from projections.plugin import PluginSet, build_plugins
 from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
+from projections.pod_waits import PodWait, is_resting, update_pod_wait
 from projections.pods import (
     Charge,
     Pod,
@@ -87,8 +90,8 @@ class Cluster:
     def __init__(self) -> None:
         self.owner: object = object()
         """Token of the groups that may be changed here: both sides of a fork get new ones."""
-        self.position = self.queue_objects = 0
-        """Position of the record that is being applied; number of queues with an object."""
+        self.position = self.queue_objects = self.now_ns = 0
+        """Position of the record that is being applied; number of queues with an object; time of the last cycle."""
         self.policy: Policy
         self.plugins: PluginSet
         self.scheduler_names: tuple[str, ...] = ("muster",)
@@ -133,6 +136,9 @@ class Cluster:
         """Pod group key to the time before which it is not tried again."""
         self.bind_failures: dict[str, int] = {}
         """Pod group key to the number of consecutive failed bindings."""
+        self.pod_waits: dict[str, PodWait] = {}
+        """Pod group key to its wait for pods: of admitted groups that have too few, and of those that lost their
+        reservation so."""
         self.internal_errors = InternalErrors()
         """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
@@ -151,7 +157,7 @@ class Cluster:
         """Kinds that must be listed before a pod with claims is placed, and why one is not; an empty text if it is. Empty
         in logs in which claims are not supported."""
         self.queue_tree, self.resources = QueueTree(), ClusterResources()
-        self.ledgers = QuotaLedgers()
+        self.ledgers, self.kept_quota = QuotaLedgers(), KeptQuota()
         own = (
             self.queue_tree,
             self.nodes,
@@ -166,6 +172,8 @@ class Cluster:
             self.resources,
             self.foreign_groups,
             self.ledgers,
+            self.kept_quota,
+            IdleReservations(),
             self.budgets,
             self.pending_status,
             self.device_holders,
@@ -460,10 +468,16 @@ class Cluster:
             group.phase = phase
             self.ledgers.update_reservation(self, group)
         update_reservation_timeout(self, group)
+        update_pod_wait(self, group)
         self.indexes.dispatch(self, PodGroupChanged(group))
         for plugin in self.plugins.group_state:
             plugin.group_changed(self, group)
-        return () if group.key in self.bind_backoff else equivalence_keys(self, group)
+        return self._all_keys(group)
+
+    def _all_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
+        """Return the keys under which a group waits; none while it is not tried."""
+        is_left = group.key in self.bind_backoff or is_resting(self, group)
+        return () if is_left else equivalence_keys(self, group)
 
     def _without_suspended(
         self, group: PodGroup, keys: tuple[EquivalenceKey, ...]
@@ -476,8 +490,7 @@ class Cluster:
 
     def expected_equivalence_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Compute again the keys under which a group waits (for `projections/audit.py`)."""
-        keys = () if group.key in self.bind_backoff else equivalence_keys(self, group)
-        return self._without_suspended(group, keys)
+        return self._without_suspended(group, self._all_keys(group))
 
     def expected_place(
         self, group: PodGroup
@@ -496,7 +509,7 @@ class Cluster:
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)
-        for kept in (self.bind_backoff, self.bind_failures):
+        for kept in (self.bind_backoff, self.bind_failures, self.pod_waits):
             kept.pop(group.key, None)
         self.victim_waits.pop(group.key, None)
         self.internal_errors.clear(group.key)

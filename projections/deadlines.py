@@ -1,4 +1,5 @@
-"""Apply what ends at a point in time: back-offs after failed bindings and evictions, quarantines, waiting times.
+"""Apply what ends at a point in time: back-offs after failed bindings and evictions, quarantines, waiting times, waits for
+pods.
 
 A deadline makes a cycle due, and is applied at the start of that cycle.
 """
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from projections import quarantine, restart_times, suspensions, victim_waits
 from projections.cluster import Cluster
+from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ def next_deadline(state: "State") -> int | None:
     ends += state.assignments.ends()
     ends += cluster.unready_nodes.deadlines(cluster)
     ends += [one.until_ns for one in cluster.victim_waits.values() if one.until_ns is not None]
+    if cluster.pod_waits:
+        ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
     ends += cluster.reschedulings.deadlines.values()
     ends += cluster.reschedulings.settling.values()
     ends += cluster.pool_facts.deadlines(cluster)
@@ -42,6 +46,8 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     for plugin in cluster.plugins.group_state:
         plugin.expire(cluster, at_ns)
     expire_reservations(cluster, at_ns)
+    if cluster.pod_waits:
+        end_pod_waits(cluster, at_ns)
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
         _end_eviction_backoff(cluster, uid)
     state.assignments.expire(at_ns)

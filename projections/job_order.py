@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from projections import quota_charging
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
+from projections.pod_waits import comes_last, takes_no_reservation
 from projections.pool_facts import POOL_ACTION
 from projections.pool_index import PoolIndex
 from projections.preemption_triggers import eviction_keys, never_preempts
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    """Return the sort key of a group in its queue: the values of the plugins, then age, namespace and name."""
+    """Return the sort key of a group in its queue: whether it comes last because its pods did not come, the values of
+    the plugins, then age, namespace and name."""
     values = tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
-    return (*values, group.created_ns, group.key)
+    return (comes_last(cluster, group), *values, group.created_ns, group.key)
 
 
 def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey, ...]:
@@ -62,12 +64,16 @@ def _session_keys(
 
 
 def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, and, if pods may
-    be evicted, the priority and whether none is evicted for them."""
+    """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, which
+    reservations may yield to them, and, if pods may be evicted, the priority and whether none is evicted for them."""
     never = ("never",) if cluster.policy.evicting and never_preempts(cluster, group) else ()
-    if cluster.policy.preempts:
-        return (group.priority, *never, *_least(cluster, group))
-    return (*never, *_least(cluster, group))
+    rank: tuple[object, ...] = ("last",) if comes_last(cluster, group) else ()
+    if takes_no_reservation(group):
+        rank = (*rank, "empty")
+    # The head of a class has the highest priority only if that is compared first.
+    if cluster.policy.preempts or any(one.by_priority for one in cluster.plugins.job_order[1:]):
+        return (*rank, group.priority, *never, *_least(cluster, group))
+    return (*rank, *never, *_least(cluster, group))
 
 
 def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """Track which status updates are due, with every change.
 
-A PodGroup reports its phase, its counts of running, succeeded and failed pods, and whether its gang is ready; a
+A PodGroup reports its phase (that of a new one once it is refused or admitted), its counts of running, succeeded and failed pods, and whether its gang is ready; a
 waiting pod reports the reason. The updated object comes back as an observation. The position of the record that
 caused an update is stored, so that nothing is reported twice and updates of another writer are not overwritten
 again and again.
@@ -100,7 +100,8 @@ class PendingStatus(Index):
         ):
             return
         stated = reported_in(facts)
-        if stated[0] != group.phase:
+        is_new = not facts.phase and bool(group.refusals)
+        if stated[0] != group.phase or is_new:
             self.phases[key] = None
         elif stated != group.reported_status.status:
             self.counts[key] = None

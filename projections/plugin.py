@@ -128,7 +128,8 @@ class JobOrder(Plugin):
     depends_on_totals: ClassVar[bool] = False
     """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
     by_priority: ClassVar[bool] = False
-    """Whether groups are ordered by their priority, so that of several possible victims the least urgent are evicted."""
+    """Whether groups are ordered by their priority, so that of several possible victims the least urgent are evicted,
+    and a reservation yields to a higher priority."""
 
     @abstractmethod
     def job_order(self, cluster: Cluster, group: PodGroup) -> object:

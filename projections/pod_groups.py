@@ -622,7 +622,24 @@ class PodGroup:
         placed = self.ready_count > self.best_effort_count
         if (placed or self.nominations) and self.is_ready_with_nominated:
             return self.phase
+        if self.has_ended:
+            return COMPLETED
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the group ran, and only finished pods are left of it, or none after it was completed.
+
+        Unlike in Volcano it is then not admitted again before it has pods: its PodGroup may outlive the job for long. A
+        controller that makes pods for an admitted group makes them, since the phase is not Pending.
+        """
+        if self.live_classes or self.counts.get(RELEASING, 0):
+            return False
+        if self.phase == COMPLETED:
+            return True
+        if self.phase in (RUNS, UNSURE):
+            return bool(self.pods)
+        return bool(self._succeeded_count) and self.facts is not None
 
     @property
     def is_ready_with_nominated(self) -> bool:
@@ -632,7 +649,7 @@ class PodGroup:
     @property
     def is_stuck(self) -> bool:
         """Return whether the gang is not ready and ran before, or its pending pods were refused or only nominated."""
-        if self.is_ready:
+        if self.is_ready or self.is_filled_by_terminating:
             return False
         if self.pending and (self.nominations or self.refusals):
             return True
@@ -640,6 +657,13 @@ class PodGroup:
         stated = "" if self.facts is None else self.facts.phase
         has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
         return has_run and (bool(self.pending) or self.scheduled_count < self.min_available)
+
+    @property
+    def is_filled_by_terminating(self) -> bool:
+        """Return whether the gang has its minimum only as long as its terminating pods are there."""
+        if not self.counts.get(RELEASING, 0) or self.is_ready:
+            return False
+        return self.scheduled_count >= self.min_available
 
     @property
     def is_broken(self) -> bool:

@@ -223,7 +223,7 @@ class Queue:
         self.evictable: dict[int, tuple[Amounts, Amounts]] = {}
         """Priority to the charges and requests of those of these pods that may be evicted."""
         self.nominated: Amounts = {}
-        """Charges of nominated pods."""
+        """Charges of nominated pods, and what is kept for jobs that are restarted."""
         self.pending: Amounts = {}
         """Charges that pending pods would have; a choice of cards has a compound name."""
         self.inqueue: Amounts = {}
@@ -384,6 +384,8 @@ class Queue:
         twin = Queue(self.name)
         twin.set_object(self.facts, self.digest)
         twin.sum_up([cluster.groups[key] for key in self.groups])
+        for charge in cluster.kept_quota.of_queue(self.name):
+            add(twin.nominated, charge, 1)
         for name in cluster.queue_tree.named_children.get(self.name, {}):
             child = cluster.queues[name]
             for ledger in LEDGERS if child.above is self else ():

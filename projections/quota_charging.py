@@ -12,6 +12,7 @@ from projections.cards import REQUEST_ANNOTATION
 from projections.deltas import NodeChanged
 from projections.group_facts import compound
 from projections.index import Index
+from projections.kept_quota import kept_charge
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
@@ -315,8 +316,9 @@ def _missing(
     missing = _less(cluster, least.items(), used)
     if missing and any(used.values()) and not cluster.plugins.quota.charges_resources:
         missing = _with_strays(cluster, group, missing, used)
-    if missing and group.nominations:
-        nominated: Amounts = {}
+    kept = kept_charge(cluster, group.key) if cluster.reschedulings.restarts else ()
+    if missing and (group.nominations or kept):
+        nominated: Amounts = dict(kept)
         for one in group.nominations.values():
             add(nominated, one.charge, 1)
         missing = _less(cluster, missing, nominated)

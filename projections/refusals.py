@@ -12,6 +12,10 @@ from msgspec import Struct
 from events.decision import INTERNAL_ERROR
 
 NOT_ENOUGH_PODS: Final = "NotEnoughPods"
+PODS_NOT_CREATED: Final = "PodsNotCreated"
+"""Code of a refusal that ends the reservation of an admitted group that has too few pods."""
+RESERVATION_YIELDED: Final = "ReservationYielded"
+"""Code of a refusal that gives the reservation of a group to one of higher priority."""
 
 
 class RefusalCode(Struct, frozen=True):
@@ -40,6 +44,8 @@ GROUP: Final = "group"
 """The group itself is the cause."""
 WORK: Final = "work"
 """Trying to place the group would take too much work."""
+RESERVATION: Final = "reservation"
+"""The group was admitted, and another one took its reservation."""
 EVICTION: Final = "eviction"
 """No pod may be evicted for the group."""
 INTERNAL: Final = "internal"
@@ -88,6 +94,8 @@ REFUSAL_CODES: Final[Mapping[str, RefusalCode]] = {
     "PodGroupNotFound": RefusalCode(GROUP),
     "UnsupportedDemand": RefusalCode(GROUP),
     "TooManyUnlikePods": RefusalCode(WORK),
+    PODS_NOT_CREATED: RefusalCode(RESERVATION),
+    RESERVATION_YIELDED: RefusalCode(RESERVATION),
     "NoVictims": RefusalCode(EVICTION),
     "NotEntitled": RefusalCode(EVICTION),
     INTERNAL_ERROR: RefusalCode(INTERNAL),

@@ -15,8 +15,9 @@ from projections.duration import SECOND
 from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
+from projections.pod_groups import INQUEUE, WAITING
 from projections.pod_terms import Labels
-from projections.pods import FAILED
+from projections.pods import FAILED, Charge
 from projections.reschedule_records import JobRecords
 
 if TYPE_CHECKING:
@@ -75,10 +76,17 @@ class Restart(Struct, frozen=True, kw_only=True):
     reservations: dict[str, Reservation]
     """UID of a healthy pod that was deleted to what is kept of its node."""
     reserved_until_ns: int
+    """When quota and nodes are given up: so long after the deleted pods were gone as the policy says, and at the latest
+    so long after their time for ending."""
     grace_ns: int
     """Time until pods that have not ended are deleted by force."""
     forced_ns: int = 0
     """When that was last decided; 0 if it was not."""
+    has_given_up: bool = False
+    """Whether its reservations have ended: it is voted on like any other group."""
+    queue: str = ""
+    kept: Charge = ()
+    """What the queue of the job is charged for it until its pods are back; nothing once the reservations have ended."""
 
     @property
     def timeout_ns(self) -> int:
@@ -165,7 +173,14 @@ def put_restart(cluster: "Cluster", key: str, restart: Restart) -> None:
     cluster.reschedulings.restarts[key] = restart
     for one in restart.reservations.values():
         _reserve(cluster, one, 1)
+    cluster.kept_quota.update(cluster, key)
     cluster.indexes.dispatch(cluster, RestartChanged(key))
+
+
+def keeps_admission(cluster: "Cluster", key: str) -> bool:
+    """Return whether a group is restarted and has its place in its queue without a vote, because it was admitted before."""
+    restart = cluster.reschedulings.restarts.get(key)
+    return restart is not None and not restart.has_given_up
 
 
 def drop_restart(cluster: "Cluster", key: str) -> None:
@@ -173,9 +188,24 @@ def drop_restart(cluster: "Cluster", key: str) -> None:
     drop_reservations(cluster, key)
     cluster.reschedulings.restarts.pop(key, None)
     cluster.reschedulings.deadlines.pop(key, None)
+    cluster.kept_quota.update(cluster, key)
     cluster.indexes.dispatch(cluster, RestartChanged(key))
     if key not in cluster.groups:
         forget_group(cluster, key)
+
+
+def give_up_reservations(cluster: "Cluster", key: str) -> None:
+    """Give up the nodes and the quota that a restart keeps. If none of its pods is back, its job is voted on again."""
+    drop_reservations(cluster, key)
+    restart = cluster.reschedulings.restarts[key]
+    cluster.reschedulings.restarts[key] = structs.replace(restart, kept=(), has_given_up=True)
+    cluster.kept_quota.update(cluster, key)
+    group = cluster.writable_group(key)
+    if group is None:
+        return
+    if group.phase == INQUEUE and not group.allocated_count and not group.nominations:
+        group.phase = WAITING
+    cluster.update_group(group)
 
 
 def drop_reservations(cluster: "Cluster", key: str, uids: tuple[str, ...] | None = None) -> None:

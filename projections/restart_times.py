@@ -12,7 +12,7 @@ from projections.faulty_pods import FaultyPods, tolerance_of
 from projections.group_fault_options import fault_options
 from projections.rescheduling import (
     HOUR_NS,
-    drop_reservations,
+    give_up_reservations,
     has_pods_again,
     is_stranded,
     nodes_free_by,
@@ -56,11 +56,15 @@ def _update_times(cluster: "Cluster", key: str, at_ns: int) -> None:
     restart = book.restarts.get(key)
     if restart is not None:
         if not restart.leaving and not restart.gone_ns:
-            restart = book.restarts[key] = structs.replace(restart, gone_ns=at_ns)
+            span = cluster.policy.action_arguments.rescheduling.reservation_ns
+            until = min(restart.reserved_until_ns, at_ns + span)
+            restart = book.restarts[key] = structs.replace(
+                restart, gone_ns=at_ns, reserved_until_ns=until
+            )
         if has_pods_again(cluster, key):
             restart = book.restarts[key] = structs.replace(restart, first_gone_ns=at_ns)
-        if restart.reservations and restart.reserved_until_ns <= at_ns:
-            drop_reservations(cluster, key)
+        if (restart.reservations or restart.kept) and restart.reserved_until_ns <= at_ns:
+            give_up_reservations(cluster, key)
     group = cluster.groups.get(key)
     if group is not None and is_stranded(group):
         book.stranded_since_ns.setdefault(key, at_ns)
@@ -86,7 +90,7 @@ def _deadlines(cluster: "Cluster", key: str) -> list[int]:
     restart = book.restarts.get(key)
     if restart is not None:
         due.append(restart.timeout_ns)
-        if restart.reservations:
+        if restart.reservations or restart.kept:
             due.append(restart.reserved_until_ns)
         if restart.leaving:
             due.append(restart.overdue_ns)

@@ -7,7 +7,10 @@ from events.decisions.reschedule import RescheduleDecided, RestartedPod
 from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.group_fault_options import fault_options
 from projections.leaf_switches import CLASS_LABEL, IS_HEALTHY, IS_SHARED, LeafSwitches
+from projections.pod_class import Amounts
 from projections.pod_terms import Labels
+from projections.pods import Charge
+from projections.queues import add
 from projections.reschedule_records import add_record
 from projections.rescheduling import Reservation, Restart, Retries, put_restart
 from projections.restart_times import update_deadline
@@ -50,10 +53,12 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
         leaving={uid: None for uid in leaving if uid in cluster.pods},
         networks=_networks(cluster, event, {} if before is None else before.networks),
         reservations=reservations if arguments.reservation_ns else {},
-        reserved_until_ns=now + arguments.reservation_ns,
+        reserved_until_ns=now + event.grace_ns + arguments.reservation_ns,
         first_gone_ns=0 if before is None else before.first_gone_ns,
         grace_ns=event.grace_ns,
         forced_ns=now if repeats else 0,
+        queue=group.queue,
+        kept=_quota(cluster, event, before) if arguments.reservation_ns else (),
     )
     put_restart(cluster, key, restart)
     if not repeats:
@@ -94,6 +99,17 @@ def owner_of(group: "PodGroup") -> str:
         return group.facts.owner or group.facts.uid
     owners = (pod.facts.owner for pod in group.pods.values())
     return next((one.uid for one in owners if one is not None), group.uid)
+
+
+def _quota(cluster: "Cluster", event: RescheduleDecided, before: Restart | None) -> Charge:
+    """Return what the queue was charged for the pods of the job before the first ones were deleted."""
+    total: Amounts = {}
+    for one in event.members:
+        pod = cluster.pods.get(one.uid)
+        add(total, () if pod is None or pod.charge is None else pod.charge, 1)
+    for name, amount in () if before is None else before.kept:
+        total[name] = max(amount, total.get(name, 0))
+    return tuple(total.items())
 
 
 def _reservation(cluster: "Cluster", one: RestartedPod) -> dict[str, Reservation]:

@@ -27,6 +27,7 @@ from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import Labels
+from projections.pod_waits import PodWait
 from projections.pods import Charge, FailedBinding, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.pool_facts import PoolFacts
@@ -164,6 +165,7 @@ class Image(Struct, frozen=True):
     victim_waits: dict[str, VictimWait]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
+    pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
     volume_kinds: dict[str, str] = {}
 
@@ -267,6 +269,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
         is_shadow=cluster.is_shadow,
         volume_kinds=cluster.volume_kinds,
+        pod_waits=cluster.pod_waits,
     )
     _write(sink, image)
     groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
@@ -314,6 +317,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     state.assignments.last_ns = image.assigned_ns
     state.assignments.unconfirmed, state.assignments.ranks = image.unconfirmed, image.ranks
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
+    cluster.pod_waits, cluster.now_ns = image.pod_waits, image.now_ns
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():
         facts = KINDS[kind].facts

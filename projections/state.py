@@ -381,6 +381,7 @@ class State:
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
+        self.cluster.now_ns = event.at_ns
         open_cycle(self.cluster, event.at_ns)
         self.cluster.pool_facts.open_cycle(self.cluster.policy.pools, event.at_ns)
         expire_timeouts(self, event.at_ns)

@@ -2,7 +2,8 @@
 
 A PodGroup has the condition `Scheduled` as soon as its gang is complete, whatever happens to pods beyond
 minMember, and otherwise `Unschedulable` with the reason, also when it fell below minMember and none of its pods
-is pending.
+is pending, but not while terminating pods still fill it. The refusal of an admission ends with the admission: the
+update of the phase to `Inqueue` ends the condition.
 
 A pod without a node has `PodScheduled=False`. Cluster autoscalers add nodes for the reason `Unschedulable` and for no
 other, so a pod has it if and only if another node would let it run: then every waiting pod of its gang has it, also
@@ -110,6 +111,8 @@ def condition_of(group: PodGroup) -> Condition | None:
     """Return the condition that holds for a pod group, or None if nothing is known yet."""
     if group.reported_status.ready_since and "enqueue" not in group.refusals:
         return Condition(group.reported_status.ready_since, SCHEDULED, WHOLE)
+    if group.is_filled_by_terminating:
+        return None
     refusal = _latest(group)
     if refusal is not None:
         reason = _REASONS.get(refusal.code, NOT_ENOUGH)

@@ -12,6 +12,7 @@ from typing import Final, Self
 from events.decision import Placement
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.kept_quota import kept_charge
 from projections.nodes import Node, NodeTrial, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import Nomination, PodGroup
@@ -35,8 +36,8 @@ class NodeOverlay:
         """Pods placed on a node that has room now."""
         self.later: list[tuple[Pod, Node]] = []
         """Pods placed on a node that has room once terminating pods are gone."""
-        self.extra: Amounts = {}
-        """What these pods would be charged to the queue of the group."""
+        self.extra: Amounts = {name: -amount for name, amount in kept_charge(cluster, group.key)}
+        """What these pods would be charged to the queue of the group, less what is kept there for them."""
         self.devices: dict[str, tuple[str, ...]] = {}
         """UID of a placed pod to the devices picked for it, if they have names."""
         self.network: dict[str, Labels] = {}

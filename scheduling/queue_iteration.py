@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from events.decision import Decision
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order
@@ -364,11 +365,20 @@ class _QueueIteration:
             self._waiting[name] = _FairHeap(waiting, shares, self._visited_before)
 
 
-def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> Iterator[Decision]:
-    """Decide the equivalence classes of an action until none is left or its share of the work is used up."""
+def iterate_queues(
+    session: Session,
+    action: str,
+    decide_head: DecideHead,
+    takes: Callable[[EquivalenceGroup], bool] | None = None,
+) -> Iterator[Decision]:
+    """Decide the equivalence classes of an action, with `takes` only some, until none is left or its share of the work is
+    used up."""
     work = session.work
     work.open_action()
     groups = session.groups_to_decide(action)
+    if takes is not None:
+        taken = {name: [one for one in of if takes(one)] for name, of in groups.items()}
+        groups = {name: of for name, of in taken.items() if of}
     if not groups:
         return
     iteration = _QueueIteration(session, action, groups)
@@ -427,7 +437,7 @@ def refuse_equivalence_group(
     equivalence_group: EquivalenceGroup,
     reason: Unschedulable,
     for_group: Callable[[PodGroup, Unschedulable], Unschedulable] | None = None,
-) -> Iterator[Decision]:
+) -> Iterator[PodGroupUnschedulable]:
     """Refuse all groups in a class that are not refused for the same reason already.
 
     `for_group` rewrites a refusal found at the head of the class for another group.

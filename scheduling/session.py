@@ -261,6 +261,10 @@ class Session:
             )
         )
 
+    def is_cut_short(self, action: str) -> bool:
+        """Return whether an action has used its share of the work in this cycle."""
+        return any(one.action == action for one in self._cut)
+
     def deferred(self) -> Iterator[Decision]:
         """Yield the record of what the cycle did not visit, as its last record."""
         if self._cut:

@@ -22,7 +22,7 @@ from projections.pod_class import PodClass
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.pool_index import counts_devices
 from projections.quantity import MAX
-from projections.queues import Queue
+from projections.queues import Queue, add
 from projections.quota_charging import cards_of_charge
 from projections.super_pods import SuperPods
 from projections.views.rows import Row
@@ -50,6 +50,9 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
         return []
     facts, pending = queue.facts, queue.total("pending")
     allocated, inqueue, elastic = (queue.total(one) for one in ("allocated", "inqueue", "elastic"))
+    inqueue = dict(inqueue)
+    for kept in cluster.kept_quota.of_queue(name):
+        add(inqueue, kept, 1)
     names = dict.fromkeys((*_ALWAYS, *allocated, *pending, *inqueue, *elastic))
     guarantee, deserved = _NOTHING, _NOTHING
     if facts is not None:

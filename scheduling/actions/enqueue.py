@@ -1,4 +1,8 @@
-"""Enqueue: admit pending pod groups to their queues, queue by queue, in job order."""
+"""Enqueue: admit pending pod groups to their queues, queue by queue, in job order.
+
+Groups that lost their reservation because their pods did not come are voted on after all others. A group for which others
+yield their reservations is admitted after these: they go back to Pending, and say for which group they wait.
+"""
 
 from collections.abc import Iterator
 
@@ -6,31 +10,61 @@ from msgspec import structs
 
 from events.decision import Decision
 from events.decisions.enqueue import EnqueueDecided
-from events.requeue import ADMISSION_BY_OTHERS, ADMISSION_BY_QUEUE
+from events.requeue import (
+    ADMISSION_BY_OTHERS,
+    ADMISSION_BY_QUEUE,
+    CLUSTER_QUOTA,
+    QUEUE_UPDATED,
+    quota_events,
+)
+from projections import quota_charging
 from projections.cluster import Cluster
+from projections.duration import format_duration
 from projections.pod_groups import PodGroup
-from projections.refusals import COMMON_CODES
+from projections.pod_waits import comes_last, yields_to_all
+from projections.refusals import COMMON_CODES, PODS_NOT_CREATED, RESERVATION_YIELDED
+from projections.rescheduling import keeps_admission
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.device_request import too_few_devices
 from scheduling.gang_attempt import precheck
+from scheduling.plugin import ClusterQuota
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
-from scheduling.quota.enqueue_check import why_not_admitted
+from scheduling.quota.enqueue_check import admission
+from scheduling.quota.yielding import named, waiting_text
 from scheduling.session import Session
-from scheduling.unschedulable import Unschedulable, pipeline_withdrawal, quota_unschedulable
+from scheduling.unschedulable import (
+    Unschedulable,
+    pipeline_withdrawal,
+    quota_unschedulable,
+    refusal,
+)
+from scheduling.yielded_reservation import waits_for_other
 
 ACTION = "enqueue"
 
 
 def enqueue(session: Session) -> Iterator[Decision]:
     """Decide for every pending pod group whose last answer may have changed."""
-    yield from iterate_queues(session, ACTION, _admit)
+    cluster = session.cluster
+    if not any(one.lost for one in cluster.pod_waits.values()):
+        yield from iterate_queues(session, ACTION, _admit)
+        return
+    yield from iterate_queues(
+        session, ACTION, _admit, lambda one: not comes_last(cluster, one.head)
+    )
+    if not session.is_cut_short(ACTION):
+        yield from iterate_queues(
+            session, ACTION, _admit, lambda one: comes_last(cluster, one.head)
+        )
 
 
 def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
     group = equivalence_group.head
-    reason = _refusal(session, group)
+    reason, yielding = _judge(session, group)
     session.groups_examined += 1
     if reason is None:
+        for other in yielding:
+            yield refusal(other, ACTION, _yielded(session.cluster, other, group))
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
     # A group with nominations that is not admitted has fallen below minMember: release its nominations.
@@ -38,7 +72,20 @@ def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     if equivalence_group.is_head(group):
         requeue_on = (*reason.requeue_on, *_victim_events(session.cluster, reason))
         reason = structs.replace(reason, requeue_on=requeue_on)
-        yield from refuse_equivalence_group(equivalence_group, reason)
+        yield from _refuse(session.cluster, equivalence_group, reason)
+
+
+def _refuse(
+    cluster: Cluster, equivalence_group: EquivalenceGroup, reason: Unschedulable
+) -> Iterator[Decision]:
+    """Refuse all groups in a class. One whose reservation another group took still says so."""
+    for one in refuse_equivalence_group(equivalence_group, reason):
+        group = cluster.groups[one.pod_group]
+        found = waits_for_other(cluster, group, reason)
+        if found is reason:
+            yield one
+        elif group.refusals[ACTION].message != found.message:
+            yield refusal(group, ACTION, found)
 
 
 def _victim_events(cluster: Cluster, reason: Unschedulable) -> tuple[str, ...]:
@@ -56,12 +103,32 @@ def _victim_events(cluster: Cluster, reason: Unschedulable) -> tuple[str, ...]:
     )
 
 
-def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:
+def _judge(session: Session, group: PodGroup) -> tuple[Unschedulable | None, tuple[PodGroup, ...]]:
+    """Return why a group is not admitted; or None, and the groups whose reservations it takes."""
     problem = precheck(session, group)
     if problem is not None:
-        return problem
-    if group.key in session.cluster.reschedulings.restarts:
-        # A job that is restarted after a fault was admitted before.
-        return None
-    short = why_not_admitted(session.cluster, session.reclaimable, group)
-    return too_few_devices(session, group) if short is None else quota_unschedulable(short)
+        return problem, ()
+    if keeps_admission(session.cluster, group.key):
+        return None, ()
+    found = admission(session.cluster, session.reclaimable, group)
+    if found.short is not None:
+        return quota_unschedulable(found.short), ()
+    return too_few_devices(session, group), found.yielding
+
+
+def _yielded(cluster: Cluster, group: PodGroup, other: PodGroup) -> Unschedulable:
+    """Return why the reservation of a group goes to another one."""
+    names = tuple(quota_charging.min_request(cluster, group) or ())
+    stated = () if group.facts is None else tuple(group.facts.min_resources or ())
+    requeue_on = (QUEUE_UPDATED, *quota_events(names))
+    if cluster.plugins.of(ClusterQuota):
+        requeue_on += tuple([CLUSTER_QUOTA + name for name in stated])
+    if yields_to_all(cluster, group):
+        span = format_duration(cluster.policy.action_arguments.pod_creation_ns)
+        text = (
+            f"it was admitted and has {group.valid_count} of its {max(1, group.min_available)} pods after {span}:"
+            f" {named(other)} takes its reservation"
+        )
+        return Unschedulable(PODS_NOT_CREATED, "", text, requeue_on=requeue_on)
+    text = waiting_text(other, group)
+    return Unschedulable(RESERVATION_YIELDED, other.key, text, requeue_on=requeue_on)

@@ -16,6 +16,7 @@ from projections.duration import format_duration
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
+from projections.pod_waits import is_resting
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import (
@@ -23,8 +24,10 @@ from projections.refusals import (
     EVICTION_CODES,
     GROUP_CODES,
     NODE_CODES,
+    PODS_NOT_CREATED,
     REACH_CODES,
 )
+from projections.rescheduling import keeps_admission
 from projections.state import State
 from scheduling.device_request import invalid_device_request, too_few_devices
 from scheduling.explain.nodes import large_enough, nearest
@@ -34,11 +37,12 @@ from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, 
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.quota.card_selection import choose_cards
-from scheduling.quota.enqueue_check import why_not_admitted
+from scheduling.quota.enqueue_check import admission
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
 from scheduling.volumes.claim_check import claim_refusal
+from scheduling.yielded_reservation import waits_for_other
 
 HOLDERS_MAX: Final = 5
 AHEAD_MAX: Final = 3
@@ -59,6 +63,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
     if group.is_foreign:
         return None
     waits = bool(group.pending) or bool(group.counts.get(GATED)) or group.phase == WAITING
+    waits = waits or group.key in session.cluster.pod_waits
     if not waits and not group.is_broken:
         return None
     session.cluster.nodes.lay_out()
@@ -139,8 +144,21 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = why_not_admitted(session.cluster, session.reclaimable, group)
-    return too_few_devices(session, group) if short is None else quota_unschedulable(short)
+    cluster = session.cluster
+    if keeps_admission(cluster, group.key):
+        return None
+    if is_resting(cluster, group):
+        standing = group.refusals.get("enqueue")
+        text = "its pods did not come in time" if standing is None else standing.message
+        left = max(0, cluster.pod_waits[group.key].until_ns - session.state.now_ns)
+        text += (
+            f"; it is voted on again {format_duration(left)} after the last cycle, after all others"
+        )
+        return Unschedulable(PODS_NOT_CREATED, "", text)
+    short = admission(cluster, session.reclaimable, group).short
+    if short is None:
+        return too_few_devices(session, group)
+    return waits_for_other(cluster, group, quota_unschedulable(short))
 
 
 def _admission_hurdle(
@@ -160,6 +178,13 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
     """Whether an admitted group's reservation has ended or is about to end."""
     if group.phase != INQUEUE:
         return ""
+    wait = session.cluster.pod_waits.get(group.key)
+    if wait is not None:
+        text = f"; it has {group.valid_count} of its {max(1, group.min_available)} pods"
+        if not wait.until_ns:
+            return f"{text}, and any group that asks for it may take its reservation"
+        left = format_duration(max(0, wait.until_ns - session.state.now_ns))
+        return f"{text}, and its reservation is protected for {left} more"
     if group.never_fits:
         is_tired = any(one.is_timed_out for one in group.refusals.values())
         why = "too many nodes that fit its pods have been unavailable to it for too long"

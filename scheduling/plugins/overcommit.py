@@ -26,6 +26,7 @@ from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
 from projections.policy_values import JsonObject, fraction_at
 from projections.queues import add
+from projections.rescheduling import keeps_admission
 from scheduling.plugin import ClusterQuota, Vote
 from scheduling.shortage import Shortage, amount_text
 
@@ -84,9 +85,14 @@ class Overcommit(ClusterQuota, GroupState):
     ) -> Vote:
         """Vote by the room of the whole cluster: its allocatable resources times a factor."""
         asked = _missing(group) or {}
-        over = self._beyond_factor(cluster, asked, {})
+        backlogs = cluster.indexes.of(Backlogs).of_group
+        yielded: Amounts = {}
+        for one in reclaimable.yielding:
+            add(yielded, backlogs.get(one.key, ()), 1)
+        over = self._beyond_factor(cluster, asked, yielded)
         if over and cluster.policy.evicting:
-            spare = reclaimable.of_cluster(group, asked)
+            spare = dict(reclaimable.of_cluster(group, asked))
+            add(spare, tuple(yielded.items()), 1)
             over = self._beyond_factor(cluster, asked, spare) if spare else over
         if not over:
             return "permit"
@@ -211,7 +217,11 @@ class Backlogs(Index):
 
 def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
     """Return what an admitted group still needs for its minimum."""
-    if group.phase not in (INQUEUE, RUNS) or group.is_foreign or is_blocked(cluster, group):
+    if group.is_foreign or is_blocked(cluster, group):
+        return ()
+    if cluster.reschedulings.restarts and keeps_admission(cluster, group.key):
+        return tuple((_missing(group) or {}).items())
+    if group.phase not in (INQUEUE, RUNS):
         return ()
     if group.phase == INQUEUE and group.never_fits:
         return ()

@@ -7,7 +7,7 @@ enforce a limit.
 
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from projections import quota_charging
 from projections.cluster import Cluster
@@ -16,7 +16,33 @@ from projections.refusals import node_helps
 from scheduling.plugin import JobEnqueueable, JobPipelined, Vote
 from scheduling.quota.quota_check import may_enqueue
 from scheduling.quota.reclaimable import ReclaimableResources
+from scheduling.quota.yielding import holder_text, may_yield, needed, reserved_by
 from scheduling.shortage import Shortage
+
+
+class Admission(Struct, frozen=True):
+    """Whether a pod group is admitted to its queue."""
+
+    short: Shortage | None
+    """Why it is not; None if it is."""
+    yielding: tuple[PodGroup, ...] = ()
+    """The groups whose reservations it takes."""
+
+
+def admission(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Admission:
+    """Return whether the group is admitted now, with the room there is or with reservations that yield to it."""
+    short = why_not_admitted(cluster, reclaimable, group)
+    if short is None:
+        return Admission(None)
+
+    def is_enough(yielding: tuple[PodGroup, ...]) -> bool:
+        return why_not_admitted(cluster, reclaimable.without(yielding), group) is None
+
+    yielding = needed(may_yield(cluster, group), is_enough)
+    if yielding:
+        return Admission(None, yielding)
+    held = holder_text(cluster, group, short.limit)
+    return Admission(structs.replace(short, message=short.message + held) if held else short)
 
 
 def why_not_admitted(
@@ -69,8 +95,9 @@ def vote_of_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: Po
     asked = quota_charging.admission_request(cluster, group)
     if asked is None:
         return "permit"
-    queue = cluster.queues[group.queue]
-    short = may_enqueue(cluster, queue, asked)
+    queue, yielded = cluster.queues[group.queue], reserved_by(cluster, reclaimable.yielding)
+    short = may_enqueue(cluster, queue, asked, yielded=yielded)
     if short is not None and cluster.policy.evicting:
-        short = may_enqueue(cluster, queue, asked, reclaimable.of_queue(group, asked))
+        released = reclaimable.of_queue(group, asked)
+        short = may_enqueue(cluster, queue, asked, released, yielded=yielded)
     return short or "permit"

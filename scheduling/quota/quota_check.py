@@ -76,10 +76,16 @@ def _sum(limits: list[int | None]) -> int | None:
 
 
 def may_enqueue(
-    cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
+    cluster: Cluster,
+    queue: Queue,
+    least: Amounts,
+    reclaimable: Mapping[str, Amounts] | None = None,
+    *,
+    yielded: Mapping[str, Amounts] | None = None,
 ) -> Shortage | None:
-    """Return why a group with this minimum is not admitted, or None. `reclaimable` is what evictions could release."""
-    reclaimable = reclaimable or {}
+    """Return why a group that asks for so much is not admitted, or None. `reclaimable` is what evictions could release,
+    `yielded` what is reserved for groups that would lose it to this one, by queue."""
+    reclaimable, yielded = reclaimable or {}, yielded or {}
     admission_limit = cluster.plugins.quota.admission_limit
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
     by_card = cluster.plugins.quota.limits_cards
@@ -91,6 +97,7 @@ def may_enqueue(
             if most is None:
                 continue
             less = reclaimable.get(one.name, {}).get(name, 0)
+            less += yielded.get(one.name, {}).get(name, 0)
             total = used(one, name, {}) + reserved(one, name) - less + amount
             if total > most:
                 short.append(shortage(one.name, name, amount, total, most))
@@ -99,7 +106,8 @@ def may_enqueue(
             helps = _fits_beside_nodes(cluster, queue, plain, {}, reclaimable, reserves=True)
             return structs.replace(found, node_helps=helps or None)
     if choices and by_card:
-        return _may_reserve(cluster, queue, choices, reclaimable.get(queue.name, {}))
+        ours = yielded.get(queue.name, {})
+        return _may_reserve(cluster, queue, choices, reclaimable.get(queue.name, {}), ours)
     return None
 
 
@@ -117,13 +125,17 @@ def _all_of(short: list[Shortage]) -> Shortage:
 
 
 def _may_reserve(
-    cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts
+    cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts, yielded: Amounts
 ) -> Shortage | None:
     """Return why the card quotas cannot hold these reservations beside all existing ones, or None.
 
     Reservations of several cards are a flow from reservations to the cards that may serve them.
     """
-    held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
+    held = {
+        name: amount - yielded.get(name, 0)
+        for name, amount in queue.inqueue.items()
+        if name not in ("cpu", "memory") and amount > yielded.get(name, 0)
+    }
     reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     room: Amounts = {}
     for card in sorted({card for cards in reach.values() for card in cards}):

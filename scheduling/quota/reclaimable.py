@@ -12,6 +12,7 @@ upper bound: PodDisruptionBudgets, single plugins and nodes are checked later, w
 """
 
 from collections.abc import Iterable
+from copy import copy
 
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
@@ -36,6 +37,14 @@ class ReclaimableResources:
         self._as_of: tuple[int, ...] = ()
         self._beyond: dict[str, Amounts] = {}
         """Queue to what it and its descendants could lose to others."""
+        self.yielding: tuple[PodGroup, ...] = ()
+        """Groups whose reservations do not count, because they would yield."""
+
+    def without(self, yielding: tuple[PodGroup, ...]) -> "ReclaimableResources":
+        """Return the same for a vote in which the reservations of these groups do not count."""
+        twin = copy(self)
+        twin.yielding = yielding
+        return twin
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:
         """Return, for each queue whose limits bind the group, what could be released, by charge name."""

@@ -18,7 +18,10 @@ from events.messages import (
     Request,
 )
 from events.record import GENESIS
+from projections import quota_charging
 from projections.batch import Batch
+from projections.pod_groups import COMPLETED
+from projections.queues import add
 from projections.snapshot import restore, take
 from projections.state import State
 from tests.properties import shapes
@@ -291,6 +294,25 @@ class History(RuleBasedStateMachine):
         assert self.engine.head == self.witness.replay.head
         same(self.engine.state, self.witness.state)
         self.is_checked = True
+
+    @invariant()
+    def groups_reserve_no_more_than_the_rest_of_their_minimum(self) -> None:
+        """An ended group reserves nothing; another one what it has neither got nor been nominated to of its minimum."""
+        cluster = self.engine.state.cluster
+        for group in cluster.groups.values():
+            least = quota_charging.min_request(cluster, group) or {}
+            held = dict(group.allocated)
+            for one in group.nominations.values():
+                add(held, one.charge, 1)
+            for name, amount in group.inqueue:
+                have = sum(
+                    held.get(one, 0) for one in quota_charging.cards_of_charge(cluster, name)
+                )
+                assert amount + min(have, least.get(name, 0)) <= least.get(name, 0), (
+                    f"{group.key} reserves {amount} {name} and has {have} of {least}"
+                )
+            if group.phase == COMPLETED:
+                assert not group.inqueue, f"{group.key} has ended and reserves {group.inqueue}"
 
     def teardown(self) -> None:
         """Nothing is left undecided."""

@@ -373,3 +373,59 @@ def test_a_refusal_takes_back_the_nomination_that_muster_wrote(
     assert isinstance(request, PodConditionRequest)
     assert (request.reason, request.nominated_node) == ("Unschedulable", "")
     assert request.clears_nomination is is_cleared
+
+
+def test_a_gang_that_a_leaving_pod_still_fills_is_not_unschedulable_while_its_replacement_waits() -> (
+    None
+):
+    """The replacement of a terminating pod finds no room before that pod is gone."""
+    harness = given("Running", RUNS, RUNS, room=2)
+    answer(harness, asked(harness, PodGroupConditionRequest)[0], Accepted())
+    harness.see(ObjectSeen(member("p-0", LEAVING)), ObjectSeen(member("p-2", WAITS)))
+    harness.cycle()
+    assert asked(harness, PodGroupConditionRequest) == []
+    assert harness.state.cluster.groups["default/g"].phase == "Running"
+    harness.see(ObjectSeen(node("n1", cpu=1)), gone(member("p-0", LEAVING)))
+    harness.cycle()
+    assert condition(harness)[0] == "Unschedulable"
+    assert harness.state.cluster.groups["default/g"].phase == "Unknown"
+
+
+def test_a_new_group_that_is_refused_is_pending() -> None:
+    harness = EngineHarness(updates_status=True)
+    closed = raw("Queue", "q", spec={}, status={"state": "Closed"})
+    harness.show_all("Queue", closed)
+    spec = {"minMember": 1, "queue": "q", "minResources": {"cpu": "1"}}
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec=spec))
+    harness.show_the_rest()
+    assert asked(harness, PodGroupPhaseRequest) == [], "the next cycle may admit it"
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
+    assert (request.phase, request.ends_refusal) == ("Pending", False)
+    answer(harness, request, Accepted())
+    assert asked(harness, PodGroupPhaseRequest) == []
+
+
+def test_a_refusal_ends_with_the_admission() -> None:
+    """Volcano's job controller makes a Warning Event of a condition that still says why the group was refused."""
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Queue", raw("Queue", "q", spec={}, status={"state": "Closed"}))
+    spec = {"minMember": 1, "queue": "q", "minResources": {"cpu": "1"}}
+    harness.show_all("PodGroup", raw("PodGroup", "g", spec=spec, status={"phase": "Pending"}))
+    harness.show_the_rest()
+    harness.cycle()
+    assert condition(harness)[0] == "Unschedulable"
+    harness.see(ObjectSeen(raw("Queue", "q", spec={}, status={"state": "Open"})))
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
+    assert (request.phase, request.ends_refusal) == ("Inqueue", True)
+
+
+def test_an_admitted_group_that_is_refused_again_keeps_the_new_refusal() -> None:
+    harness = given("Pending", WAITS, least=1, room=0)
+    harness.cycle()
+    [request] = asked(harness, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
+    assert (request.phase, request.ends_refusal) == ("Inqueue", False)

@@ -26,7 +26,7 @@ from events.messages import (
     Rejected,
     Reply,
 )
-from projections.group_facts import CONDITIONS
+from projections.group_facts import CONDITIONS, UNSCHEDULABLE
 
 Condition = dict[str, object]
 
@@ -40,13 +40,18 @@ class GroupTeller:
         """Whether the status is a subresource, as far as known."""
 
     async def update_phase(self, budget: RequestBudget, request: PodGroupPhaseRequest) -> Reply:
-        """Set the phase, and how many pods run or have ended."""
+        """Set the phase, and how many pods run or have ended; an admission ends the refusal before it."""
+        now = seconds_of(self._now_ns())
 
         def change(status: Status) -> Status | None:
-            counts = _counts(status, request)
-            if status.get("phase") == request.phase:
-                return counts or None
-            return {"phase": request.phase, **counts}
+            changes = _counts(status, request)
+            if status.get("phase") != request.phase:
+                changes = {"phase": request.phase, **changes}
+            if request.ends_refusal and any(_refuses(one) for one in _conditions(status)):
+                changes["conditions"] = [
+                    _ended(one, now) if _refuses(one) else one for one in _conditions(status)
+                ]
+            return changes or None
 
         return await change_status(
             budget, GET_POD_GROUP, request.uid, change, self._to(budget, change)
@@ -73,8 +78,8 @@ class GroupTeller:
             others = [one for one in conditions if _contradicts(one, wanted)]
             if any(_equals(one, wanted) for one in conditions) and not others:
                 return None
-            ended = {"status": "False", "lastTransitionTime": wanted["lastTransitionTime"]}
-            kept = [{**one, **ended} if one in others else one for one in conditions]
+            at = wanted["lastTransitionTime"]
+            kept = [_ended(one, at) if one in others else one for one in conditions]
             return {"conditions": _with(kept, wanted)}
 
         return await change_status(
@@ -146,6 +151,16 @@ def _with(conditions: list[Condition], wanted: Condition) -> list[Condition]:
     if all(one.get("type") != wanted["type"] for one in conditions):
         return [*conditions, wanted]
     return [wanted if one.get("type") == wanted["type"] else one for one in conditions]
+
+
+def _refuses(condition: Condition) -> bool:
+    """Return True for the condition that the group cannot be scheduled, if it is true."""
+    return condition.get("type") == UNSCHEDULABLE and condition.get("status") == "True"
+
+
+def _ended(condition: Condition, at: object) -> Condition:
+    """The condition as no longer true since `at`."""
+    return {**condition, "status": "False", "lastTransitionTime": at}
 
 
 def _contradicts(condition: Condition, wanted: Condition) -> bool:

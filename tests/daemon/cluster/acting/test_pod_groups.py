@@ -1,6 +1,7 @@
 """Telling PodGroups, whose status may be a subresource or not (volcano B.14, rule K13)."""
 
 import msgspec
+from msgspec import structs
 
 from daemon.cluster.acting.patching import READS_MAX
 from daemon.cluster.acting.pod_groups import GroupTeller
@@ -214,6 +215,29 @@ async def test_a_phase_brings_the_counts_that_differ_along() -> None:
     )
     assert await teller().update_phase(request_budget(client), running) == Accepted()
     assert client.asked[1].document["status"] == {"phase": "Running", "running": 2, "failed": 0}
+
+
+async def test_an_admission_ends_the_refusal_in_the_same_write() -> None:
+    client = Scripted(group("u1", "Pending", TOLD, FOREIGN), AFTER)
+    admitted = structs.replace(PHASE, ends_refusal=True)
+    assert await teller().update_phase(request_budget(client), admitted) == Accepted()
+    status = client.asked[1].document["status"]
+    assert isinstance(status, dict)
+    assert status["phase"] == "Inqueue"
+    ended, foreign = status["conditions"]
+    assert (ended["type"], ended["status"], ended["message"]) == (
+        "Unschedulable",
+        "False",
+        TOLD["message"],
+    )
+    assert foreign == FOREIGN
+
+
+async def test_an_admission_of_a_group_without_a_refusal_writes_no_conditions() -> None:
+    client = Scripted(group("u1", "Pending", FOREIGN), AFTER)
+    admitted = structs.replace(PHASE, ends_refusal=True)
+    assert await teller().update_phase(request_budget(client), admitted) == Accepted()
+    assert client.asked[1].document["status"] == {"phase": "Inqueue"}
 
 
 async def test_a_count_update_patches_only_counts_that_changed() -> None:

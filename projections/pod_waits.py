@@ -1,0 +1,120 @@
+"""Keep how long admitted pod groups wait for their pods.
+
+Many controllers make pods only once their PodGroup is admitted: until then it has a reservation and no pods. It is
+protected for the `podCreationTimeout` of the action `enqueue`, longer while pods come. After that the reservation stands
+until another group asks for what it holds. A group that has lost it so rests, each time twice as long, and is then voted
+on behind all others. The wait ends when the group has as many pods as its minimum.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, structs
+
+from projections.duration import SECOND
+from projections.pod_groups import INQUEUE, WAITING, PodGroup
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+REST_MAX_NS: Final = 3600 * SECOND
+"""Longest time for which a group that lost its reservation is not voted on."""
+
+DOUBLINGS_MAX: Final = 20
+"""Rests counted: more make no difference."""
+
+
+class PodWait(Struct, frozen=True, array_like=True):
+    """A pod group that was admitted and has fewer pods than its minimum."""
+
+    until_ns: int
+    """When its protection ends, or its rest; 0 once it has ended."""
+    pods: int = 0
+    """Number of its pods when it was last looked at."""
+    lost: int = 0
+    """How often it has lost its reservation."""
+    since_ns: int = 0
+    """When it was admitted."""
+    is_resting: bool = False
+    """Whether it lost its reservation and is not voted on."""
+
+
+def lacks_pods(group: PodGroup) -> bool:
+    """Return whether a group with an object has fewer pods that wait or are placed than its minimum, or none."""
+    return group.facts is not None and group.valid_count < max(1, group.min_available)
+
+
+def takes_no_reservation(group: PodGroup) -> bool:
+    """Return whether a group has too few pods and no controller that would make them once it is admitted."""
+    return lacks_pods(group) and group.facts is not None and not group.facts.owner
+
+
+def update_pod_wait(cluster: "Cluster", group: PodGroup) -> None:
+    """Begin or end the wait of a group after it changed."""
+    waits = cluster.pod_waits
+    if group.phase != INQUEUE and group.key not in waits:
+        return
+    known = waits.get(group.key)
+    span = cluster.policy.action_arguments.pod_creation_ns
+    if not lacks_pods(group) or group.is_foreign or not span:
+        waits.pop(group.key, None)
+    elif group.phase == INQUEUE:
+        if (known is None or known.is_resting) and "enqueue" in cluster.policy.actions:
+            waits.pop(group.key, None)
+            lost = 0 if known is None else known.lost
+            now = cluster.now_ns
+            waits[group.key] = PodWait(now + span, group.valid_count, lost, now)
+    elif group.phase != WAITING or known is None or not known.is_resting:
+        waits.pop(group.key, None)
+
+
+def begin_rest(cluster: "Cluster", group: PodGroup) -> None:
+    """Begin the rest of a group that has lost its reservation because it had too few pods."""
+    known = cluster.pod_waits.pop(group.key, None)
+    if known is None:
+        return
+    lost = min(known.lost + 1, DOUBLINGS_MAX)
+    span = cluster.policy.action_arguments.pod_creation_ns
+    rest = min(span << (lost - 1), max(span, REST_MAX_NS))
+    cluster.pod_waits[group.key] = PodWait(cluster.now_ns + rest, lost=lost, is_resting=True)
+
+
+def is_resting(cluster: "Cluster", group: PodGroup) -> bool:
+    """Return whether a group that lost its reservation is not voted on yet."""
+    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
+    return wait is not None and wait.is_resting and wait.until_ns > 0
+
+
+def comes_last(cluster: "Cluster", group: PodGroup) -> bool:
+    """Return whether a group lost its reservation because it had too few pods, and still has too few."""
+    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
+    return wait is not None and wait.lost > 0
+
+
+def yields_to_all(cluster: "Cluster", group: PodGroup) -> bool:
+    """Return whether the reservation of a group is no longer protected: its pods did not come in time."""
+    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
+    return wait is not None and not wait.is_resting and wait.until_ns == 0
+
+
+def end_pod_waits(cluster: "Cluster", at_ns: int) -> None:
+    """Apply the ends of protections and rests up to `at_ns`."""
+    waits = cluster.pod_waits
+    for key in [key for key, one in waits.items() if 0 < one.until_ns <= at_ns]:
+        group, wait = cluster.groups[key], waits[key]
+        if not wait.is_resting and group.valid_count > wait.pods:
+            # Its pods are still being made.
+            until = at_ns + cluster.policy.action_arguments.pod_creation_ns
+            waits[key] = structs.replace(wait, until_ns=until, pods=group.valid_count)
+            continue
+        waits[key] = structs.replace(wait, until_ns=0)
+        if wait.is_resting:
+            cluster.update_group(group)
+        else:
+            _offer(cluster, group)
+
+
+def _offer(cluster: "Cluster", group: PodGroup) -> None:
+    """Wake the groups that wait for what a group has reserved."""
+    cluster.mark_quota_released("")
+    for queue in cluster.queues[group.queue].lineage:
+        cluster.mark_quota_released(queue.name)
