@@ -64,8 +64,20 @@ def test_json_is_one_document_a_scenario_with_stable_keys() -> None:
     assert one["expected"] is True
     annotations = {"scheduling.volcano.sh/queue-name": "q1", "volcano.sh/card.name": "NVIDIA-H200"}
     assert one["pods"] == {
-        "default/p1": {"phase": "Running", "node": "n1", "devices": [], "annotations": annotations},
-        "default/p2": {"phase": "Pending", "node": None, "devices": [], "annotations": annotations},
+        "default/p1": {
+            "phase": "Running",
+            "node": "n1",
+            "devices": [],
+            "reason": "",
+            "annotations": annotations,
+        },
+        "default/p2": {
+            "phase": "Pending",
+            "node": None,
+            "devices": [],
+            "reason": "NotReadyForScheduling",
+            "annotations": annotations,
+        },
     }
 
 
