@@ -89,6 +89,8 @@ def is_attached(cluster: Cluster, volume: VolumeFacts) -> bool:
 
 def volume_events(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
     """Return the events that could change what the volumes of a pod allow (`events/requeue.py`)."""
+    if not pod_class.claims:
+        return ()
     return tuple([VOLUMES + one for one in dict.fromkeys(_subjects(cluster, pod_class))])
 
 
