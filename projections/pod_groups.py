@@ -43,6 +43,8 @@ RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
+SELECTING_OWNERS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
+"""Kinds of owners whose selector is for their own pods alone."""
 GANG_SIZE_MISMATCH: Final = "GANG_SIZE_MISMATCH"
 GANG_PRIORITY_MISMATCH: Final = "GANG_PRIORITY_MISMATCH"
 """Codes of a gang whose pods do not agree."""
@@ -160,6 +162,7 @@ class PodGroup:
         "min_tasks",
         "needs_object",
         "nominations",
+        "owned_count",
         "owner",
         "pending",
         "pending_classes",
@@ -180,6 +183,7 @@ class PodGroup:
     )  # fmt: skip
 
     COMPARED: ClassVar[tuple[str, ...]] = (
+        "owned_count",
         "pending",
         "counts",
         "ready_by_role",
@@ -212,6 +216,8 @@ class PodGroup:
         self.key = self.uid = key
         """`namespace/name`"""
         self.owner: object = None
+        self.owned_count = 0
+        """Number of pods that are in the group as pods of its controlling owner, one of `SELECTING_OWNERS`."""
         """The token of the cluster that may change this version."""
         self.facts: GroupFacts | None = None
         """Facts of its PodGroup object, or None."""
@@ -263,10 +269,20 @@ class PodGroup:
         self.facts, self.spec = facts, spec_of(facts)
         rules = () if facts is None else facts.sub_group_rules
         had = () if self.sub_groups is None else self.sub_groups.rules
-        if rules == had and self.has_topology_constraint == (self.pods_by_node is not None):
+        if rules == had and self._counts_nodes == (self.pods_by_node is not None):
             return
         self.sub_groups = SubGroups(rules) if rules else None
-        self.pods_by_node = {} if self.has_topology_constraint else None
+        self._count_sub_groups_again()
+
+    @property
+    def _counts_nodes(self) -> bool:
+        """Return whether the pods on each node are counted: for a topology constraint, or to spread the pods of an owner."""
+        return self.has_topology_constraint or self.owned_count > 0
+
+    def _count_sub_groups_again(self) -> None:
+        if self.sub_groups is not None:
+            self.sub_groups = SubGroups(self.sub_groups.rules)
+        self.pods_by_node = {} if self._counts_nodes else None
         for pod in self.pods.values():
             self._count_sub_group(pod, pod.status, 1)
 
@@ -500,6 +516,8 @@ class PodGroup:
         """Count a pod with its present status."""
         if not pod.facts.is_numbered:
             self._count_unnumbered(1)
+        if _is_owned(pod):
+            self._count_owned(1)
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
@@ -531,6 +549,14 @@ class PodGroup:
         del self.pods[pod.facts.uid]
         if not pod.facts.is_numbered:
             self._count_unnumbered(-1)
+        if _is_owned(pod):
+            self._count_owned(-1)
+
+    def _count_owned(self, sign: int) -> None:
+        """Add a pod of the group's owner, or (-1) remove it; with the first the pods on each node begin to be counted."""
+        self.owned_count += sign
+        if self._counts_nodes != (self.pods_by_node is not None):
+            self._count_sub_groups_again()
 
     def _count_unnumbered(self, sign: int) -> None:
         """Add a pod without a number, or (-1) remove it; the first and the last change the order of the others."""
@@ -712,6 +738,12 @@ _SHARED: Final = tuple(
 """Attributes with values that are not changed in place."""
 
 
+def _is_owned(pod: Pod) -> bool:
+    """Return whether a pod is in its group as one of the pods that the selector of its owner selects."""
+    owner = pod.facts.owner
+    return owner is not None and owner.kind in SELECTING_OWNERS and not pod.facts.group_name
+
+
 _SHARED_DICTS: Final[dict[object, object]] = {}
 """Items to a dict of these items, which no group changes in place: most groups have one pod, and few are different."""
 
@@ -765,6 +797,7 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
         and old.node == new.node
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
+        and _is_owned(old) == _is_owned(new)
     )
 
 

@@ -12,16 +12,13 @@ import numpy as np
 
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Spread
-from projections.pods import ALLOCATED
 from scheduling.node_ranking import NodeRanking
 from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.pod_topology.spread import Mask, SpreadConstraints
 from scheduling.topology.node_scope import AnyNode, Scores
 
-_OWNERS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
 SPREADS_MAX: Final = 256
 """Maximum number of classes of pods whose constraints are kept; beyond it all are dropped."""
 
@@ -31,11 +28,7 @@ ZONES: Final = Spread("topology.kubernetes.io/zone", 5, None, is_hard=False)
 
 def is_spread(group: PodGroup) -> bool:
     """Return whether a group is that of an owner whose pods are spread."""
-    first = next(iter(group.pods.values()), None)
-    owner = None if first is None else first.facts.owner
-    if owner is None or owner.kind not in _OWNERS:
-        return False
-    return group.key.endswith(f"/{NAMED_BY_UID}{owner.uid}")
+    return group.owned_count > 0
 
 
 class DefaultSpread(AnyNode):
@@ -96,7 +89,7 @@ class DefaultSpread(AnyNode):
         """Return whether the points of two nodes can differ."""
         if pod_class.terms.spread:
             return False
-        if self._counts().any():
+        if self._group.pods_by_node or self._placed:
             return True
         inside = [self._spreads.index.domain(one.topology_key).inside for one in (HOSTS, ZONES)]
         return any(one.any() and not one.all() for one in inside)
@@ -105,13 +98,14 @@ class DefaultSpread(AnyNode):
         """Return the pods of the group on each node that do not terminate."""
         if self._staying is None:
             nodes = self._spreads.index.cluster.nodes
-            self._staying = np.zeros(len(nodes.order), dtype=np.int64)
-            for pod in self._group.pods.values():
-                node = nodes.nodes.get(pod.node) if pod.node and pod.status in ALLOCATED else None
-                if node is not None and node.facts is not None:
-                    self._staying[node.slot] += 1
+            staying = [0] * len(nodes.order)
+            known = nodes.nodes
+            for (_, name), count in (self._group.pods_by_node or {}).items():
+                if (node := known.get(name)) is not None and node.facts is not None:
+                    staying[node.slot] += count
             for slot in self._placed:
-                self._staying[slot] += 1
+                staying[slot] += 1
+            self._staying = np.array(staying, dtype=np.int64)
         return self._staying
 
 
