@@ -12,6 +12,9 @@ A quarantine of a tenant lasts FIRST_NS, and with each further rejection after i
 ends early when a pod of the tenant that requests no less of anything than pods that were rejected runs there. Each QUIET_NS
 after its end without a rejection takes back one doubling; after the last one it is forgotten. Its time begins with the first
 cycle after the rejection.
+
+Pods that kubelets reject for a reason that lies in the pods would evict others on node after node. While OWN_NODES_MAX
+nodes are closed to them for such a reason, no more pods are evicted for them.
 """
 
 from collections.abc import Iterable
@@ -49,6 +52,9 @@ REJECTIONS: Final = (
 
 OWN_REASONS: Final = ("NodeAffinity", "TopologyAffinityError", "UnsupportedOperatingSystem")
 """Those that depend on what the pod states: another pod may be admitted by the same node."""
+
+OWN_NODES_MAX: Final = 3
+"""If so many nodes are closed to pods for a reason that lies in the pods, no pods are evicted for such pods."""
 
 ALL_TENANTS: Final = ""
 """The tenant of a quarantine that concerns the pods of all."""
@@ -111,8 +117,8 @@ class Quarantines:
         self.cycle_ns = 0
         """Time of the last cycle."""
         self.of_node: dict[str, dict[Key, None]] = {}
-        self.of_tenant: dict[str, int] = {}
-        """Tenant to the number of its quarantines; without those of all tenants."""
+        self.of_tenant: dict[str, dict[Key, None]] = {}
+        """Tenant to its quarantines; without those of all tenants."""
         self.of_all_tenants: dict[Key, None] = {}
         self._times: tuple[int | None, int | None] | None = (None, None)
 
@@ -141,7 +147,7 @@ class Quarantines:
             if one.tenant == ALL_TENANTS:
                 self.of_all_tenants[one.key] = None
             else:
-                self.of_tenant[one.tenant] = self.of_tenant.get(one.tenant, 0) + 1
+                self.of_tenant.setdefault(one.tenant, {})[one.key] = None
         self.all[one.key] = one
         self._times = None
 
@@ -160,8 +166,9 @@ class Quarantines:
         if one.tenant == ALL_TENANTS:
             del self.of_all_tenants[one.key]
         else:
-            self.of_tenant[one.tenant] -= 1
-            if not self.of_tenant[one.tenant]:
+            of_tenant = self.of_tenant[one.tenant]
+            del of_tenant[one.key]
+            if not of_tenant:
                 del self.of_tenant[one.tenant]
         self._times = None
 
@@ -180,6 +187,18 @@ class Quarantines:
             if one.tenant == tenant and not one.is_over and one.concerns(request):
                 return one
         return None
+
+    def own_of(self, tenant: str, request: Request) -> list[Quarantine]:
+        """Return the quarantines that close nodes to pods of a tenant with this request for a reason that lies in such
+        pods, one for each node, up to OWN_NODES_MAX of them."""
+        found: dict[str, Quarantine] = {}
+        for key in self.of_tenant.get(tenant, ()):
+            one = self.all[key]
+            if not one.is_over and one.reason in OWN_REASONS and one.concerns(request):
+                found.setdefault(one.node, one)
+                if len(found) == OWN_NODES_MAX:
+                    break
+        return list(found.values())
 
     def end_ns(self, one: Quarantine) -> int:
         """Return the end of a quarantine that stands."""

@@ -9,6 +9,7 @@ from events.requeue import NODE_FREED
 from projections.duration import SECOND
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
+from projections.quarantine import OWN_NODES_MAX, tenant_of
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.device_request import invalid_device_request, naming_each, never_evicts
 from scheduling.gang_attempt import missing_pods, precheck
@@ -32,7 +33,10 @@ def preempt_or_reclaim(
         problem = precheck(session, group) or missing_pods(group)
         problem = problem or invalid_device_request(session, group) or never_evicts(session, group)
         problem = (
-            problem or more_problems(session, group) or _waited_in_vain(session, action, group)
+            problem
+            or more_problems(session, group)
+            or _waited_in_vain(session, action, group)
+            or _rejected_on_nodes(session, action, group)
         )
         if problem is not None:
             naming = naming_each(session, group, problem)
@@ -62,6 +66,26 @@ def _waited_in_vain(session: Session, action: str, group: PodGroup) -> Unschedul
     seconds = cluster.policy.action_arguments.victim_timeout_ns // SECOND
     text = f"{action}: {wait.timeouts} times terminating pods did not end within {seconds} s; no more pods are evicted for it"
     return Unschedulable("NoVictims", "", text, requeue_on=(NODE_FREED,))
+
+
+def _rejected_on_nodes(session: Session, action: str, group: PodGroup) -> Unschedulable | None:
+    """Return why no more pods are evicted for a group: kubelets of several nodes rejected such pods for a reason that
+    lies in the pods. None if they may be."""
+    kept = session.cluster.quarantines
+    tenant = tenant_of(group.key.partition("/")[0])
+    if tenant not in kept.of_tenant:
+        return None
+    for request in dict.fromkeys(group.classes[one].request for one in group.pending_classes):
+        closed = kept.own_of(tenant, request)
+        if len(closed) >= OWN_NODES_MAX:
+            reasons = ", ".join(dict.fromkeys(one.reason for one in closed))
+            text = (
+                f"{action}: the kubelets of {len(closed)} nodes rejected such pods of this namespace for a reason that"
+                f" lies in the pods ({reasons}); no more pods are evicted for it until one of these nodes is open to them"
+                " again"
+            )
+            return Unschedulable("NoVictims", "", text, requeue_on=(NODE_FREED,))
+    return None
 
 
 def _search(
