@@ -20,6 +20,7 @@ from projections.pod_waits import is_resting
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import (
+    CARD_CODES,
     CLAIM_CODES,
     EVICTION_CODES,
     GROUP_CODES,
@@ -36,6 +37,7 @@ from scheduling.explain.volumes import volume_hurdle
 from scheduling.explanation import Held, Holder, Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
+from scheduling.quota import quota_check
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import admission
 from scheduling.session import Session
@@ -187,8 +189,14 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
         return f"{text}, and its reservation is protected for {left} more"
     if group.never_fits:
         is_tired = any(one.is_timed_out for one in group.refusals.values())
-        why = "too many nodes that fit its pods have been unavailable to it for too long"
-        why = why if is_tired else "no existing nodes fit the pods of its gang"
+        codes = [one.code for one in group.refusals.values() if one.never_fits]
+        own_codes = [code for code in codes if code in CARD_CODES | CLAIM_CODES | GROUP_CODES]
+        if is_tired:
+            why = "too many nodes that fit its pods have been unavailable to it for too long"
+        elif own_codes:
+            why = f"it is refused with {own_codes[0]}"
+        else:
+            why = "no existing nodes fit the pods of its gang"
         return f"; nothing is reserved for it: {why}"
     until = session.cluster.cluster_totals.reservation_timeouts.get(group.key)
     if until is None:
@@ -399,6 +407,8 @@ def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
 
 
 def _held_of(cluster: Cluster, name: str) -> Held | None:
+    if quota_check.is_never_charged(cluster, name):
+        return None
     resource = cluster.cards.resource.get(name)
     total = cluster.resources.allocatable.get(name, 0)
     if resource is not None:

@@ -59,6 +59,8 @@ def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
 def limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """Return how much of a charge name the queue may use, for a choice of cards the sum of their limits; None without
     a limit. Every table of quotas shows this."""
+    if is_never_charged(cluster, name):
+        return None
     return _sum(
         [cluster.plugins.quota.limit(cluster, queue, one) for one in cards_of_charge(cluster, name)]
     )
@@ -68,6 +70,16 @@ def admission_limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """Return the same for what the queue may use and reserve together."""
     limit = cluster.plugins.quota.admission_limit
     return _sum([limit(cluster, queue, one) for one in cards_of_charge(cluster, name)])
+
+
+def is_never_charged(cluster: Cluster, name: str) -> bool:
+    """Return whether a resource of nodes is charged to no queue: quotas are those of cards, and it is no card of any
+    node, as on nodes without a label of the product."""
+    if cluster.plugins.quota.charges_resources or name in ("cpu", "memory"):
+        return False
+    cards = cluster.cards
+    is_card = name in cards.resource or name in cards.by_resource
+    return name in cluster.resources.allocatable and not is_card
 
 
 def _sum(limits: list[int | None]) -> int | None:

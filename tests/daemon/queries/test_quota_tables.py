@@ -161,3 +161,47 @@ def _numbers(one: Limit) -> tuple[str, ...]:
     total = one.used + one.reserved + one.requested
     amounts = (one.requested, total, one.limit)
     return tuple("none" if each is None else amount_text(one.name, each) for each in amounts)
+
+
+UNLABELLED: Final = """
+scenario: a GPU of a node without a label of its product is no card
+cycles: 2
+policy:
+  actions: "enqueue, allocate"
+  tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity-card}]}]
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, memory: 8Gi, pods: 110, nvidia.com/gpu: 8}}}
+  - {kind: Queue, metadata: {name: default}, spec: {capability: {cpu: 8, memory: 8Gi, nvidia.com/gpu: 4}}}
+  - {kind: Pod, metadata: {name: runs}, spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 6}}}]}}
+  - {kind: Pod, metadata: {name: waits}, spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 6}}}]}}
+  - kind: Pod
+    metadata: {name: without-claim}
+    spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: nowhere}}]}
+"""
+
+
+async def test_tables_say_nothing_of_a_resource_that_is_charged_to_no_queue() -> None:
+    state = (await play(parse_scenario(UNLABELLED, "unlabelled.yaml"))).end.state
+    check_tables(state)
+    [queue] = [one for one in queue_answers(state.cluster) if one.queue == "default"]
+    limits = {one.resource: one.limit for one in queue.resources}
+    assert limits == {"cpu": 8_000, "memory": 8 << 30, "nvidia.com/gpu": None}
+    fork = state.fork()
+    waiting = [Decider(fork).explain(group).waiting for group in fork.cluster.groups.values()]
+    assert [one.held for one in waiting if one is not None] == [(), ()]
+
+
+async def test_the_check_of_admission_names_the_refusal_that_ends_the_reservation() -> None:
+    state = (await play(parse_scenario(UNLABELLED, "unlabelled.yaml"))).end.state
+    fork = state.fork()
+    waiting = [Decider(fork).explain(group).waiting for group in fork.cluster.groups.values()]
+    texts = [
+        one.text
+        for each in waiting
+        if each is not None
+        for one in each.hurdles
+        if one.level == "admission"
+    ]
+    assert [text for text in texts if "ClaimMissing" in text] == [
+        "admitted to queue default: phase Inqueue; nothing is reserved for it: it is refused with ClaimMissing"
+    ]
