@@ -120,13 +120,15 @@ def test_others_see_what_muster_does_and_it_sees_what_they_do(
 def test_a_policy_file_that_changes_decides_from_then_on(tmp_path: Path) -> None:
     """Volcano E.2"""
     path = tmp_path / "policy.yaml"
-    path.write_text("actions: enqueue\n")
+    path.write_text("quotas: none\nactions: enqueue\n")
     daemon = Daemon(tmp_path, f"--scheduler-conf={path}")
     try:
         pods = f"{daemon.told('simulated API server')['url']}/api/v1/namespaces/default/pods"
         until(lambda: nodes(pods) == ["", "", ""])
         daemon.told("cluster listed")
-        path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: predicates}]}]\n')
+        path.write_text(
+            'quotas: none\nactions: "enqueue, allocate"\ntiers: [{plugins: [{name: predicates}]}]\n'
+        )
         until(lambda: nodes(pods) == ["", "n1", "n1"])
         daemon.process.send_signal(signal.SIGTERM)
         assert daemon.process.wait(DEADLINE_SECONDS) == 0
