@@ -13,7 +13,7 @@ from daemon.text_file import STDIN, read_input, read_text
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
 from projections.duration import nanoseconds
-from projections.policy import parse_policy
+from projections.policy import PolicyWarning, parse_policy
 from simulator import scenario_sources
 from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, parse_scenario
@@ -113,17 +113,32 @@ def read_policy(path: Path, *, tells: bool = True) -> bytes:
 
 def read_cluster_policy(path: Path, *, tells: bool = True) -> bytes:
     """Return a policy file as `read_policy` does, for scheduling a cluster: it must keep quotas or say that there are none."""
-    content = read_policy(path, tells=tells)
-    check_cluster_policy(content, STDIN if str(path) == "-" else str(path))
+    text, source = read_input(path)
+    policy = read_policy_document(text, source, limits_of().yaml_nodes)
+    content, warnings = _parsed_policy(policy, source)
+    check_cluster_policy(content, source)
+    if tells:
+        _print_warnings(warnings, source)
     return content
 
 
 def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> bytes:
+    content, warnings = _parsed_policy(policy, source)
+    if tells:
+        _print_warnings(warnings, source)
+    return content
+
+
+def _parsed_policy(policy: JsonObject, source: str) -> tuple[bytes, tuple[PolicyWarning, ...]]:
+    """Return a policy as JSON, and the warnings about it. Raises PolicyError with the name of its source."""
     content = msgspec.json.encode(policy, order="deterministic")
     try:
-        _, warned = parse_policy(content)
+        _, warnings = parse_policy(content)
     except PolicyError as error:
         raise PolicyError(f"{source}: {error}") from error
-    for one in warned if tells else ():
+    return content, warnings
+
+
+def _print_warnings(warnings: tuple[PolicyWarning, ...], source: str) -> None:
+    for one in warnings:
         print_warning(f"{source}: {one.path}: {one.message}")
-    return content
