@@ -474,7 +474,7 @@ class Pod:
 
     @property
     def age_key(self) -> SortKey:
-        """Task order in its group if any pod there has no number: priority, age, index, UID."""
+        """Return the place of a pod in its group if any pod there has no number: priority, age, index, UID."""
         priority, index, created_ns, uid = self.sort_key
         return priority, created_ns, index, uid
 

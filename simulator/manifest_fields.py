@@ -193,7 +193,7 @@ def request_of(spec: Mapping[str, Json]) -> Amounts:
 
 
 def allocated_of(pod: Manifest) -> Amounts:
-    """The resources of its node that a kubelet has given a pod: of cpu and memory what its status reports as allocated or
+    """Return the resources of its node that a kubelet has given a pod: of cpu and memory what its status reports as allocated or
     in use, where it does, else what the spec requests."""
     spec, status = section(pod, "spec"), section(pod, "status")
     if not reports_resources(pod):
@@ -221,7 +221,7 @@ def _container_statuses(status: Mapping[str, Json]) -> list[Mapping[str, Json]]:
 
 
 def _with_reported(stated: Mapping[str, Json], status: Mapping[str, Json]) -> dict[str, Json]:
-    """A container, or the spec of a pod, that requests what its status reports."""
+    """Return a container, or the spec of a pod, that requests what its status reports."""
     if "resources" not in status:
         return dict(stated)
     allocated, actual = (
@@ -236,7 +236,7 @@ def _with_reported(stated: Mapping[str, Json], status: Mapping[str, Json]) -> di
 
 
 def limits_of(spec: Mapping[str, Json]) -> Amounts:
-    """The limits of a pod; what no container limits is left out."""
+    """Return the limits of a pod; what no container limits is left out."""
     total = _pod_total(spec, _container_limits, _container_limits)
     overhead = amounts(section(spec, "overhead"))
     add(total, {name: amount for name, amount in overhead.items() if total.get(name)})
@@ -248,7 +248,7 @@ def _pod_total(
     of_container: Callable[[Mapping[str, Json]], Amounts],
     of_pod: Callable[[Mapping[str, Json]], Amounts],
 ) -> Amounts:
-    """The sum over containers, or the peak of init containers; what the pod itself states instead of them."""
+    """Return the sum over containers, or the peak of init containers; what the pod itself states instead of them."""
     total: Amounts = {}
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -282,7 +282,7 @@ def quantities(total: Amounts) -> JsonObject:
 
 
 def quantity(name: str, amount: int) -> str:
-    """An amount of a resource as a quantity of a manifest."""
+    """Return an amount of a resource as a quantity of a manifest."""
     if name != "cpu":
         return str(amount)
     return f"{amount}m" if amount % 1000 else str(amount // 1000)

@@ -16,7 +16,7 @@ _LIMITS: Final = "limits."
 
 
 def min_resources(pods: Iterable[tuple[Mapping[str, Json], int]]) -> JsonObject:
-    """What so many pods of each spec use of a quota, as quantities."""
+    """Return what so many pods of each spec use of a quota, as quantities."""
     total: Amounts = {}
     resources: dict[str, str] = {}
     for spec, count in pods:
@@ -27,7 +27,7 @@ def min_resources(pods: Iterable[tuple[Mapping[str, Json], int]]) -> JsonObject:
 
 
 def _usage(spec: Mapping[str, Json]) -> dict[str, tuple[str, int]]:
-    """What one pod uses of a quota: the name there, to the resource that gives its unit and the amount."""
+    """Return what one pod uses of a quota: the name there, to the resource that gives its unit and the amount."""
     usage: dict[str, tuple[str, int]] = {"count/pods": ("pods", 1), "pods": ("pods", 1)}
     for name, amount in request_of(spec).items():
         if name in _COMPUTE or name.startswith("hugepages-") or _is_extended(name):

@@ -102,7 +102,7 @@ def _part(name: str, task: Task) -> Json:
 
 
 def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int) -> JsonObject:
-    """The usage of the first `available` pods: each task's minimum first, if all of them fit in."""
+    """Return the usage of the first `available` pods: each task's minimum first, if all of them fit in."""
     ordered = sorted(tasks, key=lambda task: -_priority(factory, task))
     counts = [0] * len(ordered)
     if available >= sum(minimum_of(task) for task in ordered):

@@ -102,7 +102,7 @@ def load_change(
 
 
 def read_policy(path: Path, *, tells: bool = True) -> bytes:
-    """A policy file (YAML, JSON, or a ConfigMap that holds one) as JSON. A malformed value is named by its path.
+    """Return a policy file (YAML, JSON, or a ConfigMap that holds one) as JSON. A malformed value is named by its path.
 
     Prints what it skips, unless the caller does.
     """

@@ -39,7 +39,7 @@ _DROP_FUNCTION = "DROP FUNCTION IF EXISTS muster_append_only() CASCADE"
 
 @asynccontextmanager
 async def new_log(url: str, why: str, *, replaces: bool = False) -> AsyncIterator[Log]:
-    """An empty log to write, which has its name from when the block ends without an error.
+    """Open an empty log to write, which has its name from when the block ends without an error.
 
     One that is there must be empty, or UsageError is raised with the reason `why`; with `replaces` a file stays until the new one
     takes its place.

@@ -214,7 +214,7 @@ def leaf_switches(cluster: Cluster) -> Family:
 
 
 def quarantined_nodes(cluster: Cluster) -> Family:
-    """Nodes that are closed to pods because their kubelets rejected some."""
+    """Count the nodes that are closed to pods because their kubelets rejected some."""
     closed: dict[str, dict[str, None]] = {"all": {}, "namespace": {}}
     for one in cluster.quarantines.all.values():
         if not one.is_over:

@@ -388,7 +388,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
 
 
 def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tuple[Held, ...]:
-    """The holders of what the pod needs: its cards, by the names under which they are charged, or the short resource."""
+    """Return the holders of what the pod needs: its cards, by the names under which they are charged, or the short resource."""
     cluster = session.cluster
     names = () if pod is None else _wanted(cluster, pod.pod_class)
     if not names and reason is not None and reason.limit:
@@ -397,7 +397,7 @@ def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tu
 
 
 def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
-    """The cards that pods of the class accept, by the names under which they are charged."""
+    """Return the cards that pods of the class accept, by the names under which they are charged."""
     cards = cluster.cards
     if cluster.plugins.quota.charges_resources:
         return tuple(name for name, _ in pod_class.request if name in cards.by_resource)

@@ -159,7 +159,7 @@ def _refuses(condition: Condition) -> bool:
 
 
 def _ended(condition: Condition, at: object) -> Condition:
-    """The condition as no longer true since `at`."""
+    """Return the condition as no longer true since `at`."""
     return {**condition, "status": "False", "lastTransitionTime": at}
 
 
