@@ -62,7 +62,10 @@ async def new_log(url: str, why: str, *, replaces: bool = False) -> AsyncIterato
 
 @asynccontextmanager
 async def _new_file(target: SqliteDatabase, why: str | None) -> AsyncIterator[SqlLog]:
-    path = target.path.resolve()
+    try:
+        path = target.path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a loop, before Python 3.13.
+        raise UsageError(f"{target.place}: {error}") from error
     part = path.with_name(f".{path.name}.part")
     try:
         await target.lock()

@@ -290,9 +290,11 @@ def test_amounts_saturate_whatever_is_written() -> None:
     harness.see(
         ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": huge, "memory": huge}}))
     )
-    spec: JsonObject = {"minMember": 1, "minResources": {"cpu": huge}}
-    harness.see(ObjectSeen(raw("PodGroup", "g", spec=spec)))
-    number = msgspec.json.decode(raw("PodGroup", "h", spec={"minMember": 1, "minResources": {}}))
+    # In a queue of their own: a group that waits for its pods reserves what it asks for.
+    harness.see(ObjectSeen(raw("Queue", "theirs", spec={"capability": {"cpu": huge}})))
+    spec: JsonObject = {"minMember": 1, "queue": "theirs"}
+    harness.see(ObjectSeen(raw("PodGroup", "g", spec=spec | {"minResources": {"cpu": huge}})))
+    number = msgspec.json.decode(raw("PodGroup", "h", spec=spec | {"minResources": {}}))
     text = msgspec.json.encode(number).replace(b'"minResources":{}', b'"minResources":{"cpu":%b}' % huge.encode())  # fmt: skip
     harness.see(ObjectSeen(text))
     assert_serves(harness, "canary")

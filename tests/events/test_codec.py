@@ -66,6 +66,7 @@ FIELDS[tuple[RestartedPod, ...]] = st.lists(
 FIELDS[FieldChange | None] = st.none() | st.builds(
     FieldChange, manager=TEXTS, operation=TEXTS, time=TEXTS, subresource=TEXTS
 )
+FIELDS[bool | None] = st.none() | st.booleans()
 FIELDS[tuple[FreedNode, ...]] = st.lists(
     st.builds(FreedNode, node=TEXTS, pods=NUMBERS), max_size=3
 ).map(tuple)

@@ -422,7 +422,7 @@ def _without_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _without_end_of_reservations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restart_times, "drop_reservations", lambda *_: None)
+    monkeypatch.setattr(restart_times, "give_up_reservations", lambda *_: None)
 
 
 def _without_settling(monkeypatch: pytest.MonkeyPatch) -> None:
