@@ -30,7 +30,7 @@ from projections.device_family import writing_families
 from projections.fault_marks import begin_marks
 from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
-from projections.pod_waits import begin_rest
+from projections.pod_waits import begin_backoff
 from projections.pods import Pod
 from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
@@ -154,7 +154,7 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
         # The admission is taken back: the reservation goes to another group.
         group.phase = WAITING
         if event.code == PODS_NOT_CREATED:
-            begin_rest(state.cluster, group)
+            begin_backoff(state.cluster, group)
     state.cluster.update_group(group)
     if _waits_for_earlier_action(state, group, event.action):
         state.cluster.wakeup_events.groups[group.key] = None

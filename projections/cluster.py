@@ -40,7 +40,7 @@ from projections.pending_status import PendingStatus
 from projections.plugin import PluginSet, build_plugins
 from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
-from projections.pod_waits import PodWait, is_resting, update_pod_wait
+from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
     Charge,
     Pod,
@@ -476,7 +476,7 @@ class Cluster:
 
     def _all_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Return the keys under which a group waits; none while it is not tried."""
-        is_left = group.key in self.bind_backoff or is_resting(self, group)
+        is_left = group.key in self.bind_backoff or is_backing_off(self, group)
         return () if is_left else equivalence_keys(self, group)
 
     def _without_suspended(

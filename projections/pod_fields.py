@@ -269,7 +269,7 @@ def _refused_fields(spec: PodSpec) -> Iterator[str]:
     try:
         stated = _VOLUMES.decode(volumes) or []
     except msgspec.DecodeError:
-        return  # The reader of the claims tells it.
+        return  # The reader of the claims reports it.
     for volume in stated:
         for name, text in REFUSED["VolumeSource"].items():
             if bytes(volume.get(name, b"")) not in (b"", b"null"):

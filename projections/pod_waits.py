@@ -2,8 +2,8 @@
 
 Many controllers make pods only once their PodGroup is admitted: until then it has a reservation and no pods. It is
 protected for the `podCreationTimeout` of the action `enqueue`, longer while pods come. After that the reservation stands
-until another group asks for what it holds. A group that has lost it so rests, each time twice as long, and is then voted
-on behind all others. The wait ends when the group has as many pods as its minimum.
+until another group asks for what it holds. A group that has lost it so is not voted on for a back-off, which doubles each
+time, and then after all others. The wait ends when the group has as many pods as its minimum.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,25 +16,25 @@ from projections.pod_groups import INQUEUE, WAITING, PodGroup
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
-REST_MAX_NS: Final = 3600 * SECOND
+BACKOFF_MAX_NS: Final = 3600 * SECOND
 """Longest time for which a group that lost its reservation is not voted on."""
 
 DOUBLINGS_MAX: Final = 20
-"""Rests counted: more make no difference."""
+"""Doublings of the back-off: more make no difference."""
 
 
 class PodWait(Struct, frozen=True, array_like=True):
     """A pod group that was admitted and has fewer pods than its minimum."""
 
     until_ns: int
-    """When its protection ends, or its rest; 0 once it has ended."""
+    """When its protection ends, or its back-off; 0 once it has ended."""
     pods: int = 0
     """Number of its pods when it was last looked at."""
     lost: int = 0
     """How often it has lost its reservation."""
     since_ns: int = 0
     """When it was admitted."""
-    is_resting: bool = False
+    is_backing_off: bool = False
     """Whether it lost its reservation and is not voted on."""
 
 
@@ -58,30 +58,30 @@ def update_pod_wait(cluster: "Cluster", group: PodGroup) -> None:
     if not lacks_pods(group) or group.is_foreign or not span:
         waits.pop(group.key, None)
     elif group.phase == INQUEUE:
-        if (known is None or known.is_resting) and "enqueue" in cluster.policy.actions:
+        if (known is None or known.is_backing_off) and "enqueue" in cluster.policy.actions:
             waits.pop(group.key, None)
             lost = 0 if known is None else known.lost
             now = cluster.now_ns
             waits[group.key] = PodWait(now + span, group.valid_count, lost, now)
-    elif group.phase != WAITING or known is None or not known.is_resting:
+    elif group.phase != WAITING or known is None or not known.is_backing_off:
         waits.pop(group.key, None)
 
 
-def begin_rest(cluster: "Cluster", group: PodGroup) -> None:
-    """Begin the rest of a group that has lost its reservation because it had too few pods."""
+def begin_backoff(cluster: "Cluster", group: PodGroup) -> None:
+    """Begin the back-off of a group that has lost its reservation because it had too few pods."""
     known = cluster.pod_waits.pop(group.key, None)
     if known is None:
         return
     lost = min(known.lost + 1, DOUBLINGS_MAX)
     span = cluster.policy.action_arguments.pod_creation_ns
-    rest = min(span << (lost - 1), max(span, REST_MAX_NS))
-    cluster.pod_waits[group.key] = PodWait(cluster.now_ns + rest, lost=lost, is_resting=True)
+    backoff = min(span << (lost - 1), max(span, BACKOFF_MAX_NS))
+    cluster.pod_waits[group.key] = PodWait(cluster.now_ns + backoff, lost=lost, is_backing_off=True)
 
 
-def is_resting(cluster: "Cluster", group: PodGroup) -> bool:
+def is_backing_off(cluster: "Cluster", group: PodGroup) -> bool:
     """Return whether a group that lost its reservation is not voted on yet."""
     wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
-    return wait is not None and wait.is_resting and wait.until_ns > 0
+    return wait is not None and wait.is_backing_off and wait.until_ns > 0
 
 
 def comes_last(cluster: "Cluster", group: PodGroup) -> bool:
@@ -93,21 +93,21 @@ def comes_last(cluster: "Cluster", group: PodGroup) -> bool:
 def yields_to_all(cluster: "Cluster", group: PodGroup) -> bool:
     """Return whether the reservation of a group is no longer protected: its pods did not come in time."""
     wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
-    return wait is not None and not wait.is_resting and wait.until_ns == 0
+    return wait is not None and not wait.is_backing_off and wait.until_ns == 0
 
 
 def end_pod_waits(cluster: "Cluster", at_ns: int) -> None:
-    """Apply the ends of protections and rests up to `at_ns`."""
+    """Apply the ends of protections and back-offs up to `at_ns`."""
     waits = cluster.pod_waits
     for key in [key for key, one in waits.items() if 0 < one.until_ns <= at_ns]:
         group, wait = cluster.groups[key], waits[key]
-        if not wait.is_resting and group.valid_count > wait.pods:
+        if not wait.is_backing_off and group.valid_count > wait.pods:
             # Its pods are still being made.
             until = at_ns + cluster.policy.action_arguments.pod_creation_ns
             waits[key] = structs.replace(wait, until_ns=until, pods=group.valid_count)
             continue
         waits[key] = structs.replace(wait, until_ns=0)
-        if wait.is_resting:
+        if wait.is_backing_off:
             cluster.update_group(group)
         else:
             _offer(cluster, group)

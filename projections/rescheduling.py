@@ -76,8 +76,8 @@ class Restart(Struct, frozen=True, kw_only=True):
     reservations: dict[str, Reservation]
     """UID of a healthy pod that was deleted to what is kept of its node."""
     reserved_until_ns: int
-    """When quota and nodes are given up: so long after the deleted pods were gone as the policy says, and at the latest
-    so long after their time for ending."""
+    """When quota and nodes are given up: `reservation` of the policy after the deleted pods were gone, and at the latest
+    `reservation` after the end of their grace period."""
     grace_ns: int
     """Time until pods that have not ended are deleted by force."""
     forced_ns: int = 0

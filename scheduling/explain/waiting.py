@@ -16,7 +16,7 @@ from projections.duration import format_duration
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
-from projections.pod_waits import is_resting
+from projections.pod_waits import is_backing_off
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import (
@@ -149,7 +149,7 @@ def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
     cluster = session.cluster
     if keeps_admission(cluster, group.key):
         return None
-    if is_resting(cluster, group):
+    if is_backing_off(cluster, group):
         standing = group.refusals.get("enqueue")
         text = "its pods did not come in time" if standing is None else standing.message
         left = max(0, cluster.pod_waits[group.key].until_ns - session.state.now_ns)
