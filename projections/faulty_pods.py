@@ -21,7 +21,6 @@ from projections.fault_options import BACKUP_OF, FAULT_TYPE, RETRY_TIMES
 from projections.index import Index
 from projections.node_faults import (
     CARD_UNHEALTHY,
-    CLOSED,
     GONE,
     NODE_UNHEALTHY,
     SUB_HEALTH,
@@ -262,11 +261,6 @@ def rules_of(cluster: Cluster) -> FaultRules:
     """Return which conditions and taints the policy takes for faults."""
     arguments = cluster.policy.action_arguments.rescheduling
     return FaultRules(arguments.conditions, arguments.taints)
-
-
-def is_closed_to_new_pods(faults: tuple[NodeFault, ...]) -> bool:
-    """Return whether a node with these faults gets no pods."""
-    return any(one.effect in (NODE_UNHEALTHY, CLOSED) for one in faults)
 
 
 def _failed(cluster: Cluster, pod: Pod) -> PodFault | None:

@@ -281,9 +281,3 @@ def owner_gone(cluster: "Cluster", uid: str) -> None:
     for key in [key for key, one in restarts.items() if one.owner == uid]:
         restarts[key] = structs.replace(restarts[key], is_owner_gone=True)
         cluster.mark_faulty(key)
-
-
-def reserved_for(cluster: "Cluster", key: str) -> dict[str, Reservation]:
-    """Return what is kept for the pods of a group."""
-    restart = cluster.reschedulings.restarts.get(key)
-    return {} if restart is None else restart.reservations

@@ -29,7 +29,6 @@ BOUND: Final = "pv.kubernetes.io/bind-completed"
 BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 """Annotation that names the class of a claim or volume in place of the field, even if it is empty."""
 
-READ_WRITE_ONCE: Final = "ReadWriteOnce"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 SHARED_MODES: Final = ("ReadOnlyMany", "ReadWriteMany")
 """Access modes that allow several nodes."""
