@@ -28,11 +28,11 @@ def scenario() -> dict[str, Any]:
     """The page in virtual time: two nodes of eight cards, one gang, and another that has to wait."""
     quota = yaml.safe_load((ROOT / "docs/examples/quota.yaml").read_text(encoding="utf-8"))
     (nodes,) = (one for one in quota["cluster"] if one["kind"] == "Node")
-    again = EXAMPLE.replace("train", "evaluate")
+    again = EXAMPLE.replace("train", "validate")
     (told,) = re.findall(r"sed '(.*?)'", page().split("## Why")[0])
-    assert told == "s/train/evaluate/"
+    assert told == "s/train/validate/"
     expected = {f"default/train-{index}": RUNNING for index in range(4)}
-    expected |= {f"default/evaluate-{index}": WAITING for index in range(4)}
+    expected |= {f"default/validate-{index}": WAITING for index in range(4)}
     return {
         "scenario": "the first cluster",
         "until": "20s",
@@ -72,8 +72,8 @@ def test_what_the_page_asks_of_the_log_is_answered(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    pod = re.compile(r"evaluate-\w{5}\b")
-    asked = [pod.sub("evaluate-0", one) for one in commands(PAGE) if "muster run" not in one]
+    pod = re.compile(r"validate-\w{5}\b")
+    asked = [pod.sub("validate-0", one) for one in commands(PAGE) if "muster run" not in one]
     # The log of a simulation is shorter than that of the cluster, which has more to observe.
     asked = [re.sub(r"--from \d+", "--from 1", one) for one in asked]
     asked = [re.sub(r"--to (\d+)", lambda to: f"--to {int(to[1]) // 5}", one) for one in asked]
@@ -83,9 +83,9 @@ def test_what_the_page_asks_of_the_log_is_answered(
 
 
 def test_why_of_the_second_gang_prints_what_the_page_shows(folder: Path) -> None:
-    told = muster("why", "default/evaluate-0", "--log", folder / "first.db").stdout.splitlines()
+    told = muster("why", "default/validate-0", "--log", folder / "first.db").stdout.splitlines()
     lines = shown("muster why")
-    begins, ends = lines.index("checks of pod group default/evaluate:"), lines.index("...")
+    begins, ends = lines.index("checks of pod group default/validate:"), lines.index("...")
     varies = ("refused at position", "nodes for", "1  Insufficient", "nearest nodes:", "node-1:")
     meant = [one for one in lines[begins:ends] if not one.startswith(varies)]
     assert len(meant) > 10
@@ -163,6 +163,6 @@ def test_without_a_cluster_kubectl_shows_what_the_page_shows(simulated: Path) ->
     ]
     assert until_typed(simulated, listed, [plain(shown(listed)[0]), *before])[1:] == before
     assert typed(simulated, commands_of_page) == shown(applied)
-    for command in (listed, "kubectl events --for pod/evaluate-0"):
+    for command in (listed, "kubectl events --for pod/validate-0"):
         wanted = [plain(line) for line in shown(command)]
         assert until_typed(simulated, command, wanted) == wanted
