@@ -302,7 +302,7 @@ def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     """Return what a group asks its queue for when it asks to be admitted, by charge name: its minimum less what the
     queue is charged for its pods already; None if the minimum is not stated and not checked."""
     least = min_request(cluster, group)
-    if least is None or not (group.allocated or group.nominations):
+    if least is None or not (any(group.allocated.values()) or group.nominations):
         return least
     return dict(_missing(cluster, group, least)[0])
 

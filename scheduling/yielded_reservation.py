@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from projections.cluster import Cluster
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.refusals import COMMON_CODES, QUEUE_CODES, RESERVATION_YIELDED, node_helps
 from scheduling.quota.yielding import waiting_text
@@ -18,7 +19,7 @@ def waits_for_other(cluster: Cluster, group: PodGroup, reason: Unschedulable) ->
     if reason.code not in QUEUE_CODES and reason.code not in COMMON_CODES:
         return reason
     other = cluster.groups.get(standing.limit)
-    if other is None or not (other.allocated or other.inqueue or other.held):
+    if other is None or not (_has(other.allocated) or other.inqueue or _has(other.held)):
         return reason
     if other.priority <= group.priority or other.queue != group.queue:
         return reason
@@ -27,3 +28,8 @@ def waits_for_other(cluster: Cluster, group: PodGroup, reason: Unschedulable) ->
     return structs.replace(
         reason, code=RESERVATION_YIELDED, limit=other.key, message=text, node_helps=helps
     )
+
+
+def _has(amounts: Amounts) -> bool:
+    """Return whether any amount is not 0: a snapshot keeps no zeros."""
+    return any(amounts.values())
