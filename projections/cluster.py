@@ -431,6 +431,9 @@ class Cluster:
         update_preemption_state(self, group)
         keys = self._update_phase(group, charges_changed=charges_changed)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
+        if stale and is_backing_off(self, group):
+            # Not voted on for a while, for this reason.
+            stale = [one for one in stale if one != "enqueue"]
         if stale:
             for action in stale:
                 del group.refusals[action]
