@@ -19,7 +19,15 @@ from events.requeue import VOLUMES
 from projections.device_family import device_rejection
 from projections.hyper_nodes import PATTERN_BYTES_MAX
 from projections.refusals import CLAIM_CODES, REACH_CODES
-from projections.volumes.facts import BETA_CLASS, CLAIM, DRIVER, STORAGE_CLASS, VOLUME
+from projections.volumes.facts import (
+    BETA_CLASS,
+    CLAIM,
+    DRIVER,
+    STORAGE_CLASS,
+    VOLUME,
+    ZONE_KEYS,
+    ZONE_SEPARATOR,
+)
 from replay.pseudonyms import WELL_KNOWN, Pseudonyms
 
 ALL: Final = "all"
@@ -198,6 +206,8 @@ class Redaction:
         self.namespaces: set[str] = set()
         self.node_names: dict[str, None] = {}
         """The names of all nodes that were seen, for patterns that select them."""
+        self.ephemeral_claims: dict[str, tuple[str, str]] = {}
+        """Names of the claims of ephemeral volumes (POD-VOLUME) to pod and volume."""
         self._kinds = kinds
         self._pseudonyms = pseudonyms
 
@@ -216,6 +226,8 @@ class Redaction:
         manifest = _DECODER.decode(content)
         if not isinstance(manifest, dict):
             return content
+        if kind == "Pod" and self._pseudonyms is None:
+            self._note_ephemeral_claims(manifest)
         return _CANONICAL.encode(self._object(kind, manifest))
 
     def body(self, kind: str, body: bytes) -> bytes:
@@ -252,6 +264,9 @@ class Redaction:
             return self._namespace(name)
         if kind == "Node" and name:
             self.node_names[name] = None
+        if kind == CLAIM and name in self.ephemeral_claims:
+            pod, volume = self.ephemeral_claims[name]
+            return f"{self._name('Pod', pod)}-{self._value(volume)}"  # As it is made of the pod.
         if kind.startswith("ConfigMap"):
             return self._config_map_name(name)
         if kind == "PriorityClass" and name.startswith("system-"):
@@ -301,6 +316,8 @@ class Redaction:
             return self._namespace(text)
         if key in _PATHS:
             return "/".join(self._name("Queue", one) for one in text.split("/"))
+        if key in ZONE_KEYS:
+            return ZONE_SEPARATOR.join(self._value(one) for one in text.split(ZONE_SEPARATOR))
         if key in _FREE_VALUES or not _keeps_values(key):
             return self._value(text)
         return self._json(text) if key in _NAMING else text
@@ -315,6 +332,19 @@ class Redaction:
         return f"{repository}:{tag if tag == 'latest' else self._value(tag)}"
 
     # Objects
+
+    def _note_ephemeral_claims(self, pod: JsonObject) -> None:
+        """Note the names that the claims of the ephemeral volumes of a pod have."""
+        metadata, spec = pod.get("metadata"), pod.get("spec")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        volumes = spec.get("volumes") if isinstance(spec, dict) else None
+        if not isinstance(name, str) or not isinstance(volumes, list):
+            return
+        for one in volumes:
+            if not isinstance(one, dict) or one.get("ephemeral") is None:
+                continue
+            if isinstance(volume := one.get("name"), str):
+                self.ephemeral_claims.setdefault(f"{name}-{volume}", (name, volume))
 
     def _object(self, kind: str, manifest: JsonObject) -> JsonObject:
         done: JsonObject = {}
@@ -373,6 +403,8 @@ class Redaction:
     def _map(self, field: str, value: JsonObject) -> Json:
         if field in _AMOUNTS:
             return value
+        if field == "claimRef":
+            return self._metadata(CLAIM, value)
         if field in _TASKS:
             return {self._value(name): self._any("", one) for name, one in value.items()}
         if field in _LABELS and all(isinstance(one, str) for one in value.values()):

@@ -187,6 +187,7 @@ async def _redact(
     (begin, end), (staged, path), (names, pseudonyms, kinds, objects) = stretch, files, prepared
     redaction = Redaction(kinds, pseudonyms)
     redaction.node_names = names.node_names
+    redaction.ephemeral_claims = names.ephemeral_claims
     redacted = RedactedLog(redaction, left_out)
     base, facts = GENESIS, None
     if begin != GENESIS:

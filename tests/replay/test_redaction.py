@@ -24,7 +24,9 @@ from tests.scenarios.play import FILES, name_of, scenario_of
 KEY = b"k" * 32
 HASHED = "pools/"
 """Pools order equal nodes by a hash of their names, which no pseudonym keeps."""
-SAMPLE = [path for path in FILES if not name_of(path).startswith(HASHED)][::9]
+VOLUMES = [path for path in FILES if name_of(path).startswith("volumes/")]
+"""Names of claims are made of those of pods, and values of labels are made of names of zones."""
+SAMPLE = sorted({*[path for path in FILES if not name_of(path).startswith(HASHED)][::9], *VOLUMES})
 
 TEAMS = """
 scenario: two teams share a queue tree, and one is refused
@@ -48,6 +50,25 @@ cluster:
   - kind: Pod
     metadata: {name: trainer-2, namespace: falcon-project, annotations: {scheduling.volcano.sh/queue-name: falcon-queue}}
     spec: {containers: [{resources: {requests: {cpu: 3}}}]}
+until: 5s
+"""
+CLAIMS = """
+scenario: a pod with an ephemeral volume waits for its claim, and another has a bound claim
+cluster:
+  - {kind: Namespace, metadata: {name: falcon-project}}
+  - {kind: Node, metadata: {name: rack7-host}, status: {allocatable: {cpu: 8}}}
+  - kind: PersistentVolume
+    metadata: {name: falcon-volume}
+    spec: {accessModes: [ReadWriteOnce], claimRef: {kind: PersistentVolumeClaim, namespace: falcon-project, name: falcon-7}}
+  - kind: PersistentVolumeClaim
+    metadata: {name: falcon-7, namespace: falcon-project, annotations: {pv.kubernetes.io/bind-completed: "yes"}}
+    spec: {accessModes: [ReadWriteOnce], volumeName: falcon-volume}
+  - kind: Pod
+    metadata: {name: trainer, namespace: falcon-project}
+    spec: {containers: [{}], volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {}}}]}
+  - kind: Pod
+    metadata: {name: trainer-b, namespace: falcon-project}
+    spec: {containers: [{}], volumes: [{name: data, persistentVolumeClaim: {claimName: falcon-7}}]}
 until: 5s
 """
 SECRETS = (
@@ -92,6 +113,7 @@ def redacted(entries: list[Entry], key: bytes = KEY, *kinds: str) -> Redacted:
             names.content(kind, one.content)
     redaction = Redaction(chosen, Pseudonyms(key, names.texts, names.namespaces))
     redaction.node_names = names.node_names
+    redaction.ephemeral_claims = names.ephemeral_claims
     log, replay = RedactedLog(redaction), Replay()
     done = [log.take(one.record, one.content) for one in entries]
     found: Divergence | None = None
@@ -138,6 +160,30 @@ async def test_no_name_label_annotation_or_image_is_left() -> None:
     assert "nvidia.com/gpu.product" in found.text
     assert "H200" in found.text
     assert "pod_group_unschedulable.v1" in [one.kind for one, _ in found.records]
+
+
+async def test_names_of_claims_are_replaced_in_objects_and_decisions_alike() -> None:
+    entries = await entries_of(CLAIMS)
+    found = redacted(entries)
+    assert (found.divergence, found.different) == (None, 0)
+    assert [one for one in ("falcon", "trainer", "scratch", "rack7") if one in found.text] == []
+    assert '"code":"ClaimUnbound"' in found.text
+    (volume,) = [
+        msgspec.json.decode(content)
+        for record, content in found.records
+        if record.subject.startswith("PersistentVolume//") and content is not None
+    ][:1]
+    claim = volume["spec"]["claimRef"]
+    key = f"PersistentVolumeClaim/{claim['namespace']}/{claim['name']}"
+    assert key in {record.subject for record, _ in found.records}
+
+
+async def test_the_claim_of_an_ephemeral_volume_follows_its_pod_where_only_pods_are_redacted() -> (
+    None
+):
+    found = redacted(await entries_of(CLAIMS), KEY, "Pod")
+    assert (found.divergence, found.different) == (None, 0)
+    assert "trainer" not in found.text
 
 
 async def test_the_same_key_gives_the_same_codes_and_another_key_others() -> None:
