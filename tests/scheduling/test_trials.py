@@ -8,8 +8,10 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
+from events.normalize import JsonObject
 from projections.pods import Pod
 from projections.state import State
 from scheduling.explain.waiting import explain_waiting
@@ -19,7 +21,8 @@ from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
 from tests.example_count import examples
-from tests.properties.machine import History
+from tests.properties import shapes
+from tests.properties.machine import History, lives
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.structure import check_same, lines_of, structure_of
 
@@ -28,6 +31,11 @@ EVICTING: Final = [
     one for one in FILES if "reempt" in one.read_text() or "reclaim" in one.read_text()
 ]
 OTHERS: Final = [one for one in FILES if one not in EVICTING]
+
+EVICTING_POLICIES: Final = [
+    one for one in shapes.POLICIES if b'"enablePreemptable":false' in one and b"preempt" in one
+]
+"""Policies under which pods of a gang may be evicted for an urgent one of their queue."""
 
 ALL_TRIALS: Final = 100
 FAILS_EVERY: Final = 3
@@ -132,14 +140,58 @@ async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
     assert bool(raised) == fails
 
 
+class Contended(History):
+    """A history in which urgent gangs come to a node that is full, under policies that evict for them."""
+
+    @rule(
+        policy=st.sampled_from(EVICTING_POLICIES),
+        size=st.integers(1, 3),
+        queue=shapes.queue_names,
+        life=lives,
+    )
+    def urgent_gang_comes_to_a_full_node(
+        self, policy: bytes, size: int, queue: str, life: list[str]
+    ) -> None:
+        self.api.put("Queue", queue, {"spec": {"weight": 1}, "status": {"state": "Open"}})
+        for name in self.api.names("Node"):
+            self.api.remove("Node", name)
+        amounts: JsonObject = {"cpu": "3", "memory": "8Gi", "pods": "110"}
+        self.api.put("Node", "n1", {"spec": {}, "status": {"allocatable": amounts}})
+        for name in ("p-0", "p-1", "p-2", *(f"j1-{index}" for index in range(4))):
+            if name in self.api.names("Pod"):
+                self.api.remove("Pod", name)
+        for index in range(3):
+            meta, body = pod_of(queue, 0)
+            body["spec"] = {**body["spec"], "nodeName": "n1"}  # type: ignore[dict-item]
+            self.api.put("Pod", f"p-{index}", {**body, "status": {"phase": "Running"}}, meta)
+        spec: JsonObject = {"minMember": size, "queue": queue, "priorityClassName": "high"}
+        self._put_gang("j1", ({"spec": spec}, pod_of(queue, 9), size))
+        self.restart(policy)
+        self._live(["done", *life])
+
+
+def pod_of(queue: str, priority: int) -> shapes.Shape:
+    """Return metadata and body of a pod that takes a third of the node and may be evicted."""
+    spec: JsonObject = {
+        "schedulerName": "muster",
+        "priority": priority,
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+    }
+    annotations: JsonObject = {shapes.QUEUE: queue, "volcano.sh/preemptable": "true"}
+    return {"annotations": annotations, "labels": {"app": "x"}}, {
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+
+
 def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials(monkeypatch)
     profile = settings(
-        max_examples=examples(70),
+        max_examples=examples(50),
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(History, settings=profile)
+    run_state_machine_as_test(Contended, settings=profile)
     assert trials.done["placing"] > ALL_TRIALS
     assert trials.done["evicting"]
