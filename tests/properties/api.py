@@ -29,6 +29,10 @@ _VERSIONS: Final = {
     "Queue": "scheduling.volcano.sh/v1beta1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
     "PodDisruptionBudget": "policy/v1",
+    "PersistentVolumeClaim": "v1",
+    "PersistentVolume": "v1",
+    "StorageClass": "storage.k8s.io/v1",
+    "CSIDriver": "storage.k8s.io/v1",
     "HyperNode": "topology.volcano.sh/v1alpha1",
 }
 Key = tuple[str, str]
@@ -55,7 +59,7 @@ class Api:
         assert before is None or isinstance(before, dict)
         metadata: JsonObject = {"uid": f"{name}.{self._version}", **(before or {}), **(meta or {})}
         metadata["name"], metadata["resourceVersion"] = name, str(self._version)
-        if kind in ("Pod", "PodGroup", "PodDisruptionBudget"):
+        if kind in ("Pod", "PodGroup", "PodDisruptionBudget", "PersistentVolumeClaim"):
             metadata["namespace"] = "default"
         obj = {**old, **body, "kind": kind, "apiVersion": _VERSIONS[kind], "metadata": metadata}
         self.objects[kind, name] = obj
@@ -120,11 +124,11 @@ class Api:
         self.put("PodGroup", request.name, {"status": {**status, "phase": request.phase}})
         return Accepted()
 
-    def listing(self) -> list[WatchMessage]:
-        """Everything there is, kind by kind; what has not been shown is shown by this."""
+    def listing(self, volume_kinds: tuple[str, ...] = ()) -> list[WatchMessage]:
+        """Everything there is, kind by kind, those about volumes if they are listed; what has not been shown is shown by this."""
         self.unseen = []
         shown: list[WatchMessage] = []
-        for kind in KINDS:
+        for kind in (*volume_kinds, *KINDS):
             objects = [obj for (one, _), obj in self.objects.items() if one == kind]
             shown += [ObjectSeen(msgspec.json.encode(obj)) for obj in objects]
             shown.append(ListCompleted(kind, str(self._version), len(objects)))

@@ -1,5 +1,7 @@
 """Any history that a cluster could write, played against the core without a loop around it."""
 
+from typing import ClassVar
+
 import msgspec
 from hypothesis import event
 from hypothesis import strategies as st
@@ -42,6 +44,9 @@ lives = st.sampled_from(
 
 class History(RuleBasedStateMachine):
     """A cluster that changes as it likes, a core that decides, and a witness of the log."""
+
+    volume_kinds: ClassVar[tuple[str, ...]] = ()
+    """Kinds about volumes that the daemon lists; without them no claim can be used (`claim_machine.py`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -327,13 +332,17 @@ class History(RuleBasedStateMachine):
             self.policy = policy
             changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
         started = DaemonStarted(
-            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+            holder="test",
+            version="0",
+            period_ns=SECOND,
+            scheduler_names=("muster",),
+            volume_kinds=self.volume_kinds,
         )
         self.is_checked = False
         epoch = self.engine.head.epoch + 1
         self.witness.take(self.engine.start(started, changed, epoch, self.now_ns))
         self.engine.begin_listing()
-        self.witness.take(self.engine.observe(self.api.listing(), self.now_ns))
+        self.witness.take(self.engine.observe(self.api.listing(self.volume_kinds), self.now_ns))
 
     def _put_gang(self, name: str, gang: shapes.Gang) -> None:
         group, (meta, body), size = gang

@@ -14,6 +14,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.outcome import BindFailed
 from events.record import Record
 from events.union import Event
+from projections.refusals import CLAIM_CODES
 from projections.state import State
 
 KINDS: Final = {"mig-": "a slice is charged", "mps-": "a share is charged"}
@@ -38,6 +39,8 @@ def reached(state: State, record: Record, event: Event) -> Iterator[str]:
             yield "a promise is withdrawn"
         case PodGroupUnschedulable() if event.code == "InsufficientScalarQuota":
             yield "a quota of cards is used up"
+        case PodGroupUnschedulable() if event.code in CLAIM_CODES:
+            yield f"a claim refuses a pod: {event.code}"
         case BindFailed():
             yield "a bind fails"
         case ObjectDeleted() if record.subject.removeprefix("Node//") in state.cluster.nodes.nodes:
@@ -54,6 +57,8 @@ def _placed(state: State, event: GangBindDecided | PipelineDecided) -> Iterator[
     if len(event.placements) > 1:
         yield f"{what}: a gang"
     for one in event.placements:
+        if state.cluster.pods[one.uid].pod_class.claims:
+            yield f"{what}: with a claim"
         if one.cards and len(state.cluster.pods[one.uid].pod_class.cards) > 1:
             yield "one of several cards is charged"
         for card in one.cards:

@@ -13,6 +13,7 @@ from events import requeue
 from scheduling import session
 from tests.example_count import examples
 from tests.properties.checked_index import CheckedIndex
+from tests.properties.claim_machine import ClaimHistory
 from tests.properties.machine import History
 from tests.properties.reached import rarely_reached
 
@@ -33,6 +34,13 @@ REACHED: Final = (
     "a bind fails",
     "a node is lost under its pods",
 )
+REACHED_BY_CLAIMS: Final = (
+    "pods are bound: with a claim",
+    *(
+        f"a claim refuses a pod: {one}"
+        for one in ("ClaimMissing", "ClaimUnbound", "VolumeMissing", "VolumeInUse")
+    ),
+)
 
 _LENIENT = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 
@@ -47,6 +55,12 @@ class Counted(History):
         self.seen.update(self.witness.reached.keys())
 
 
+class CountedClaims(Counted, ClaimHistory):
+    """The same with claims and volumes, counted apart."""
+
+    seen: ClassVar[Counter[str]] = Counter()
+
+
 class Checked(History):
     """Ends with the first lookup that misses a class."""
 
@@ -58,6 +72,10 @@ class Checked(History):
     def the_requeue_index_finds_all(self) -> None:
         """Whatever is requeued is looked up."""
         assert not CheckedIndex.failures, CheckedIndex.failures[0]
+
+
+class CheckedClaims(Checked, ClaimHistory):
+    """The same with claims and volumes."""
 
 
 @pytest.fixture
@@ -80,6 +98,21 @@ def test_any_history_obeys_the_rules(checked: type[CheckedIndex]) -> None:
     assert not rare, f"hardly ever happens: {rare} of {Counted.seen}"
     assert not checked.failures
     assert checked.lookups[0] > 1_000
+
+
+def test_any_history_of_claims_obeys_the_rules(checked: type[CheckedIndex]) -> None:
+    profile = settings(
+        max_examples=examples(100),
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=_LENIENT,
+    )
+    before = checked.lookups[0]
+    run_state_machine_as_test(CountedClaims, settings=profile)
+    rare = rarely_reached(CountedClaims.seen, REACHED_BY_CLAIMS, REACHED_MIN)
+    assert not rare, f"hardly ever happens: {rare} of {CountedClaims.seen}"
+    assert not checked.failures
+    assert checked.lookups[0] > before
 
 
 NOT_IN_HISTORIES: Final = ("ROOM", "HYPER_NODES", "CLASS_BUDGET")
@@ -114,7 +147,9 @@ def test_histories_find_an_index_that_misses_an_event(
         suppress_health_check=_LENIENT,
     )
     with pytest.raises(AssertionError, match="requeue"):
-        run_state_machine_as_test(Checked, settings=profile)
+        run_state_machine_as_test(
+            CheckedClaims if mutated == "VOLUMES" else Checked, settings=profile
+        )
 
 
 @pytest.mark.soak
