@@ -79,7 +79,7 @@ async def test_a_release_is_installed_upgraded_and_uninstalled(own_cluster: Clus
         assert not await is_allowed(admin, secrets)
 
         before = (await admin.get(deployment)).expect(200)
-        changed = options({**VALUES, "policy": {"actions": "allocate"}})
+        changed = options({**VALUES, "policy": {"actions": "allocate", "quotas": "none"}})
         await helming(own_cluster, "upgrade", CHART, *changed)
         after = (await admin.get(deployment)).expect(200)
         assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
