@@ -249,7 +249,10 @@ class History(RuleBasedStateMachine):
                 missed = overlooked(self.engine, self.now_ns)
                 assert not missed, f"no cycle decided it: {missed}"
                 return
-            self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
+            if not requests and not self.api.unseen:
+                # Waits for victims and back-offs last longer than the others.
+                deadline = self.engine.state.next_deadline_ns or 0
+                self.now_ns = max(self.now_ns + 64 * SECOND, deadline)
         raise AssertionError("a cluster that is left alone does not come to rest")
 
     @rule()
