@@ -43,7 +43,7 @@ from projections.suspensions import FailedAction, Suspension
 from projections.victim_waits import VictimWait
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 24
+VERSION: Final = 25
 """Increase it with every change of State or of what is read from objects."""
 
 
