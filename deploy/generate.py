@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import admission
 import dashboard
 import yaml
 
@@ -66,6 +67,7 @@ def main() -> str | None:
         CHART / "dashboard.json": as_json(dashboard.document()),
         **{CHART / name: read(source) for name, source in COPIED.items()},
         ROOT / "docs/rbac.md": page(),
+        ROOT / "docs/privileges.md": admission.page(MADE),
     }
     if "--check" in sys.argv[1:]:
         stale = [path.relative_to(ROOT) for path, text in made.items() if read(path) != text]

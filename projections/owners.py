@@ -11,16 +11,14 @@ from projections.group_facts import WAITING_TIME
 from projections.pod_group_resolution import origin_of
 from projections.pods import MIN_MEMBER, QUEUE_NAME
 
-_INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)
+INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)
 
 
 def put_owner(
     cluster: Cluster, uid: str, namespace: str, annotations: Mapping[str, str] | None
 ) -> None:
     """Add, update or (None) remove the annotations of an owner, and update the group of its pods."""
-    kept = (
-        {key: annotations[key] for key in _INHERITED if key in annotations} if annotations else {}
-    )
+    kept = {key: annotations[key] for key in INHERITED if key in annotations} if annotations else {}
     if cluster.owners.get(uid, {}) == kept:
         return
     if kept:
