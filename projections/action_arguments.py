@@ -94,6 +94,9 @@ class ActionArguments(Struct, frozen=True):
     pod_creation_ns: int = 300 * SECOND
     """Time for which the reservation of an admitted group is protected while it has too few pods
     (`podCreationTimeout` of `enqueue`); 0 for ever."""
+    trusts_stated_phase: bool = False
+    """Whether a new PodGroup begins with the phase that its object states, as in Volcano, and not as Pending
+    (`trustStatedPhase` of `enqueue`)."""
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, if given."""
     rescheduling: RescheduleArguments = RescheduleArguments()
@@ -139,6 +142,8 @@ def _with(
         return structs.replace(found, caches_failed_roles=truth_at(argument, path))
     if (action, key) == ("enqueue", "podCreationTimeout"):
         return structs.replace(found, pod_creation_ns=_duration(argument, path))
+    if (action, key) == ("enqueue", "trustStatedPhase"):
+        return structs.replace(found, trusts_stated_phase=truth_at(argument, path))
     if (action, key) == ("cycle", "workBudget"):
         return structs.replace(found, work_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "classBudget"):

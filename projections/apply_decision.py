@@ -69,7 +69,7 @@ def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
-    group.phase = INQUEUE
+    group.phase, group.listed_phase = INQUEUE, ""
     group.cause = record.position
     state.cluster.update_group(group)
 
@@ -107,6 +107,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
             assigned_ns=_assigned_ns(state, pod),
         )
     if group is not None:
+        group.listed_phase = ""
         group.refusals.clear()
         cluster.internal_errors.clear(group.key)
         cluster.update_group(group)
@@ -132,6 +133,7 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
+    group.listed_phase = ""
     before = group.refusals.get(event.action)
     refusal = group.refusals[event.action] = Refusal(
         code=event.code,

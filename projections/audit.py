@@ -244,7 +244,9 @@ def _audit_charges(state: "State", group: PodGroup, what: str) -> None:
 
 
 def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
-    """Check whether the status of the PodGroup object still has to be updated."""
+    """Check whether the status of the PodGroup object still has to be updated, and that no phase is kept of an object
+    that is gone."""
+    assert group.facts is not None or not group.listed_phase, f"{what} keeps a listed phase"
     pending_status, facts = cluster.pending_status, group.facts
     reported_status, now = group.reported_status, group.status_now
     assert reported_status.status == now, (

@@ -36,10 +36,10 @@ from projections.kept_quota import KeptQuota
 from projections.leaf_switches import LeafSwitches
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
-from projections.pending_status import PendingStatus
+from projections.pending_status import PendingStatus, record_overwritten
 from projections.plugin import PluginSet, build_plugins
 from projections.pod_group_resolution import group_key_of, origin_of
-from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
+from projections.pod_groups import PHASES, EquivalenceKey, Nomination, PodGroup
 from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
     Charge,
@@ -97,6 +97,8 @@ class Cluster:
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.is_shadow = False
         """Whether decisions are not carried out: other schedulers of these names place the pods."""
+        self.are_groups_listed = False
+        """Whether the first list of pod groups in the log is complete."""
         self.pod_labels: tuple[str, ...] = ()
         """Keys of the labels of pods that the view `pod` shows."""
         self.nodes = NodeTable()
@@ -354,10 +356,19 @@ class Cluster:
         group = self.groups.get(key)
         return None if group is None else self.own_group(group)
 
+    @property
+    def trusts_stated_phase(self) -> bool:
+        """Return whether a pod group that is new to the log begins with the phase that its object states: it was there
+        before muster, or another scheduler decides on it. Any other phase can be written by the owner of the object, and
+        counts for nothing (`trustStatedPhase` of the policy: as in Volcano it does)."""
+        if self.is_shadow or not self.are_groups_listed:
+            return True
+        return self.policy.action_arguments.trusts_stated_phase
+
     def put_group(self, facts: GroupFacts, digest: str) -> None:
         """Add or update a PodGroup object."""
         group = self.ensure_group(f"{facts.namespace}/{facts.name}")
-        is_new = group.facts is None
+        before = group.facts
         if group.spec != spec_of(facts):
             self.internal_errors.resume(group.key)
         group.set_object(facts)
@@ -366,8 +377,10 @@ class Cluster:
         group.raise_minimum(facts.device_options)
         for pod in group.pods.values():
             group.raise_minimum(pod.pod_class.device_options)
-        if is_new and facts.phase:
-            group.phase = facts.phase
+        if before is None and facts.phase in PHASES and self.trusts_stated_phase:
+            group.phase = group.listed_phase = facts.phase
+        elif before is not None:
+            record_overwritten(self, group, before)
         self.move_group(group, facts.queue or DEFAULT)
         self.update_group(group)
 
@@ -376,7 +389,7 @@ class Cluster:
         group = self.own_group(self.groups[key])
         group.set_object(None)
         self.internal_errors.resume(key)
-        group.digest, group.needs_object = "", True
+        group.digest, group.needs_object, group.listed_phase = "", True, ""
         self.update_group(group)
 
     def adopt(self, pod: Pod) -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from events.limits import decode_deep
 from projections.deltas import PodChanged
 from projections.index import Index
-from projections.pod_groups import PodGroup
+from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 
 if TYPE_CHECKING:
@@ -183,6 +183,9 @@ class ForeignPodGroups(Index):
             group.is_foreign,
             self.is_foreign(group, cluster.scheduler_names),
         )
+        if was and not group.is_foreign and not cluster.trusts_stated_phase:
+            # It was the other scheduler's phase, or what the owner of the object wrote.
+            group.phase = group.listed_phase or WAITING
         queue = group.queue if group.is_foreign else ""
         if self.groups.get(group.key, "") != queue:
             for name in filter(None, (self.set_queue(group.key, queue), queue)):

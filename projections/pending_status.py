@@ -2,12 +2,13 @@
 
 A PodGroup reports its phase (that of a new one once it is refused or admitted), its counts of running, succeeded and failed pods, and whether its gang is ready; a
 waiting pod reports the reason. The updated object comes back as an observation. The position of the record that
-caused an update is stored, so that nothing is reported twice and updates of another writer are not overwritten
-again and again.
+caused an update is stored, so that nothing is reported twice. What another writer changes is written again, but only
+OVERWRITES_MAX times until the status itself changes: after that its object has an error.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from projections.config_errors import Pairs
 from projections.deltas import PodGroupChanged, QueueChanged, RecordApplied
 from projections.group_facts import GroupFacts
 from projections.index import Index
@@ -15,6 +16,42 @@ from projections.pod_groups import WAITING, PodGroup, Status
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+
+
+OVERWRITES_MAX: Final = 3
+"""How many times a status that another client has overwritten is written again."""
+
+PHASE_OVERWRITTEN: Final = "StatusOverwritten"
+"""Code of the error of a PodGroup whose status another client keeps overwriting."""
+
+
+def record_overwritten(cluster: "Cluster", group: PodGroup, before: GroupFacts) -> None:
+    """Let the status be written again if the object had it `before` and now states another one, unless that happened too
+    often."""
+    reported, facts = group.reported_status, group.facts
+    if facts is None or group.is_foreign or cluster.is_shadow:
+        return
+    old, new, (phase, *counts) = reported_in(before), reported_in(facts), reported.status
+    is_phase_lost = old[0] == phase != new[0]
+    are_counts_lost = before.counts == tuple(counts) != facts.counts
+    if not is_phase_lost and not are_counts_lost:
+        return
+    if reported.reported_at >= reported.since and reported.overwritten <= OVERWRITES_MAX:
+        reported.overwritten += 1
+        if reported.overwritten <= OVERWRITES_MAX:
+            reported.since = cluster.position
+
+
+def overwritten_faults(group: PodGroup) -> Pairs:
+    """Return the error of a group whose status is not written again any more; none otherwise."""
+    reported = group.reported_status
+    if reported.overwritten <= OVERWRITES_MAX:
+        return ()
+    text = (
+        f"status: another client has overwritten phase {reported.status[0]} or the counts of pods {OVERWRITES_MAX + 1} times;"
+        " muster goes on with its own and does not write them again until they change"
+    )
+    return ((PHASE_OVERWRITTEN, text),)
 
 
 def reported_in(facts: GroupFacts) -> Status:

@@ -43,6 +43,9 @@ RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
+PHASES: Final = (WAITING, INQUEUE, RUNS, UNSURE, COMPLETED)
+"""The phases of a PodGroup."""
+
 SELECTING_OWNERS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
 """Kinds of owners whose selector is for their own pods alone."""
 GANG_SIZE_MISMATCH: Final = "GANG_SIZE_MISMATCH"
@@ -122,6 +125,8 @@ class ReportedStatus(Struct, gc=False, array_like=True):
     """Position since which the gang is ready; 0 if it is not."""
     conditions_reported_at: int = 0
     """Position up to which conditions were reported, or rejected for good."""
+    overwritten: int = 0
+    """How often another client has overwritten this phase and these counts after they were reported."""
 
     def set_status(self, status: Status, position: int) -> None:
         """Set the status that it should have from this position on."""
@@ -130,10 +135,13 @@ class ReportedStatus(Struct, gc=False, array_like=True):
                 self.before = (self.status[0], self.phase_since)
             self.phase_since = position
         self.status, self.since = _shared_status(status), position
+        self.overwritten = 0
 
     def phase_set_at(self, phase: str) -> int:
-        """Return the position since which it should have, or should have had, this phase."""
-        return self.before[1] if phase == self.before[0] else self.phase_since
+        """Return the position since which it should have, or should have had, this phase; 0 for another client's."""
+        if phase == self.status[0]:
+            return self.phase_since
+        return self.before[1] if phase == self.before[0] else 0
 
 
 class PodGroup:
@@ -157,6 +165,7 @@ class PodGroup:
         "inqueue",
         "is_foreign",
         "key",
+        "listed_phase",
         "live_classes",
         "min_available",
         "min_tasks",
@@ -227,7 +236,9 @@ class PodGroup:
         self.needs_object = self.has_surplus = self.is_foreign = False
         """Whether it needs an object to be scheduled; whether it has more ready pods than its minimum; whether it
         belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
-        self.digest = self.queue = ""
+        self.digest = self.queue = self.listed_phase = ""
+        """`listed_phase` is the phase in its object that is trusted, as long as nothing is decided about the group
+        (`Cluster.trusts_stated_phase`); "" for none."""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks = _NO_TASKS
         self.phase = WAITING
@@ -680,8 +691,7 @@ class PodGroup:
         if self.pending and (self.nominations or self.refusals):
             return True
         # The object may be listed before its pods: then use its phase.
-        stated = "" if self.facts is None else self.facts.phase
-        has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
+        has_run = self.phase in (RUNS, UNSURE) or self.listed_phase in (RUNS, UNSURE)
         return has_run and (bool(self.pending) or self.scheduled_count < self.min_available)
 
     @property

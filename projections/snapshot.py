@@ -92,6 +92,7 @@ class GroupImage(Struct, frozen=True, array_like=True):
     nominations: dict[str, Nomination]
     cause: int
     reported_status: ReportedStatus
+    listed_phase: str = ""
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -167,6 +168,7 @@ class Image(Struct, frozen=True):
     """Kind to its facts by name, encoded."""
     pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
+    are_groups_listed: bool = False
     volume_kinds: dict[str, str] = {}
 
 
@@ -268,6 +270,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         ],
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
         is_shadow=cluster.is_shadow,
+        are_groups_listed=cluster.are_groups_listed,
         volume_kinds=cluster.volume_kinds,
         pod_waits=cluster.pod_waits,
     )
@@ -310,6 +313,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     state.policy_document = image.policy if policy is None else policy
     cluster.set_policy(parse_policy(state.policy_document)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
+    cluster.are_groups_listed = image.are_groups_listed
     cluster.pod_labels, cluster.volume_kinds = image.pod_labels, image.volume_kinds
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
@@ -434,6 +438,7 @@ def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.phase, group.cause, group.refusals = saved.phase, saved.cause, saved.refusals
+        group.listed_phase = saved.listed_phase
         if saved.min_tasks:
             group.min_tasks = saved.min_tasks
         if saved.nominations:
@@ -479,6 +484,7 @@ def _group_image(group: PodGroup) -> GroupImage:
         nominations=group.nominations,
         cause=group.cause,
         reported_status=group.reported_status,
+        listed_phase=group.listed_phase,
     )
 
 

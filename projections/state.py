@@ -37,6 +37,7 @@ from projections.device_assignments import DeviceAssignments
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED
+from projections.kinds.pod_group import POD_GROUPS
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
 from projections.observed_kind import Reading
@@ -225,6 +226,8 @@ class State:
         match event:
             case KindListed():
                 self.listed[event.resource] = None
+                if event.resource == POD_GROUPS.kind and event.served:
+                    self.cluster.are_groups_listed = True
                 volumes.set_kind_status(
                     self.cluster, event.resource, "" if event.served else volumes.NOT_SERVED
                 )

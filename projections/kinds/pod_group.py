@@ -9,6 +9,7 @@ from projections.config_errors import REQUEST_DIFFERS
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
+from projections.pending_status import overwritten_faults
 from projections.pool_options import UNUSED_OPTION
 from projections.priority_classes import check_priority_class
 from projections.rescheduling import owner_gone
@@ -30,7 +31,8 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
         kept = (REQUEST_DIFFERS, UNUSED_OPTION)
-        cluster.config_errors.put(reading.subject, facts.faults, keeps=kept)
+        overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
+        cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
