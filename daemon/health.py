@@ -30,8 +30,8 @@ REASONS: Final[Mapping[str, str]] = {
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
     "policy": "The policy file was changed, and its content cannot be put into force: it cannot be read, or it keeps no quotas and "
     "does not say so. A warning only: the policy in force is the one before.",
-    "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the namespaces named, or to all pods if "
-    "pods of several namespaces were rejected. A warning only.",
+    "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the tenants named, or to all pods if "
+    "pods of several tenants were rejected. A warning only.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",

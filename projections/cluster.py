@@ -70,6 +70,7 @@ from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
+from projections.tenants import Tenants
 from projections.unready_nodes import UnreadyNodes
 from projections.victim_waits import VictimWait
 from projections.volumes.claim_users import ClaimUsers
@@ -110,7 +111,7 @@ class Cluster:
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
-        self.inter_pod_affinity = InterPodAffinityIndex()
+        self.inter_pod_affinity, self.tenants = InterPodAffinityIndex(), Tenants()
         self.priority_classes: dict[str, PriorityClass] = {}
         """By name."""
         self.namespaces: dict[str, str] = {}
@@ -167,6 +168,7 @@ class Cluster:
             self.cards,
             PoolIndex(),
             self.config_errors,
+            self.tenants,
             self.inter_pod_affinity,
             self.inter_pod_affinity.classes,
             self.scheduling_queue,

@@ -23,7 +23,7 @@ from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, Pod
-from projections.quarantine import tenant_of
+from projections.quarantine import leave_tenant
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 if TYPE_CHECKING:
@@ -129,6 +129,10 @@ class InterPodAffinityIndex(Index):
         self.terms_version += 1
         self.forget()
 
+    def outdate_all(self) -> None:
+        """Record that pods of all namespaces are to be classified again."""
+        self.outdate((EVERYWHERE,))
+
     def forget(self) -> None:
         """Clear the cache of which terms select which pods."""
         self._known.clear()
@@ -141,7 +145,7 @@ def class_of(cluster: "Cluster", pod: Pod) -> PodClass:
     classes, pod_class = cluster.inter_pod_affinity.classes, pod.pod_class
     keys, tenant = cluster.plugins.pod_labels, ""
     if cluster.quarantines.of_tenant:
-        tenant = tenant_of(pod.facts.namespace)
+        tenant = cluster.tenants.tenant_of(pod.facts.namespace)
         tenant = tenant if tenant in cluster.quarantines.of_tenant else ""
     if keys or tenant or pod_class.plugin_labels or pod_class.closed_tenant:
         labels = tuple([one for one in pod.facts.labels if one[0] in keys])
@@ -161,6 +165,9 @@ def put_namespace(cluster: "Cluster", name: str, labels: dict[str, str] | None) 
         return
     index.version += 1
     index.forget()
+    tenant = cluster.tenants.tenant_of(name)
+    if cluster.tenants.put(name, index.labels_of(name)):
+        leave_tenant(cluster, name, tenant)
     if any(one.term.namespace_selector is not None for one in index.terms.held):
         index.outdate((EVERYWHERE,))
     if index.pods_with_terms:

@@ -15,6 +15,7 @@ from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
 from projections.pools import Pools, read_pools
+from projections.tenants import TenantRule, read_tenants
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
@@ -33,6 +34,7 @@ _KEYS = (
     "defaultAuxPool",
     "placement",
     "quotas",
+    "tenants",
 )
 _ACTIONS_ELSEWHERE = ("shuffle",)
 _FLAGS = frozenset(
@@ -93,6 +95,8 @@ class Policy(Struct, frozen=True):
     """Pools of nodes, in the order in which they are decided."""
     placement: tuple[PlacementRule, ...] = ALL
     """Placement strategies, in the order in which they are tried."""
+    tenants: TenantRule = TenantRule()
+    """How tenants are told apart."""
     reschedules: bool = False
     """Whether pods are moved after faults: where the policy names the action `reschedule`, or the vendor's plugin for
     Ascend NPUs, which does so without an action."""
@@ -177,6 +181,7 @@ class _Parser:
             tiers=tuple(tiers),
             pools=pools,
             placement=read_placement(document.get("placement"), self.warn),
+            tenants=read_tenants(document, self.warn),
             reschedules=RESCHEDULE in actions
             or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),
         )

@@ -205,16 +205,6 @@ class Quarantines:
         return self.cycle_ns + one.length_ns if one.until_ns is None else one.until_ns
 
 
-def tenant_of(namespace: str) -> str:
-    """Return the tenant to which the pods of a namespace belong: for now each namespace is one."""
-    return namespace
-
-
-def namespaces_of(tenant: str) -> tuple[str, ...]:
-    """Return the namespaces of a tenant."""
-    return (tenant,)
-
-
 def rejected_resources(reason: str, request: Request) -> tuple[str, ...]:
     """Return the resources that a kubelet rejected, by the reason of the failed pod; none if it is not a rejection.
 
@@ -237,7 +227,7 @@ def record_rejection(cluster: "Cluster", event: BindRejectedByNode) -> None:
         return
     kept, pod = cluster.quarantines, cluster.pods.get(event.uid)
     request = () if pod is None else pod.pod_class.request
-    tenant = tenant_of(event.pod.partition("/")[0])
+    tenant = cluster.tenants.tenant_of(event.pod.partition("/")[0])
     reason = clipped(event.reason)
     for resource in event.resources:
         before = kept.all.get((node.name, tenant, reason, resource))
@@ -265,7 +255,7 @@ def record_rejection(cluster: "Cluster", event: BindRejectedByNode) -> None:
 
 def record_admission(cluster: "Cluster", pod: "Pod") -> None:
     """End the quarantines of a node that a pod which runs there refutes. Call it only if the node has any."""
-    tenant, request = tenant_of(pod.facts.namespace), pod.pod_class.request
+    tenant, request = cluster.tenants.tenant_of(pod.facts.namespace), pod.pod_class.request
     for one in cluster.quarantines.on(pod.facts.node):
         if not _asks(request, one.resource):
             continue
@@ -281,6 +271,16 @@ def record_admission(cluster: "Cluster", pod: "Pod") -> None:
         cluster.quarantines.exchange(after)
         if is_refuted:
             _open(cluster, after)
+
+
+def leave_tenant(cluster: "Cluster", namespace: str, tenant: str) -> None:
+    """Let the pods of a namespace be placed again on nodes that are closed to the tenant that it has left."""
+    kept = cluster.quarantines
+    if not kept.of_tenant:
+        return
+    cluster.inter_pod_affinity.outdate((namespace,))
+    for node in dict.fromkeys(one[0] for one in kept.of_tenant.get(tenant, ())):
+        cluster.reopen_node(node)
 
 
 def forget_node(cluster: "Cluster", node: str) -> None:
@@ -356,7 +356,7 @@ def _put(cluster: "Cluster", one: Quarantine) -> None:
     is_new = one.tenant not in cluster.quarantines.of_tenant
     cluster.quarantines.put(one)
     if is_new and one.tenant != ALL_TENANTS:
-        cluster.inter_pod_affinity.outdate(namespaces_of(one.tenant))
+        cluster.inter_pod_affinity.outdate(cluster.tenants.namespaces_of(one.tenant))
     cluster.nodes.update_predicates(one.node)
     cluster.changed_rows.nodes[one.node] = None
 
@@ -365,7 +365,7 @@ def _forget(cluster: "Cluster", one: Quarantine) -> None:
     kept = cluster.quarantines
     kept.drop(one)
     if one.tenant != ALL_TENANTS and one.tenant not in kept.of_tenant:
-        cluster.inter_pod_affinity.outdate(namespaces_of(one.tenant))
+        cluster.inter_pod_affinity.outdate(cluster.tenants.namespaces_of(one.tenant))
     if not one.is_over:
         _open(cluster, one)
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from projections.quarantine import Quarantine, Quarantines
+from projections.tenants import tenant_text
 from replay.log_time import format_time
 
 SHOWN: Final = 5
@@ -36,5 +37,5 @@ def closed_nodes_text(quarantines: Quarantines) -> str:
 
 
 def _whose(one: Quarantine) -> str:
-    pods = f"pods of namespace {one.tenant}" if one.tenant else "all pods"
+    pods = f"pods of {tenant_text(one.tenant)}" if one.tenant else "all pods"
     return pods if one.resource == "pods" else f"{pods} that request {one.resource}"

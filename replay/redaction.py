@@ -557,6 +557,11 @@ class Redaction:
                 for key, value in policy.items():
                     if key in _LABELS and isinstance(value, dict):
                         done[key] = self._map(key, value)
+                    elif key == "tenants" and isinstance(value, dict):
+                        known = {
+                            k: self._label_key(str(v)) for k, v in value.items() if k == "label"
+                        }
+                        done[key] = {**value, **known}
                     elif key == "queues" and isinstance(value, list):
                         done[key] = [self._name("Queue", str(one)) for one in value]
                     else:

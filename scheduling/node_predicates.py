@@ -13,6 +13,7 @@ from projections.pod_class import PodClass
 from projections.pool_index import PoolIndex
 from projections.pools import DEFAULT_POOL
 from projections.quarantine import ALL_TENANTS
+from projections.tenants import is_labelled
 from scheduling.plugin import ADMITTED, NodePredicate
 
 UNSCHEDULABLE: Final = 1
@@ -22,6 +23,7 @@ FAULTY: Final = 4
 OTHER_POOL: Final = 5
 REJECTED: Final = 6
 REJECTED_OF_SEVERAL: Final = 7
+REJECTED_OF_TENANT: Final = 8
 
 REASONS: Final = {
     UNSCHEDULABLE: "node(s) were unschedulable",
@@ -31,6 +33,7 @@ REASONS: Final = {
     OTHER_POOL: "node(s) belonged to another pool",
     REJECTED: "node(s) had rejected pods of this namespace",
     REJECTED_OF_SEVERAL: "node(s) had rejected pods of several namespaces",
+    REJECTED_OF_TENANT: "node(s) had rejected pods of this tenant",
 }
 """Verdict to the message about nodes with it."""
 
@@ -53,7 +56,7 @@ def quarantine_verdict(cluster: Cluster, pod_class: PodClass, node: str) -> int:
     if node not in quarantines.of_node:
         return ADMITTED
     if (tenant := pod_class.closed_tenant) and quarantines.closing(node, tenant, request):
-        return REJECTED
+        return REJECTED_OF_TENANT if is_labelled(tenant) else REJECTED
     if quarantines.closing(node, ALL_TENANTS, request):
         return REJECTED_OF_SEVERAL
     return ADMITTED

@@ -4,14 +4,15 @@ work.
 The first queue decides its first equivalence class and is pushed back onto the heap. A class whose head is
 refused is finished for this cycle, and all its groups are refused for the same reason.
 
-An action that has used half of its share of the cycle's work divides the other half evenly, first between queues
-and then between the namespaces of a queue; those that used least come first. When its share is used up the action
-ends, and the remaining classes are left to the next cycle, which divides the whole share in this way; queues,
-namespaces and classes without a turn since then come first.
+An action that has used half of its share of the cycle's work divides the other half evenly: between tenants, then
+between the queues of a tenant, then between its namespaces in a queue; those that used least come first, of equals
+the first in the order of queues. When its share is used up the action ends, and the remaining classes are left to the
+next cycle, which divides the whole share in this way; tenants, queues, namespaces and classes without a turn since
+then come first.
 """
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from events.decision import Decision
@@ -19,6 +20,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order
+from projections.tenants import is_labelled
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal, standings
@@ -29,7 +31,7 @@ DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]
 
 
 QUANTA: Final = 64
-"""Number of parts into which the work of an action is divided between queues, and between namespaces."""
+"""Number of parts into which the work of an action is divided between tenants, queues and namespaces."""
 
 
 LOOK_AFTER: Final = 4
@@ -161,48 +163,78 @@ Spent: TypeAlias = tuple[int, int]
 
 
 class _WorkShares:
-    """Work used by queues, or by the namespaces of one queue, and their order for the next turns."""
+    """Work used by those who share it, by name, and their order for the next turns."""
 
     def __init__(self, quantum: int) -> None:
         self._quantum = quantum
         self._spent: dict[str, int] = {}
-        self.last_turn_cycle: dict[str, int] = {}
+        self._last_turn_cycle: dict[str, int] = {}
         """Name to the cycle of its last turn since work was deferred."""
+        self._below: dict[str, _WorkShares] = {}
+        """Name to the work of those who share its part."""
 
-    def spend(self, name: str, units: int) -> None:
-        """Add work that was used."""
+    def spend(self, path: Sequence[str], units: int) -> None:
+        """Add work that was used by a path of names: a tenant, its queue and its namespace."""
+        name = path[0]
         self._spent[name] = self._spent.get(name, 0) + units
+        if len(path) > 1:
+            self.below(name).spend(path[1:], units)
+
+    def record_turn(self, path: Sequence[str], cycle: int) -> None:
+        """Record the cycle of a turn before this cycle."""
+        name = path[0]
+        self._last_turn_cycle[name] = max(cycle, self._last_turn_cycle.get(name, 0))
+        if len(path) > 1:
+            self.below(name).record_turn(path[1:], cycle)
+
+    def below(self, name: str) -> "_WorkShares":
+        """Return the shares of those who share the part of a name."""
+        found = self._below.get(name)
+        if found is None:
+            found = self._below[name] = _WorkShares(self._quantum)
+        return found
 
     def of(self, name: str) -> Spent:
         """Return the sort key of a name; smaller comes first."""
-        return self._spent.get(name, 0) // self._quantum, self.last_turn_cycle.get(name, 0)
+        return self._spent.get(name, 0) // self._quantum, self._last_turn_cycle.get(name, 0)
+
+
+Path: TypeAlias = tuple[str, str, str]
+"""Tenant, queue and namespace"""
 
 
 class _FairHeap:
-    """The remaining equivalence classes of one queue by the namespaces of their heads, which share its work evenly."""
+    """The remaining equivalence classes by tenants, which share the work evenly; below, by the queues of a tenant and by
+    the namespaces of a tenant in a queue. Of those who used equally much, the one that was added first comes first."""
 
     def __init__(
-        self, waiting: _WaitingHeap, shares: _WorkShares, visited_before: Mapping[str, int]
+        self,
+        shares: _WorkShares,
+        path_of: Callable[[EquivalenceGroup], Path],
+        visited_before: Mapping[str, int],
+        level: int = 0,
     ) -> None:
         self._shares = shares
+        self._path_of = path_of
         self._visited_before = visited_before
-        self._by_namespace: dict[str, _WaitingHeap] = {}
-        self._heap: list[tuple[Spent, str]] = []
-        for equivalence_group in waiting.groups:
-            self.add(equivalence_group)
+        self._level = level
+        self._below: dict[str, _FairHeap | _WaitingHeap] = {}
+        self._ranks: dict[str, int] = {}
+        self._heap: list[tuple[Spent, int, str]] = []
+        self._places: dict[int, str] = {}
+        """Class, by identity, to the name below which it is."""
 
     def first(self) -> EquivalenceGroup | None:
         """Return the next class."""
         while self._heap:
-            spent, name = self._heap[0]
-            equivalence_group = self._by_namespace[name].first()
+            spent, rank, name = self._heap[0]
+            equivalence_group = self._below[name].first()
             if equivalence_group is None:
                 heapq.heappop(self._heap)
-                del self._by_namespace[name]
+                del self._below[name]
             elif self._shares.of(name) != spent:
-                heapq.heapreplace(self._heap, (self._shares.of(name), name))
-            elif _namespace(equivalence_group) != name:
-                self._by_namespace[name].drop(equivalence_group)
+                heapq.heapreplace(self._heap, (self._shares.of(name), rank, name))
+            elif self._path_of(equivalence_group)[self._level] != name:
                 self.add(equivalence_group)
             else:
                 return equivalence_group
@@ -210,34 +242,41 @@ class _FairHeap:
 
     def add(self, equivalence_group: EquivalenceGroup) -> None:
         """Add a class. If it is present already its position is corrected."""
-        name = _namespace(equivalence_group)
-        waiting = self._by_namespace.get(name)
-        if waiting is None:
-            waiting = self._by_namespace[name] = _WaitingHeap([], self._visited_before)
-            heapq.heappush(self._heap, (self._shares.of(name), name))
-        waiting.add(equivalence_group)
+        path = self._path_of(equivalence_group)
+        name = path[self._level]
+        if self._places.get(id(equivalence_group), name) != name:
+            self.drop(equivalence_group)
+        self._places[id(equivalence_group)] = name
+        below = self._below.get(name)
+        if below is None:
+            # A tenant without a label has only one namespace.
+            last_level = 2 if is_labelled(path[0]) else 1
+            below = self._below[name] = self._heap_below(name, is_last=self._level == last_level)
+            rank = self._ranks.setdefault(name, len(self._ranks))
+            heapq.heappush(self._heap, (self._shares.of(name), rank, name))
+        below.add(equivalence_group)
+
+    def _heap_below(self, name: str, *, is_last: bool) -> "_FairHeap | _WaitingHeap":
+        if is_last:
+            return _WaitingHeap([], self._visited_before)
+        shares = self._shares.below(name)
+        return _FairHeap(shares, self._path_of, self._visited_before, self._level + 1)
 
     def drop(self, equivalence_group: EquivalenceGroup) -> None:
         """Remove a class."""
-        for waiting in self._by_namespace.values():
-            waiting.drop(equivalence_group)
-
-    def has_any(self, candidates: Collection[int]) -> bool:
-        """Return True if any of these classes, by identity, is left."""
-        return any(one.has_any(candidates) for one in self._by_namespace.values())
+        name = self._places.pop(id(equivalence_group), None)
+        below = None if name is None else self._below.get(name)
+        if below is not None:
+            below.drop(equivalence_group)
 
     @property
     def groups(self) -> list[EquivalenceGroup]:
         """Return all classes."""
         return [
             equivalence_group
-            for waiting in self._by_namespace.values()
-            for equivalence_group in waiting.groups
+            for below in self._below.values()
+            for equivalence_group in below.groups
         ]
-
-
-def _namespace(equivalence_group: EquivalenceGroup) -> str:
-    return equivalence_group.head.key.partition("/")[0]
 
 
 class _QueueIteration:
@@ -251,45 +290,33 @@ class _QueueIteration:
         carried = session.state.carried_work
         self._visited_before = carried.evaluated.get(action, {})
         """Pod group to the cycle in which its class was last visited since work was deferred."""
-        self._waiting: dict[str, _WaitingHeap | _FairHeap] = {
+        self._waiting = {
             name: _WaitingHeap(of, self._visited_before) for name, of in groups.items()
         }
-        self._is_fair = False
-        quantum = max(1, session.work.allowance // QUANTA)
-        self._quantum = quantum
-        self._queues = _WorkShares(quantum)
-        self._namespaces: dict[str, _WorkShares] = {}
-        self._parked: dict[Spent, list[str]] = {}
-        """Queues that used more than others and wait for them."""
-        self._level: Spent = (0, 0)
+        self._shares = _WorkShares(max(1, session.work.allowance // QUANTA))
+        self._fair_heap: _FairHeap | None = None
+        """What is left, once it is shared out evenly; instead of `_waiting`."""
         self._waits = 0
         """Number of classes that had a turn and were not requeued any more."""
         self._next_look = LOOK_AFTER
-        self.queue_heap = SafeQueueHeap(session, action, self._waiting)
+        self._queue_heap = SafeQueueHeap(session, action, self._waiting)
         self.visited: dict[str, None] = {}
         """Keys of the pod groups whose classes were visited."""
         if any(action in batch.actions for batch in carried.batches):
             self._start_fair_sharing()
 
-    def next(self) -> tuple[str, EquivalenceGroup] | None:
-        """Return the next queue and its next class; None if none is left."""
-        while True:
-            name = self.queue_heap.first()
-            if name is None:
-                if not self._parked:
-                    return None
-                self._level = min(self._parked)
-                for one in self._parked.pop(self._level):
-                    self.queue_heap.add(one)
-                continue
-            if self._is_fair and (level := self._queues.of(name)) > self._level:
-                self.queue_heap.drop(name)
-                self._parked.setdefault(level, []).append(name)
-                continue
+    def next(self) -> EquivalenceGroup | None:
+        """Return the next class; None if none is left."""
+        while self._fair_heap is None and (name := self._queue_heap.first()) is not None:
             equivalence_group = self._waiting[name].first()
             if equivalence_group is not None:
-                return name, equivalence_group
-            self.queue_heap.drop(name)
+                return equivalence_group
+            self._queue_heap.drop(name)
+        return None if self._fair_heap is None else self._fair_heap.first()
+
+    def failures(self) -> Iterator[Decision]:
+        """Yield the records of errors in the order of queues."""
+        yield from self._queue_heap.failures()
 
     def drop_all_that_wait(self) -> None:
         """Drop the queues of which no class is requeued any more. Called for each such class, it looks now and then.
@@ -304,65 +331,71 @@ class _QueueIteration:
             return
         self._next_look = 4 * self._waits
         candidates = self._session.candidates(self._action)
-        for name, waiting in self._waiting.items():
-            if not waiting.has_any(candidates):
-                self.queue_heap.drop(name)
-
-    def is_finished(self, name: str) -> bool:
-        """Return True if a queue has no class left."""
-        return self._waiting[name].first() is None
+        if self._fair_heap is None:
+            for name, waiting in self._waiting.items():
+                if not waiting.has_any(candidates):
+                    self._queue_heap.drop(name)
+            return
+        left = self._fair_heap.groups
+        queues = dict.fromkeys(one.queue for one in left if id(one) in candidates)
+        for one in left:
+            if one.queue not in queues:
+                self._fair_heap.drop(one)
 
     def mark_visited(self, equivalence_group: EquivalenceGroup) -> None:
         """Record that a class is about to be decided."""
         self.visited[equivalence_group.head.key] = None
 
-    def spend(self, queue: str, namespace: str, units: int) -> None:
-        """Add work of a queue and a namespace. After half of the action's share all get even parts."""
-        self._queues.spend(queue, units)
-        shares = self._namespaces.get(queue)
-        if shares is None:
-            shares = self._namespaces[queue] = _WorkShares(self._quantum)
-        shares.spend(namespace, units)
-        if not self._is_fair and self._session.work.is_half_used:
-            self._start_fair_sharing()
+    def end_turn(self, queue: str, path: Path, units: int) -> None:
+        """Add the work of a turn. After half of the action's share the rest is shared out evenly."""
+        self._shares.spend(path, units)
+        if self._fair_heap is None:
+            is_finished = self._waiting[queue].first() is None
+            self._queue_heap.requeue(queue, is_finished=is_finished)
+            if self._session.work.is_half_used:
+                self._start_fair_sharing()
 
     def add(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
         """Add a class."""
-        self._waiting[queue].add(equivalence_group)
+        heap = self._waiting[queue] if self._fair_heap is None else self._fair_heap
+        heap.add(equivalence_group)
 
     def drop(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
         """Remove a class."""
-        self._waiting[queue].drop(equivalence_group)
+        heap = self._waiting[queue] if self._fair_heap is None else self._fair_heap
+        heap.drop(equivalence_group)
 
     def left(self) -> list[EquivalenceGroup]:
         """Return the classes that were not visited and whose answers may have changed."""
-        groups = [
-            equivalence_group
-            for waiting in self._waiting.values()
-            for equivalence_group in waiting.groups
-        ]
+        heaps = self._waiting.values() if self._fair_heap is None else (self._fair_heap,)
         return [
             equivalence_group
-            for equivalence_group in groups
+            for heap in heaps
+            for equivalence_group in heap.groups
             if self._session.could_change(equivalence_group)
         ]
 
+    def path_of(self, equivalence_group: EquivalenceGroup) -> Path:
+        """Return the tenant, the queue and the namespace of the head of a class."""
+        return self._path(equivalence_group.head.key, equivalence_group.queue)
+
+    def _path(self, key: str, queue: str) -> Path:
+        namespace = key.partition("/")[0]
+        tenant = self._session.cluster.tenants.tenant_of(namespace)
+        return tenant, queue, namespace
+
     def _start_fair_sharing(self) -> None:
-        self._is_fair = True
         for key, cycle in self._visited_before.items():
             group = self._session.cluster.groups.get(key)
-            if group is None:
-                continue
-            namespaces = self._namespaces.setdefault(group.queue, _WorkShares(self._quantum))
-            for shares, name in (
-                (self._queues, group.queue),
-                (namespaces, key.partition("/")[0]),
-            ):
-                shares.last_turn_cycle[name] = max(cycle, shares.last_turn_cycle.get(name, 0))
-        for name, waiting in self._waiting.items():
-            assert isinstance(waiting, _WaitingHeap)
-            shares = self._namespaces.setdefault(name, _WorkShares(self._quantum))
-            self._waiting[name] = _FairHeap(waiting, shares, self._visited_before)
+            if group is not None:
+                self._shares.record_turn(self._path(key, group.queue), cycle)
+        fair_heap = _FairHeap(self._shares, self.path_of, self._visited_before)
+        while (name := self._queue_heap.first()) is not None:
+            while (equivalence_group := self._waiting[name].first()) is not None:
+                self._waiting[name].drop(equivalence_group)
+                fair_heap.add(equivalence_group)
+            self._queue_heap.drop(name)
+        self._fair_heap = fair_heap
 
 
 def iterate_queues(
@@ -382,10 +415,9 @@ def iterate_queues(
     if not groups:
         return
     iteration = _QueueIteration(session, action, groups)
-    queue_heap = iteration.queue_heap
-    while (found := iteration.next()) is not None:
-        name, equivalence_group = found
-        yield from queue_heap.failures()
+    while (equivalence_group := iteration.next()) is not None:
+        name = equivalence_group.queue
+        yield from iteration.failures()
         if not session.could_change(equivalence_group):
             # Another class took what this one was requeued for.
             iteration.drop(name, equivalence_group)
@@ -396,7 +428,7 @@ def iterate_queues(
                 action, name, equivalence_group.head, iteration.left(), iteration.visited
             )
             break
-        begun, namespace = work.done, equivalence_group.head.key.partition("/")[0]
+        begun, path = work.done, iteration.path_of(equivalence_group)
         iteration.mark_visited(equivalence_group)
         work.add(EQUIVALENCE_GROUP)
         head = equivalence_group.head
@@ -420,9 +452,8 @@ def iterate_queues(
                 if other.action == action and other.queue == name:
                     session.mark_changed(other)
                     iteration.add(name, other)
-        queue_heap.requeue(name, is_finished=iteration.is_finished(name))
-        iteration.spend(name, namespace, work.done - begun)
-    yield from queue_heap.failures()
+        iteration.end_turn(name, path, work.done - begun)
+    yield from iteration.failures()
 
 
 def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:

@@ -315,8 +315,8 @@ _STATE: Final = (
         "gauge",
         "Nodes that are closed to pods for a while, as their kubelets rejected some.",
         {
-            "scope": "`namespace`: closed to pods of the namespaces whose pods were rejected; `all`: to "
-            "all pods, as pods of several namespaces were rejected and none was admitted since"
+            "scope": "`namespace`: closed to pods of the tenants (namespaces, unless the policy names a label) whose pods were rejected; `all`: to "
+            "all pods, as pods of several tenants were rejected and none was admitted since"
         },
     ),
     Metric(

@@ -13,6 +13,7 @@ from projections.pod_class import PodClass
 from projections.pods import Pod
 from projections.quarantine import ALL_TENANTS
 from projections.selector import untolerated
+from projections.tenants import tenant_text
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import ExcludedPods, NodeShortfall
 from scheduling.node_predicates import (
@@ -20,6 +21,7 @@ from scheduling.node_predicates import (
     NOT_SELECTED,
     REJECTED,
     REJECTED_OF_SEVERAL,
+    REJECTED_OF_TENANT,
     TAINTED,
     UNSCHEDULABLE,
     verdict,
@@ -157,10 +159,10 @@ def obstacle_of(cluster: Cluster, pod_class: PodClass, node: NodeFacts) -> str:
                 f"{key}={value}" for key, value in pairs if node.labels.get(key) != value
             ] or ["required node affinity"]
             return f"node does not match {', '.join(unlike)}"
-        case code if code in (REJECTED, REJECTED_OF_SEVERAL):
-            tenant = pod_class.closed_tenant if code == REJECTED else ALL_TENANTS
+        case code if code in (REJECTED, REJECTED_OF_SEVERAL, REJECTED_OF_TENANT):
+            tenant = ALL_TENANTS if code == REJECTED_OF_SEVERAL else pod_class.closed_tenant
             found = cluster.quarantines.closing(node.name, tenant, pod_class.request)
-            whose = f"pods of namespace {tenant}" if tenant else "pods of several namespaces"
+            whose = f"pods of {tenant_text(tenant)}" if tenant else "pods of several namespaces"
             return f"its kubelet rejected {whose} ({'' if found is None else found.reason})"
         case _:
             return ""

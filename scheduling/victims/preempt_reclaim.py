@@ -9,8 +9,9 @@ from events.requeue import NODE_FREED
 from projections.duration import SECOND
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
-from projections.quarantine import OWN_NODES_MAX, tenant_of
+from projections.quarantine import OWN_NODES_MAX
 from projections.scheduling_queue import EquivalenceGroup
+from projections.tenants import tenant_word
 from scheduling.device_request import invalid_device_request, naming_each, never_evicts
 from scheduling.gang_attempt import missing_pods, precheck
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
@@ -72,7 +73,7 @@ def _rejected_on_nodes(session: Session, action: str, group: PodGroup) -> Unsche
     """Return why no more pods are evicted for a group: kubelets of several nodes rejected such pods for a reason that
     lies in the pods. None if they may be."""
     kept = session.cluster.quarantines
-    tenant = tenant_of(group.key.partition("/")[0])
+    tenant = session.cluster.tenants.tenant_of(group.key.partition("/")[0])
     if tenant not in kept.of_tenant:
         return None
     for request in dict.fromkeys(group.classes[one].request for one in group.pending_classes):
@@ -80,7 +81,7 @@ def _rejected_on_nodes(session: Session, action: str, group: PodGroup) -> Unsche
         if len(closed) >= OWN_NODES_MAX:
             reasons = ", ".join(dict.fromkeys(one.reason for one in closed))
             text = (
-                f"{action}: the kubelets of {len(closed)} nodes rejected such pods of this namespace for a reason that"
+                f"{action}: the kubelets of {len(closed)} nodes rejected such pods of this {tenant_word(tenant)} for a reason that"
                 f" lies in the pods ({reasons}); no more pods are evicted for it until one of these nodes is open to them"
                 " again"
             )

@@ -116,6 +116,7 @@ NAMED: Final = (
     "cards/nominated_cards_are_charged_to_the_quota",
     "faults/under_leaf_switches_a_switch_stays_with_a_restarted_job_whose_pod_there_is_gone",
     "gangs/a_role_that_has_its_minimum_may_fail",
+    "tenants/pods_of_many_namespaces_of_one_tenant_close_nodes_to_that_tenant_only",
     "volumes/claims_of_controllers_are_made_and_bound",
 )
 """Scenarios that end with values that others seldom end with."""

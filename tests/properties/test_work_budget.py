@@ -182,6 +182,54 @@ def test_a_tenant_with_many_unlike_pods_does_not_keep_others_waiting(place: str)
     assert all(one.node for one in harness.state.cluster.pods.values())
 
 
+LABEL: Final = "example.com/team"
+
+
+def bound_while_deferred(
+    pods: list[bytes], labels: dict[str, dict[str, str]], tenants: dict[str, str]
+) -> tuple[int, int]:
+    """Return how many pods of a crowd, and of a few others, cycles bind that share their work out from the beginning:
+    those after the first one that was cut short."""
+    harness = EngineHarness(policy={**policy(60), "tenants": tenants})
+    harness.show_all("Node", node("n1", cpu=640), node("n2", cpu=640))
+    named = [raw("Namespace", name, metadata={"labels": one}) for name, one in labels.items()]
+    harness.show_all("Namespace", *named)
+    queues = ("a", "z", *(f"q{index}" for index in range(60)))
+    harness.show_all("Queue", *(raw("Queue", one, spec={}) for one in queues))
+    harness.show_all("Pod", *pods)
+    harness.show_the_rest()
+    harness.cycle()
+    before = {one.key for one in harness.state.cluster.pods.values() if one.node}
+    for _ in range(4):
+        harness.cycle(0)
+    bound = [one.key for one in harness.state.cluster.pods.values() if one.node]
+    names = [one.partition("/")[2] for one in bound if one not in before]
+    assert len(bound) < len(pods), "the cycles were not cut short"
+    return sum(one.startswith("crowd") for one in names), sum(
+        one.startswith("few") for one in names
+    )
+
+
+@pytest.mark.parametrize("tenants", [{}, {"label": LABEL}])
+def test_a_tenant_with_many_queues_has_one_share_of_a_cycle(tenants: dict[str, str]) -> None:
+    crowd = [pod(f"crowd-{index}", 100 + index, f"q{index % 60}", "crowd") for index in range(600)]
+    few = [pod(f"few-{index}", 100 + index, "z", "few") for index in range(300)]
+    of_crowd, of_few = bound_while_deferred([*crowd, *few], {"few": {LABEL: "few"}}, tenants)
+    assert of_few >= 40
+    assert abs(of_crowd - of_few) <= 20
+
+
+def test_a_tenant_with_many_namespaces_has_one_share_of_a_cycle() -> None:
+    crowd = [pod(f"crowd-{index}", 100 + index, "a", f"n{index % 60}") for index in range(600)]
+    few = [pod(f"few-{index}", 100 + index, "a", "z") for index in range(300)]
+    labels = {f"n{index}": {LABEL: "crowd"} for index in range(60)}
+    of_crowd, of_few = bound_while_deferred([*crowd, *few], labels, {"label": LABEL})
+    assert of_few >= 40
+    assert abs(of_crowd - of_few) <= 20
+    of_crowd, of_few = bound_while_deferred([*crowd, *few], labels, {})
+    assert of_crowd > 10 * of_few
+
+
 def test_a_gang_larger_than_the_budget_is_placed_whole_in_one_cycle() -> None:
     annotation = {"scheduling.k8s.io/group-name": "gang", QUEUE: "a"}
     group = raw(

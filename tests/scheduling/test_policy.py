@@ -422,6 +422,23 @@ def test_a_policy_with_pools_and_without_tiers_has_predicates_and_quotas_without
     assert parse({"pools": [{"name": "a"}]})[0].tiers == ()
 
 
+@pytest.mark.parametrize(
+    "label", ["-x", "a/b/c", "/x", "A/x", "x" * 64, f"{'a' * 254}/x", "a b", "x\n", "ä", "x=y"]
+)
+def test_the_label_of_tenants_must_be_the_key_of_a_label(label: str) -> None:
+    with pytest.raises(PolicyError, match=r"tenants\.label: .* is not the key of a label"):
+        parse({"tenants": {"label": label}})
+
+
+def test_a_policy_names_the_label_of_tenants() -> None:
+    policy, warned = parse({"tenants": {"label": "example.com/Team_1", "bound": 1}})
+    assert policy.tenants.label == "example.com/Team_1"
+    assert [one.path for one in warned] == ["tenants.bound"]
+    assert not parse({"tenants": None})[0].tenants.label
+    with pytest.raises(PolicyError, match="tenants: "):
+        parse({"tenants": "team"})
+
+
 def test_a_node_is_in_the_first_pool_that_selects_it_else_in_the_one_without_selector() -> None:
     policy, _ = parse(
         {

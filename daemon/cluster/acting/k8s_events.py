@@ -19,7 +19,8 @@ from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import EVICTING
-from projections.quarantine import ALL_TENANTS, tenant_of
+from projections.quarantine import ALL_TENANTS
+from projections.tenants import tenant_word
 from scheduling.conditions import group_text, pod_text
 
 NORMAL: Final = "Normal"
@@ -307,13 +308,14 @@ def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> 
 def _closed_to(event: BindRejectedByNode, cluster: Cluster) -> str:
     """Say to which pods a node is closed after a rejection, and for how long; empty if that is over already."""
     found: list[str] = []
-    tenant = tenant_of(event.pod.partition("/")[0])
+    tenant = cluster.tenants.tenant_of(event.pod.partition("/")[0])
     for one in cluster.quarantines.standing(event.node):
         if one.reason != event.reason or one.resource not in event.resources:
             continue
         if one.tenant not in (tenant, ALL_TENANTS):
             continue
-        pods = "pods of all namespaces" if one.tenant == ALL_TENANTS else "pods of its namespace"
+        whose = "all namespaces" if one.tenant == ALL_TENANTS else f"its {tenant_word(tenant)}"
+        pods = f"pods of {whose}"
         those = pods if one.resource == "pods" else f"{pods} that request {one.resource}"
         found.append(f"closed to {those} for {one.length_ns // 1_000_000_000} s")
     return "".join(f"; {text}" for text in found)
