@@ -1,17 +1,19 @@
 """Bounds on the connections of an HTTP server: how many, how many per peer, and how long each may take.
 
-The server behind it parses HTTP; this stands between it and the transport, so that a connection counts from
-the moment it is accepted. At each moment a connection either waits for a whole request head or is being
-answered, and both end by a deadline. Where all places are taken, the connection that has waited longest
-(of the peer that has most of them) makes room for the new one: a probe, which sends its request at once, is
+The server behind it parses HTTP; this accepts the connections, so that one counts from the moment it is
+accepted, before its TLS handshake, and one too many is closed before anything is made for it. At each moment a connection is in its handshake, waits for a whole
+request head, or is being answered, and each of these ends by a deadline. Where all places are taken, the connection that has
+waited longest (of the peer that has most of them) makes room for the new one: a probe, which sends its request at once, is
 always answered.
 """
 
 import asyncio
 import resource
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -25,8 +27,14 @@ CONNECTIONS_MAX: Final = 128
 PER_PEER_MAX: Final = 32
 """Of these from one address; behind a proxy or NAT many clients share one."""
 
+HANDSHAKE_SECONDS: Final = 5.0
+"""Seconds from the connection to the end of its TLS handshake, and again for the end of TLS when it is closed."""
+
+HANDSHAKES_PER_SECOND: Final = 50
+"""TLS handshakes that are begun in a second: one takes about a millisecond of the event loop, which also runs the scheduler."""
+
 HEAD_SECONDS: Final = 10.0
-"""Seconds from the connection to the end of the first request's head."""
+"""Seconds from the connection, or the end of its TLS handshake, to the end of the first request's head."""
 
 IDLE_SECONDS: Final = 75.0
 """Seconds from one answer to the end of the next request's head: longer than a scrape interval."""
@@ -34,8 +42,18 @@ IDLE_SECONDS: Final = 75.0
 ANSWER_SECONDS: Final = 30.0
 """Seconds from the head of a request until it has been answered."""
 
-BACKLOG: Final = 64
-"""Connections that the kernel accepts ahead; as many are accepted in one turn of the event loop."""
+REQUEST_SECONDS: Final = 0.05
+"""Shortest time between two requests of one connection; one that comes earlier waits. Heads that are sent in a row without waiting
+for answers would otherwise be answered in a row, and everything else in this process would wait."""
+
+BACKLOG: Final = 1024
+"""Connections that the kernel holds until they are accepted. A probe behind fewer that come at once need not try again."""
+
+ACCEPTED_AT_ONCE: Final = 16
+"""Connections that are accepted in one turn of the event loop."""
+
+ACCEPT_RETRY_SECONDS: Final = 0.1
+"""Pause after the kernel could not accept a connection, as for want of a descriptor."""
 
 RESERVED_DESCRIPTORS: Final = 256
 """File descriptors kept free for the log, the API client and connections that are being closed."""
@@ -46,6 +64,8 @@ DESCRIPTORS_WANTED: Final = 4096
 CONNECTIONS_MIN: Final = 8
 """At least so many connections, however few descriptors there are."""
 
+_SECOND_NS: Final = 1_000_000_000
+
 logger: Final = structlog.get_logger("muster")
 
 
@@ -54,6 +74,8 @@ class Bounds(Struct, frozen=True):
 
     connections: int = CONNECTIONS_MAX
     per_peer: int = PER_PEER_MAX
+    handshake_seconds: float = HANDSHAKE_SECONDS
+    handshakes_per_second: int = HANDSHAKES_PER_SECOND
     head_seconds: float | None = HEAD_SECONDS
     idle_seconds: float | None = IDLE_SECONDS
     answer_seconds: float | None = ANSWER_SECONDS
@@ -80,7 +102,7 @@ def raise_descriptor_limit() -> None:
 
 
 class Connections:
-    """The open connections of one listening socket."""
+    """The open connections of one listener."""
 
     def __init__(
         self,
@@ -90,35 +112,90 @@ class Connections:
     ) -> None:
         self._bounds = bounds
         self._observe = observe
+        self._elapsed_ns = elapsed_ns
         self._sparsely = LogRateLimit(elapsed_ns)
-        self._open: dict[asyncio.BaseTransport, _Connection] = {}
+        self._handshakes = (0, 0)
+        """A second, and the TLS handshakes that began in it."""
+        self._open: dict[_Connection, None] = {}
         """In the order in which each began to wait: the oldest first."""
         self._per_peer: Counter[str] = Counter()
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
 
     @property
     def count(self) -> int:
         """Connections open now."""
         return len(self._open)
 
-    def guarding(
-        self, factory: Callable[[], asyncio.Protocol]
-    ) -> Callable[[], asyncio.BaseProtocol]:
-        """A protocol factory whose connections are counted and timed."""
-        return lambda: _Connection(factory, self)
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None = None,
+    ) -> int:
+        """Accept connections on every address of a host, until `close`; return the port.
+
+        `factory` makes the server's protocol of a connection, after its TLS handshake if there is one. Raises OSError.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+                place = (address[0], port, *address[2:])
+                listener = socket.create_server(place, family=family, backlog=BACKLOG)
+                listener.setblocking(False)
+                self._sockets.append(listener)
+                port = int(listener.getsockname()[1])
+        except OSError:
+            await self.close()
+            raise
+        for listener in self._sockets:
+            accepting = loop.create_task(self._accept(listener, factory, tls), name="accept")
+            self._accepting.append(accepting)
+        return port
+
+    async def stop_listening(self) -> None:
+        """Accept no more connections."""
+        accepting, self._accepting = self._accepting, []
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+        sockets, self._sockets = self._sockets, []
+        for listener in sockets:
+            listener.close()
+
+    async def close(self) -> None:
+        """Accept no more connections, and break off those that are open."""
+        await self.stop_listening()
+        for connection in list(self._open):
+            self.release(connection)
+            connection.abort()
+
+    async def pace(self, transport: asyncio.BaseTransport | None) -> None:
+        """Wait until a connection may be answered again."""
+        found = None if transport is None else transport.get_protocol()
+        if isinstance(found, _Connection):
+            now = asyncio.get_running_loop().time()
+            at = max(found.next_at, now)
+            found.next_at = at + REQUEST_SECONDS
+            if at > now:
+                await asyncio.sleep(at - now)
 
     @contextmanager
     def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
         """A request on this connection has come in whole, and is answered while the block lasts."""
-        found = None if transport is None else self._open.get(transport)
-        if found is None:
+        found = None if transport is None else transport.get_protocol()
+        if not isinstance(found, _Connection) or found not in self._open:
             yield
             return
         found.begin(self._bounds.answer_seconds, "answer", is_waiting=False)
         try:
             yield
         finally:
-            if found.transport in self._open:
-                self._open[found.transport] = self._open.pop(found.transport)
+            if found in self._open:
+                del self._open[found]
+                self._open[found] = None
                 found.begin(self._bounds.idle_seconds, "idle", is_waiting=True)
 
     def refused(self, reason: str, peer: str) -> None:
@@ -131,33 +208,87 @@ class Connections:
                 "HTTP refused", reason=reason, peer=peer, left_out=left_out, open=len(self._open)
             )
 
-    def admit(self, connection: "_Connection") -> bool:
-        """Whether there is a place for a connection, be it another's that only waits."""
-        peer, bounds = connection.peer, self._bounds
+    def secured(self, connection: "_Connection") -> None:
+        """The TLS handshake of a connection has ended."""
+        connection.begin(self._bounds.head_seconds, "head", is_waiting=True)
+
+    def release(self, connection: "_Connection") -> None:
+        """The connection takes no place any more."""
+        if connection in self._open:
+            del self._open[connection]
+            self._per_peer[connection.peer] -= 1
+            if not self._per_peer[connection.peer]:
+                del self._per_peer[connection.peer]
+
+    async def _accept(
+        self,
+        listener: socket.socket,
+        factory: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """Accept connections until cancelled."""
+        loop, count = asyncio.get_running_loop(), 0
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listener)
+            except ConnectionError:
+                continue  # Closed by its peer meanwhile.
+            except OSError as error:
+                logger.warning("no connection can be accepted", error=str(error))
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+                continue
+            peer = str(address[0])
+            if self._admits(peer, is_tls=tls is not None):
+                connection = _Connection(peer, factory, self)
+                self._open[connection] = None
+                self._per_peer[peer] += 1
+                self._begin(connection, accepted, tls)
+            else:
+                accepted.close()
+            count += 1
+            if count % ACCEPTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _begin(
+        self, connection: "_Connection", accepted: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        bounds = self._bounds
+        if tls is None:
+            connection.begin(bounds.head_seconds, "head", is_waiting=True)
+            connection.open(accepted)
+        else:
+            connection.begin(bounds.handshake_seconds, "handshake", is_waiting=True)
+            connection.open(accepted, tls, bounds.handshake_seconds)
+
+    def _admits(self, peer: str, *, is_tls: bool) -> bool:
+        """Return True if there is a place for a connection, be it another's that only waits."""
+        bounds = self._bounds
+        if is_tls and not self._begins_handshake():
+            self.refused("handshakes", peer)
+            return False
         if self._per_peer[peer] >= bounds.per_peer and not self._displace(peer, "peer"):
             self.refused("peer", peer)
             return False
         if len(self._open) >= bounds.connections and not self._displace(None, "connections"):
             self.refused("connections", peer)
             return False
-        self._open[connection.transport] = connection
-        self._per_peer[peer] += 1
-        connection.begin(bounds.head_seconds, "head", is_waiting=True)
         return True
 
-    def release(self, connection: "_Connection") -> None:
-        """The connection takes no place any more."""
-        if self._open.pop(connection.transport, None) is not None:
-            self._per_peer[connection.peer] -= 1
-            if not self._per_peer[connection.peer]:
-                del self._per_peer[connection.peer]
+    def _begins_handshake(self) -> bool:
+        """Count a handshake; return False if there were as many in this second as may be."""
+        now = self._elapsed_ns() // _SECOND_NS
+        second, count = self._handshakes
+        count = count + 1 if second == now else 1
+        self._handshakes = (now, count)
+        return count <= self._bounds.handshakes_per_second
 
     def _displace(self, peer: str | None, reason: str) -> bool:
         """Close the connection that has waited longest, of this peer or of the one that has most."""
-        waiting = [one for one in self._open.values() if one.is_waiting]
+        waiting = [one for one in self._open if one.is_waiting]
         if peer is None and waiting:
+            # Of peers with as many, the one that comes first here: its connection has waited longest.
             held = Counter(one.peer for one in waiting)
-            peer = max(held, key=lambda name: (held[name], name))
+            peer = max(held, key=lambda name: held[name])
         oldest = next((one for one in waiting if one.peer == peer), None)
         if oldest is None:
             return False
@@ -168,16 +299,49 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """One connection: counted, timed, and otherwise the server's."""
 
-    transport: asyncio.Transport
-    peer: str
-
-    def __init__(self, factory: Callable[[], asyncio.Protocol], connections: Connections) -> None:
+    def __init__(
+        self, peer: str, factory: Callable[[], asyncio.Protocol], connections: Connections
+    ) -> None:
+        self.peer = peer
         self.is_waiting = True
-        """Whether it waits for the head of a request."""
+        """Whether it waits for its handshake or for the head of a request."""
+        self.next_at = 0.0
+        """When its next request may be answered, in the time of the event loop."""
         self._factory = factory
         self._connections = connections
+        self._opening: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
         self._inner: asyncio.Protocol | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    def open(
+        self, accepted: socket.socket, tls: ssl.SSLContext | None = None, seconds: float = 0.0
+    ) -> None:
+        """Make a transport of an accepted socket, with a TLS handshake of so many seconds if there is `tls`."""
+        opening = self._open(accepted, tls, seconds)
+        self._opening = asyncio.get_running_loop().create_task(opening, name="connection")
+        self._opening.add_done_callback(lambda _: self._opened(accepted))
+
+    def _opened(self, accepted: socket.socket) -> None:
+        if self._transport is None:
+            accepted.close()
+            self._end()
+
+    async def _open(
+        self, accepted: socket.socket, tls: ssl.SSLContext | None, seconds: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(OSError):  # Errors of TLS are of this class, too.
+            if tls is None:
+                await loop.connect_accepted_socket(lambda: self, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: self,
+                    accepted,
+                    ssl=tls,
+                    ssl_handshake_timeout=2 * seconds,  # The timer of the connection comes first.
+                    ssl_shutdown_timeout=seconds,
+                )
 
     def begin(self, seconds: float | None, phase: str, *, is_waiting: bool) -> None:
         """Enter a phase that must end within its time."""
@@ -190,19 +354,23 @@ class _Connection(asyncio.Protocol):
             self._timer = loop.call_later(seconds, self._expire, phase)
 
     def close(self, reason: str) -> None:
-        """Break the connection off."""
+        """Break the connection off, and count that."""
         self._connections.refused(reason, self.peer)
         self._connections.release(self)
-        self.transport.abort()
+        self.abort()
+
+    def abort(self) -> None:
+        """Break the connection off."""
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._opening is not None:
+            self._opening.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        address = transport.get_extra_info("peername")
-        self.peer = str(address[0]) if isinstance(address, tuple) else ""
-        if not self._connections.admit(self):
-            transport.abort()
-            return
+        self._transport = transport
+        if transport.get_extra_info("sslcontext") is not None:
+            self._connections.secured(self)
         self._inner = self._factory()
         self._inner.connection_made(transport)
 
@@ -222,17 +390,20 @@ class _Connection(asyncio.Protocol):
             self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._connections.release(self)
+        self._end()
         inner, self._inner = self._inner, None
         if inner is not None:
             inner.connection_lost(exc)
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._connections.release(self)
 
     def _expire(self, phase: str) -> None:
         if phase == "idle":
             # No refusal: a connection that is kept open for nothing is closed.
             self._connections.release(self)
-            self.transport.abort()
+            self.abort()
         else:
             self.close(phase)

@@ -442,8 +442,8 @@ _PROCESS: Final = (
         "counter",
         "HTTP connections and requests that were refused or cut off.",
         {
-            "reason": "`connections` or `peer` (too many, in all or from one address), `head` (no whole "
-            "request in time), `answer` (not taken in time), `host` (another Host header)"
+            "reason": "`connections` or `peer` (too many, in all or from one address), `handshakes` (too many TLS handshakes in "
+            "a second), `handshake` (no TLS handshake in time), `head` (no whole request in time), `answer` (not taken in time), `host` (another Host header)"
         },
     ),
     Metric(

@@ -1,6 +1,5 @@
 """Listening for requests, for as long as a block lasts, within bounds on connections and their parts."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from daemon.address import Address
 from daemon.clock import WallClock
-from daemon.connections import BACKLOG, Bounds, Connections, available_bounds
+from daemon.connections import Bounds, Connections, available_bounds
 from daemon.serving.hosts import checks_host
 from events.errors import MusterError
 
@@ -84,31 +83,25 @@ async def listening(
         auto_decompress=False,
     )
     await runner.setup()
-    server: asyncio.Server | None = None
     try:
         assert runner.server is not None
         try:
-            server = await asyncio.get_running_loop().create_server(
-                connections.guarding(runner.server),
-                address.host,
-                address.port,
-                backlog=BACKLOG,
-                ssl=tls,
-            )
+            port = await connections.listen(address.host, address.port, runner.server, tls)
         except OSError as error:
             raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error
-        yield Address(host=address.host, port=server.sockets[0].getsockname()[1])
+        yield Address(host=address.host, port=port)
     finally:
-        if server is not None:
-            server.close()
+        await connections.stop_listening()
         await runner.cleanup()
+        await connections.close()
 
 
 def _timed(connections: Connections) -> Middleware:
-    """Let a connection know when one of its requests is being answered."""
+    """Answer requests of a connection at its pace, and let it know when one is being answered."""
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await connections.pace(request.transport)
         with connections.answering(request.transport):
             return await handler(request)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from daemon.clock import WallClock
 from daemon.cluster.server.http_server import BODY_MAX, Clock, Shell
-from daemon.connections import BACKLOG, Bounds, Connections
+from daemon.connections import Bounds, Connections
 from daemon.private_files import write_whole
 from events.errors import ClusterError, UsageError
 from simulator.api_server.access_control import AccessControl
@@ -29,7 +29,12 @@ KUBECONFIG_BYTES_MAX: Final = 65_536
 """The most bytes of a kubeconfig that are read before it is replaced; ours has some 500."""
 
 BOUNDS: Final = Bounds(
-    connections=1024, per_peer=1024, head_seconds=None, idle_seconds=None, answer_seconds=None
+    connections=1024,
+    per_peer=1024,
+    handshakes_per_second=1024,
+    head_seconds=None,
+    idle_seconds=None,
+    answer_seconds=None,
 )
 """Only numbers are limited: clients are local, watches have no end, and tests may accelerate time."""
 
@@ -58,7 +63,7 @@ class Server:
         self.shell = shell
         self._listening = listening
         self._runner: web.AppRunner | None = None
-        self._sockets: asyncio.Server | None = None
+        self._connections: Connections | None = None
         self.port = listening.port
 
     @property
@@ -86,29 +91,24 @@ class Server:
         assert runner.server is not None
         connections = Connections(BOUNDS, WallClock().elapsed_ns)
         try:
-            self._sockets = await asyncio.get_running_loop().create_server(
-                connections.guarding(runner.server),
-                self._listening.host,
-                self.port,
-                ssl=self._listening.tls,
-                reuse_address=True,
-                backlog=BACKLOG,
+            port = await connections.listen(
+                self._listening.host, self.port, runner.server, self._listening.tls
             )
         except OSError as error:
             await runner.cleanup()
             where = f"{self._listening.host}:{self.port}"
             raise ClusterError(f"cannot listen on {where}: {error.strerror}") from error
-        self._runner = runner
-        self.port = int(self._sockets.sockets[0].getsockname()[1])
+        self._runner, self._connections, self.port = runner, connections, port
 
     async def go_down(self) -> None:
         """Break all connections and stop listening, like a server that is killed. No data is lost."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            if self._sockets is not None:
-                self._sockets.close()
+            assert self._connections is not None
+            await self._connections.stop_listening()
             self.shell.break_connections()
             await runner.cleanup()
+            await self._connections.close()
 
     def restore(self, kept: Snapshot) -> None:
         """Restore a snapshot, and restart: every connection breaks."""
