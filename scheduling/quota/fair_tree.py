@@ -6,6 +6,7 @@ leaves of the tree are pod groups. For each node
 
     saturated: a leaf that has all it requests of a resource, or requests an exhausted resource;
                a node whose children are all saturated
+    used      : what a leaf holds and is nominated to; what it would lose to others counts as requested
     held     : the sum over the children; those that are not saturated are scaled down to the smallest share
                among them, so that a large share of one child does not count against its siblings
     share    : dominant share of held
@@ -337,7 +338,7 @@ class FairTree:
             return
         if leaf is None:
             leaf = self._leaves[key] = _Leaf(self._node(group.queue), group.queue)
-        leaf.used, leaf.waits = dict(self.assumed(group)), _waits_for(group)
+        leaf.used, leaf.waits = _used_and_waiting(group, self.assumed(group))
         add(self._total, tuple(leaf.used.items()), 1)
 
     def _enter(self, leaf: _Leaf) -> None:
@@ -379,12 +380,25 @@ def _requests_any(leaf: _Leaf, names: set[str]) -> bool:
     return any(leaf.used.get(one) or leaf.waits.get(one) for one in names)
 
 
-def _waits_for(group: PodGroup) -> Amounts:
-    total: Amounts = {}
+def _used_and_waiting(group: PodGroup, held: Amounts) -> tuple[Amounts, Amounts]:
+    """Return what a group uses, nominations included, and what it requests beside that: what its other pending pods
+    request, and what it would lose if it held these amounts."""
+    used, waits = dict(held), _less(group.held, held) if held is not group.held else {}
     for pod in group.pending:
-        for name, amount in pod.pod_class.request:
-            total[name] = total.get(name, 0) + amount
-    return total
+        if pod.facts.uid not in group.nominations:
+            add(waits, pod.pod_class.request, 1)
+    for one in group.nominations.values():
+        add(used, one.request, 1)
+    return used, waits
+
+
+def _less(before: Mapping[str, int], after: Mapping[str, int]) -> Amounts:
+    """Return the amounts by which one is less than the other."""
+    return {
+        name: amount - after.get(name, 0)
+        for name, amount in before.items()
+        if amount > after.get(name, 0)
+    }
 
 
 def path_of(queue: Queue, queues: Mapping[str, Queue]) -> list[tuple[str, Fraction]]:
