@@ -59,6 +59,7 @@ from events.record import Head
 from projections.batch import Batch
 from projections.state import State
 from replay.quarantine_text import closed_nodes_text
+from scheduling.quota.real_capability import unkept_guarantees
 
 STALE_SHOWN: Final = 5
 """Stale device reports that are named."""
@@ -114,7 +115,7 @@ class DaemonApp:
         self._event_at_ns: int | None = None
         """When an Event of an anchor was last queued."""
         self._stale: tuple[StaleReports, ...] = ()
-        self._closed_nodes = ""
+        self._closed_nodes = self._unkept_guarantees = ""
 
     def stop(self) -> None:
         """Shut down in order."""
@@ -380,6 +381,22 @@ class DaemonApp:
             self._closed_nodes = closed_nodes_text(self._step.state.cluster.quarantines)
         return self._closed_nodes
 
+    def _guarantees(self) -> str:
+        """Return which guarantees of queues cannot be kept; as of the last look while State is being changed."""
+        is_busy = self._thread is not None and self._thread.is_busy
+        if self._step is None:
+            self._unkept_guarantees = ""
+        elif not is_busy:
+            found = unkept_guarantees(self._step.state.cluster)
+            shown = [
+                f"queue {name}: {texts[0]}" for name, texts in list(found.items())[:STALE_SHOWN]
+            ]
+            more = (
+                f"; and {len(found) - STALE_SHOWN} more queues" if len(found) > STALE_SHOWN else ""
+            )
+            self._unkept_guarantees = "; ".join(shown) + more
+        return self._unkept_guarantees
+
     @property
     def _step(self) -> Engine | None:
         return None if self._loop is None else self._loop.engine
@@ -410,6 +427,8 @@ class DaemonApp:
         }
         if text := self._rejections():
             found["rejections"] = text
+        if text := self._guarantees():
+            found["guarantees"] = text
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
         follower = self._follower

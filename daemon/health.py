@@ -32,13 +32,15 @@ REASONS: Final[Mapping[str, str]] = {
     "does not say so. A warning only: the policy in force is the one before.",
     "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the tenants named, or to all pods if "
     "pods of several tenants were rejected. A warning only.",
+    "guarantees": "The guarantees of the queues named cannot be kept: alone or together they are more than the cluster has. They count as the "
+    "[policy](policy.md#capacity) says, and stop no other queue. A warning only.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock", "policy", "rejections", "reports"})
+WARNINGS: Final = frozenset({"clock", "guarantees", "policy", "rejections", "reports"})
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""
 

@@ -211,6 +211,9 @@ class Quota(Plugin):
     def nodes_changed(self, cluster: Cluster) -> None:
         """Nodes were added, changed or removed: wake the queues whose limits may have changed."""
 
+    def queue_changed(self, cluster: Cluster, queue: Queue) -> None:
+        """The object of a queue was added, changed or removed: determine errors of it that depend on other objects."""
+
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute at the start of a cycle what is not updated with every record."""
 

@@ -21,6 +21,7 @@ def put_queue(
     cluster.indexes.dispatch(cluster, QueueChanged(queue, before, is_same_spec))
     if is_same_spec:
         return
+    cluster.plugins.quota.queue_changed(cluster, queue)
     queue.reported_errors = tuple(one for one in queue.reported_errors if one in queue.faults)
     update_reported_errors(cluster, queue)
     for one in cluster.queues.values():

@@ -8,6 +8,7 @@ root has no place and accepts no pod groups. Without a tree, no queue has a pare
 When a queue is added, changed or removed, only it and the queues below it are placed again.
 """
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.deltas import PolicyChanged, QueueChanged
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
 
 ROOT: Final = "root"
+
+GUARANTEE_ERROR: Final = "GuaranteeNotKept"
+"""Code of the error of a queue whose guarantee cannot be kept in the cluster as it is."""
 
 
 class QueueTree(Index):
@@ -34,7 +38,13 @@ class QueueTree(Index):
         self.guaranteed: dict[str, Amounts] = {}
         """Queue to the sum of guarantees of its direct children; "" for queues without a parent."""
         self.version = 0
-        """Grows with every change after which a queue may have another place."""
+        """Grows with every change after which a queue may have another place or guarantee."""
+        self.checked: object = None
+        """Input from which the errors of guarantees were determined."""
+        self.has_guarantee_errors = False
+        """Whether there may be any."""
+        self._sorted: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+        self._sorted_version = -1
 
     def rebuilt(self, cluster: "Cluster", /) -> "QueueTree":
         """Find the named parents and sum up the guarantees of siblings again."""
@@ -57,12 +67,43 @@ class QueueTree(Index):
             _mark_above(cluster, one)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
-        """Place all queues again: the policy says whether they are a tree."""
+        """Place all queues again: the policy says whether they are a tree, and whether guarantees count."""
+        for name in cluster.queues if self.has_guarantee_errors else ():
+            cluster.config_errors.replace(f"Queue//{name}", GUARANTEE_ERROR, ())
         self.rebuild(cluster)
+        for queue in cluster.queues.values():
+            if queue.facts is not None and queue.facts.guarantee:
+                cluster.plugins.quota.queue_changed(cluster, queue)
+
+    def guarantees(
+        self, cluster: "Cluster", siblings: str, name: str
+    ) -> tuple[list[int], list[int]]:
+        """Return the guarantees of a resource that siblings state, in ascending order, and the sums of the first 0, 1, 2 ...
+        of them."""
+        if self._sorted_version != self.version:
+            self._sorted, self._sorted_version = {}, self.version
+        found = self._sorted.get((siblings, name))
+        if found is None:
+            is_tree = cluster.plugins.quota.keeps_tree
+            stated = [
+                one.facts.guarantee.get(name, 0)
+                for one in cluster.queues.values()
+                if one.facts is not None
+                and siblings_of(one) == siblings
+                and not (is_tree and one.name == ROOT)
+            ]
+            amounts = sorted([one for one in stated if one])
+            found = self._sorted[siblings, name] = amounts, [0, *accumulate(amounts)]
+        return found
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Place all queues again, and recompute the sums."""
-        self.named_children, self.guaranteed = {}, {}
+        self.named_children, self.guaranteed, self.checked = {}, {}, None
+        self.has_guarantee_errors = any(
+            code == GUARANTEE_ERROR
+            for errors in cluster.config_errors.current.values()
+            for code, _ in errors
+        )
         for queue in cluster.queues.values():
             queue.reset_place()
             self._name(queue, queue.facts)

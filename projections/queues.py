@@ -86,6 +86,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
     path = _path(obj.metadata.annotations or {}, faults)
     guarantee = (spec.guarantee or Guarantee()).resource or {}
     deserved = _amounts("deserved", spec.deserved, faults)
+    capability = _amounts("capability", spec.capability, faults)
     parent = spec.parent or ""
     if problem := object_name_problem(parent):
         faults.append(("InvalidQueue", f"spec.parent: {problem}; it counts as absent"))
@@ -98,8 +99,8 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         is_reclaimable=spec.reclaimable is not False,
         is_open=(status.state or "Open") == "Open",
         state=clipped(status.state or "Open"),
-        capability=_amounts("capability", spec.capability, faults),
-        guarantee=_amounts("guarantee", guarantee, faults),
+        capability=capability,
+        guarantee=_within_capability(_amounts("guarantee", guarantee, faults), capability, faults),
         deserved=deserved,
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
@@ -166,6 +167,21 @@ def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]
             amounts[name] = 0
             faults.append(("InvalidQuantity", f"spec.{field}.{name}: {error}; it counts as 0"))
     return amounts
+
+
+def _within_capability(
+    guarantee: Amounts, capability: Amounts, faults: list[tuple[str, str]]
+) -> Amounts:
+    """Return a guarantee cut to the capability of the queue. A capability of 0 for cpu or memory is none."""
+    within: Amounts = {}
+    for name, amount in guarantee.items():
+        most = capability.get(name, 0)
+        is_limited = most > 0 or (name in capability and name not in ("cpu", "memory"))
+        within[name] = min(amount, most) if is_limited else amount
+        if within[name] < amount:
+            text = f"spec.guarantee.{name} is more than spec.capability.{name}; it counts as that"
+            faults.append(("InvalidQuantity", text))
+    return within
 
 
 class Queue:

@@ -101,6 +101,7 @@ def queue_answers(cluster: Cluster) -> list[QueueAnswer]:
 def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
     """Return one queue."""
     found = queue.facts
+    others = cluster.config_errors.current.get(f"Queue//{queue.name}", ())
     short = quota_check.why_queue_closed(cluster, queue)
     groups = [cluster.groups[key] for key in queue.groups]
     phases: dict[str, int] = {}
@@ -117,7 +118,7 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
         weight=1 if found is None else found.weight,
         parent="" if found is None else found.parent,
         pod_groups=dict(sorted(phases.items())),
-        faults=tuple(message for _, message in queue.faults),
+        faults=tuple(message for _, message in (*queue.faults, *others)),
         resources=tuple(_resources(cluster, queue)),
         line=tuple(one for action in ACTIONS for one in _line(cluster, queue, action)),
         holders=tuple(

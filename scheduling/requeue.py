@@ -22,6 +22,7 @@ from projections.wakeup_events import ALL_RESOURCES, ALL_VOLUMES, Names, WakeupE
 from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex, can_free
+from scheduling.quota.real_capability import are_guarantees_due
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.victim_eligibility import priority_bound
 from scheduling.work_budget import has_too_many_classes
@@ -54,6 +55,7 @@ def is_cycle_due(
         or state.cluster.indexes.of(RejectedPods).due(state.cluster)
         or state.cluster.queues_with_unreported_errors
         or state.cluster.config_errors.unreported
+        or are_guarantees_due(state.cluster)
     ):
         return True
     if events.is_empty:

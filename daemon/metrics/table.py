@@ -320,6 +320,11 @@ _STATE: Final = (
         },
     ),
     Metric(
+        "muster_queues_without_guarantee",
+        "gauge",
+        "Queues whose guarantee cannot be kept in the cluster as it is, by alone or together being more than it has.",
+    ),
+    Metric(
         "muster_unreadable_objects",
         "gauge",
         "Objects that muster failed to read, so that only their names count. Each is a bug.",

@@ -10,6 +10,7 @@ from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.queue_objects import put_queue
+from projections.queue_tree import GUARANTEE_ERROR
 from projections.queues import QueueFacts, queue_facts
 
 QUEUES: Final = Resource(
@@ -39,7 +40,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     if reading.is_failed:
         # Its limits are not known: admit nothing more.
         facts = structs.replace(facts, is_open=False, state="Unknown")
-    cluster.config_errors.put(reading.subject, reading.faults)
+    cluster.config_errors.put(reading.subject, reading.faults, keeps=(GUARANTEE_ERROR,))
     put_queue(cluster, facts, facts.name, reading.digest, problem)
 
 

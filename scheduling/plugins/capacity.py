@@ -25,7 +25,7 @@ from projections.queue_tree import ROOT
 from projections.queues import Queue
 from scheduling.quota import quota_check
 from scheduling.quota.quota_plugin import ReclaimingQuota
-from scheduling.quota.real_capability import ENDLESS, real_capability
+from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
 from scheduling.quota.reclaiming import RemainingCharges
 from scheduling.shortage import Shortage, amount_text, shortage
 
@@ -62,7 +62,7 @@ class Capacity(ReclaimingQuota):
             most = real_capability(cluster, queue, name)
             entitled_to = facts.deserved.get(name, 0)
             entitled_to = entitled_to if most is None else min(entitled_to, most)
-            deserved[name] = max(entitled_to, facts.guarantee.get(name, 0))
+            deserved[name] = max(entitled_to, kept_guarantee(cluster, queue, name))
         return deserved
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:

@@ -28,7 +28,7 @@ from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
 from scheduling.quota import quota_check
 from scheduling.quota.quota_plugin import ReclaimingQuota
-from scheduling.quota.real_capability import ENDLESS, real_capability
+from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
 from scheduling.quota.reclaiming import RemainingCharges
 
 WHOLE: Final = 1_000_000
@@ -96,6 +96,7 @@ class Proportion(ReclaimingQuota):
 
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute what queues deserve, if anything that it depends on has changed."""
+        super().cycle_opened(cluster)
         total = {
             name: amount for name, amount in cluster.resources.allocatable.items() if name != "pods"
         }
@@ -161,13 +162,14 @@ class QueueRequests(Index):
 
 def _demand(cluster: Cluster, queue: Queue, names: list[str]) -> QueueDemand:
     facts = queue.facts
+    guarantee = {} if facts is None else facts.guarantee
     most = {name: real_capability(cluster, queue, name) for name in names if facts is not None}
     return QueueDemand(
         name=queue.name,
         weight=1 if facts is None else max(1, facts.weight),
         request=_millionths(queue.request),
         most=_millionths({name: one for name, one in most.items() if one is not None}),
-        least={} if facts is None else _millionths(facts.guarantee),
+        least=_millionths({name: kept_guarantee(cluster, queue, name) for name in guarantee}),
     )
 
 

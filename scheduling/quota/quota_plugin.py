@@ -11,6 +11,7 @@ from projections.queues import Queue
 from scheduling.plugin import JobEnqueueable, QueueKey, QuotaRules, VictimFilter, Vote
 from scheduling.quota.enqueue_check import vote_of_quota
 from scheduling.quota.queue_order import QuotaQueueKey
+from scheduling.quota.real_capability import update_guarantee_error, update_guarantee_errors
 from scheduling.quota.reclaiming import victims_of_quota
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class ReclaimingQuota(QuotaPlugin, VictimFilter):
     """A plugin that keeps quotas and filters the victims of reclaim."""
 
     actions = ("reclaim", "gangreclaim")
+
+    def queue_changed(self, cluster: Cluster, queue: Queue) -> None:
+        """Determine whether the guarantee of a queue can be kept."""
+        update_guarantee_error(cluster, queue)
+
+    def cycle_opened(self, cluster: Cluster) -> None:
+        """Determine which guarantees cannot be kept."""
+        update_guarantee_errors(cluster)
 
     def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that their queues may lose, in the order given."""

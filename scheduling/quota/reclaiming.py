@@ -17,6 +17,7 @@ from projections.queues import Queue
 from scheduling.plugin import quota_of
 from scheduling.quota import quota_check
 from scheduling.quota.ledger_journal import LedgerJournal
+from scheduling.quota.real_capability import kept_guarantee
 from scheduling.victim_eligibility import only_quota_decides
 
 if TYPE_CHECKING:
@@ -212,8 +213,8 @@ class RemainingCharges:
         guarantee = {} if queue.facts is None else queue.facts.guarantee
         takes = dict(pod.charge or ())
         return all(
-            self.has(queue, name) - takes.get(name, 0) >= amount
-            for name, amount in guarantee.items()
+            self.has(queue, name) - takes.get(name, 0) >= kept_guarantee(self.cluster, queue, name)
+            for name in guarantee
         )
 
     def exceeds(self, queue: Queue, deserved: Amounts, names: Iterable[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from projections.objects import Metadata, QueueObject, QueueSpec
+from projections.objects import Guarantee, Metadata, QueueObject, QueueSpec
 from projections.queues import QueueFacts, queue_facts
 
 
@@ -38,3 +38,19 @@ def test_a_name_of_a_quota_is_no_limit_of_a_queue_and_is_reported() -> None:
         )
         for name in ("requests.cpu", "count/pods")
     )
+
+
+def test_a_guarantee_is_cut_to_the_capability_and_a_negative_one_counts_as_nothing() -> None:
+    spec = QueueSpec(
+        capability={"cpu": "4", "memory": "0", "example.com/card": "0"},
+        guarantee=Guarantee(
+            resource={"cpu": "5", "memory": "1Gi", "example.com/card": "1", "pods": "-1"}
+        ),
+    )
+    facts = queue_facts(QueueObject(metadata=Metadata(name="q"), spec=spec))
+    assert facts.guarantee == {"cpu": 4000, "memory": 1 << 30, "example.com/card": 0, "pods": 0}
+    assert [text.partition(":")[0].partition(" ")[0] for _, text in facts.faults] == [
+        "spec.guarantee.pods",
+        "spec.guarantee.cpu",
+        "spec.guarantee.example.com/card",
+    ]
