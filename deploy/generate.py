@@ -1,6 +1,7 @@
 """Makes what is made from the code: roles, their page, rules and dashboard; `--check` only says which are stale.
 
-Roles come from the table of calls, the dashboard from `dashboard.py`, and the rules for the Prometheus
+Roles come from the table of calls, the admission policies from the table of privileges (`admission.py`), the dashboard from
+`dashboard.py`, and the rules for the Prometheus
 operator from the plain rule file. Helm reads nothing outside of its chart, so the chart gets the roles, and copies of what
 it shares with kustomize.
 """
@@ -60,6 +61,13 @@ def main() -> str | None:
         DEPLOY / "kustomize/ascend/rbac.yaml": documents(*roles_elsewhere()),
         DEPLOY / "kustomize/overlays/shadow/cluster_role.yaml": documents(
             role("ClusterRole", cluster_rules(SHADOW_CALLS))
+        ),
+        KUSTOMIZE / "components/admission/policies.yaml": admission.text_of(
+            admission.policies(), MADE
+        ),
+        KUSTOMIZE / "components/admission/roles.yaml": admission.text_of(admission.roles(), MADE),
+        CHART / "admission.yaml": admission.text_of(
+            [*admission.policies(), *admission.roles()], MADE
         ),
         DEPLOY / "kustomize/components/monitoring/rule.yaml": documents(operator_rule(rules)),
         DEPLOY / "kustomize/components/monitoring/dashboard.json": as_json(dashboard.document()),

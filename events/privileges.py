@@ -434,13 +434,15 @@ SECTIONS: Final = (
                 kinds=(POD,),
                 writers=(CONTROLLER,),
             ),
-            _own(
-                "metadata.ownerReferences",
-                "which pods are one group; pods of a DaemonSet or Node are not evicted",
+            Privilege(
+                key="metadata.ownerReferences",
                 form=FIELD,
-                writers=(CONTROLLER,),
+                kinds=(POD,),
+                writers=(CONTROLLER, DEVICE_PLUGIN),
+                effect="which pods are one group; pods that a DaemonSet or Node controls are not evicted",
                 others="keeps what it holds above its share for ever",
-                bound="protects within what the queue deserves; the garbage collector deletes pods whose owner does not exist",
+                bound="the garbage collector deletes pods whose owner does not exist",
+                verb=SET,
             ),
             _own(
                 "kubernetes.io/config.mirror",
@@ -665,14 +667,19 @@ SECTIONS: Final = (
     Section(
         "Disruption budgets and volumes",
         (
-            Privilege(
-                key="spec.maxUnavailable, spec.minAvailable",
-                form=FIELD,
-                kinds=(BUDGET,),
-                writers=(USER,),
-                effect="how many pods an eviction may take",
-                others="a budget that allows none keeps what is held above the share for ever",
-                bound="protects within what the queue deserves; refusals by a budget are bounded in time",
+            *(
+                Privilege(
+                    key=key,
+                    form=FIELD,
+                    kinds=(BUDGET,),
+                    writers=(USER,),
+                    effect=f"how many pods an eviction may take; `{none}` allows none",
+                    others="a budget that allows none keeps what is held above the share for ever",
+                    bound="protects within what the queue deserves; refusals by a budget are bounded in time",
+                    verb=SET,
+                    harmless=("everything else",),
+                )
+                for key, none in (("spec.maxUnavailable", "0"), ("spec.minAvailable", "100%"))
             ),
             _own(
                 "pv.kubernetes.io/bind-completed",
@@ -720,6 +727,13 @@ SECTIONS: Final = (
                 NAMESPACE,
                 "which queues and pools the namespace may use; which namespaces pod affinity means",
                 "uses a queue or pool that is meant for others",
+            ),
+            _cluster(
+                "label that `tenants` of the policy names",
+                LABEL,
+                NAMESPACE,
+                "the tenant of the namespace: shares of work, evictions, status writes and questions are by tenant",
+                "takes several shares, or that of another tenant",
             ),
             _cluster(
                 "value of a PriorityClass",

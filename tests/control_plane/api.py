@@ -131,13 +131,23 @@ class Api:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, kubeconfig: Path, token: str | None = None) -> AsyncIterator["Api"]:
-        """The server that a kubeconfig names, asked with its credentials or with another token."""
+    async def of(
+        cls, kubeconfig: Path, token: str | None = None, impersonated: str = ""
+    ) -> AsyncIterator["Api"]:
+        """The server that a kubeconfig names, asked with its credentials or with another token.
+
+        With `impersonated` it is asked as that user, which the credentials must allow.
+        """
         _, user = _entries(kubeconfig)
         url, context = trusted(kubeconfig)
         token = user.get("token") if token is None else token
         connector = aiohttp.TCPConnector(limit=0, ssl=context if context is not None else True)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if impersonated:
+            headers |= {
+                "Impersonate-User": impersonated,
+                "Impersonate-Group": "system:authenticated",
+            }
         limits = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, timeout=limits, read_bufsize=LINE_BYTES_MAX

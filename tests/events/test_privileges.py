@@ -60,6 +60,7 @@ GENERIC: Final = {
         "projections/pod_terms.py:selects",
         "projections/pools.py:has_node",
         "projections/selector.py:matches",
+        "projections/tenants.py:put",
         "scheduling/explain/nodes.py:obstacle_of",
         "scheduling/label_domains.py:_read_node",
         "scheduling/node_predicates.py:_all",
