@@ -2,26 +2,31 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from events.cluster import ObjectDeleted
 from events.record import PodParts, Record
 from projections.cluster import Cluster
+from projections.fixed_requests import CHANGED, Fixed, fixed_request, with_request
 from projections.kind_table import KINDS
 from projections.kinds.workload import apply_workload, drop_owner
 from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import INVALID, Reading
-from projections.pod_class import PodClass
-from projections.pod_devices import INVALID_ASSIGNMENT
+from projections.pod_class import NO_INDEX, PodClass, parse_class
+from projections.pod_devices import ERRORS as ASSIGNMENT_ERRORS
 from projections.pod_reading import read_facts
-from projections.pods import Pod, PodFacts, pod_facts
+from projections.pods import Pod, PodFacts, Stated, pod_facts
 from projections.pool_options import job_options
 
 
-def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) -> Pod:
-    """Return the observed pod. A pod that cannot be read is kept, with the reason. `parts` are those of its content,
-    where they are known."""
+def read_pod(
+    cluster: Cluster, reading: Reading, old: Pod | None = None, parts: PodParts | None = None
+) -> Pod:
+    """Return the observed pod. A pod that cannot be read is kept, with the reason. `old` is its last version; `parts` are
+    those of its content, where they are known."""
     classes = cluster.inter_pod_affinity.classes
+    fixed: Fixed | None = None
+    stated: Stated | None = None
 
     def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
         plain = PodObject(metadata=metadata)
@@ -32,16 +37,31 @@ def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) 
         if isinstance(found, str):
             return bare(found, reading.metadata())
         facts, key = found
+        nonlocal fixed, stated
+        if old is not None:
+            fixed = fixed_request(classes, old, facts, key)
         if facts.problem:
             key = (*key, "problem", facts.problem)
-        return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
+        if fixed is None:
+            return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
+        if fixed.changed and not fixed.facts.node:
+            pod_class = parse_class(NO_INDEX, readable_pod(content), facts.problem)
+            stated = Stated(facts, msgpack.encode(key), pod_class)
+        request, problem = fixed.request, fixed.facts.problem
+        return fixed.facts, classes.of(
+            fixed.key, lambda: with_request(readable_pod(content), request), problem
+        )
 
     facts, pod_class = reading.of(whole, bare)
     faults = reading.faults
+    if fixed is not None and fixed.changed:
+        faults = (*faults, (CHANGED, fixed.message))
     if facts.pool_options and facts.scheduler in cluster.scheduler_names:
         faults = (*faults, *job_options((), (facts.pool_options,)).problems)
-    cluster.config_errors.put(reading.subject, faults, keeps=(INVALID_ASSIGNMENT,))
-    return Pod(facts, pod_class, reading.digest)
+    cluster.config_errors.put(reading.subject, faults, keeps=ASSIGNMENT_ERRORS)
+    pod = Pod(facts, pod_class, reading.digest)
+    pod.stated = stated
+    return pod
 
 
 def apply_object(cluster: Cluster, kind: str, record: Record, reading: Reading) -> None:

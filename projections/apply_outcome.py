@@ -24,11 +24,14 @@ from events.record import Record
 from events.union import Outcome
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
+from projections.fixed_requests import CHANGED
 from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches
+from projections.pod_class import class_key_of
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
 from projections.pool_facts import RELEASE_MARK
 
 if TYPE_CHECKING:
+    from projections.cluster import Cluster
     from projections.state import State
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
@@ -167,7 +170,7 @@ def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecision
     old = state.cluster.pods.get(event.uid)
     if old is not None and not old.facts.node:
         _back_off(state, old.group_key, at_ns)
-        state.cluster.replace_pod(old, without_node(old))
+        cancel_placement(state.cluster, old)
     elif old is not None:
         state.cluster.bind_failures.pop(old.group_key, None)
 
@@ -179,7 +182,7 @@ def forget_open_decisions(state: "State") -> None:
         state.assignments.remove(one.node, uid)
         old = state.cluster.pods.get(uid)
         if old is not None and not old.facts.node:
-            state.cluster.replace_pod(old, without_node(old))
+            cancel_placement(state.cluster, old)
     for uid in list(state.evictions):
         del state.evictions[uid]
         old = state.cluster.pods.get(uid)
@@ -242,11 +245,10 @@ def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> Non
     old = cluster.pods.get(event.uid)
     if commitment is None or old is None or old.facts.node:
         return
-    pod = without_node(old)
     failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.network)
-    pod.failed_bindings = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
+    failures = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
     _back_off(state, old.group_key, state.now_ns)
-    cluster.replace_pod(old, pod)
+    cancel_placement(cluster, old, failures)
 
 
 def _back_off(state: "State", key: str, at_ns: int) -> None:
@@ -257,11 +259,36 @@ def _back_off(state: "State", key: str, at_ns: int) -> None:
     cluster.bind_backoff[key] = at_ns + wait
 
 
-def without_node(old: Pod) -> Pod:
-    """Return a copy of the pod without the node that was decided for it."""
+def cancel_placement(
+    cluster: "Cluster", old: Pod, failures: tuple[FailedBinding, ...] | None = None
+) -> None:
+    """Let a pod wait again that does not get the node that was decided for it. What its object says now counts again."""
+    pod = _without_node(cluster, old)
+    if failures is not None:
+        pod.failed_bindings = failures
+    if pod.facts is old.facts:
+        cluster.replace_pod(old, pod)
+        return
+    cluster.config_errors.replace(f"Pod/{old.key}", CHANGED, ())
+    cluster.adopt(pod)
+    if pod.group_key == old.group_key:
+        cluster.replace_pod(old, pod)
+    else:
+        cluster.replace_pod(old, None)
+        cluster.replace_pod(None, pod)
+
+
+def _without_node(cluster: "Cluster", old: Pod) -> Pod:
+    """Return a copy of the pod without the node that was decided for it, with what its object says now."""
     pod = old.copy()
+    if (stated := old.stated) is not None:
+        key = class_key_of(stated.key)
+        pod_class = cluster.inter_pod_affinity.classes.parsed(key, stated.pod_class)
+        pod = Pod(stated.facts, pod_class, old.digest)
+        pod.group_key, pod.evicted, pod.is_stuck = old.group_key, old.evicted, old.is_stuck
+        pod.failed_bindings, pod.reported_at = old.failed_bindings, old.reported_at
     pod.assumed, pod.decision, pod.bound_at, pod.charge, pod.devices = "", 0, 0, None, ()
-    pod.are_devices_reported, pod.network = False, ()
+    pod.are_devices_reported, pod.network, pod.stated_devices = False, (), ()
     return pod
 
 

@@ -79,6 +79,9 @@ class DeviceUse(Struct, frozen=True):
     """Names of devices, and of parts of devices as `NAME:PART`. Empty if it is not known which devices the pod has."""
     is_reported: bool = False
     """Whether an annotation of the pod says that these are its devices, rather than the decision alone."""
+    stated: tuple[str, ...] = ()
+    """Names of devices that an annotation of the pod states instead, which nothing else shows yet: it may have those that a
+    device plugin does not list as free."""
 
 
 class Assigned(Struct, frozen=True):
@@ -236,6 +239,9 @@ class DeviceFamily(ABC):
     labels of a Job to its PodGroup."""
     pod_assignments: ClassVar[tuple[str, ...]] = ()
     """Annotations of pods that say which devices they have; `assigned` reads them."""
+    reported_assignments: ClassVar[tuple[str, ...]] = ()
+    """Those of `pod_assignments` that the device plugin writes: they are read also when the pod is on its node already. The others
+    are read as they are when it is first seen there."""
 
     writes_annotations: ClassVar[bool] = False
     """Whether `annotations` are written on pods that ask for devices of it, before they are bound."""
@@ -409,6 +415,11 @@ def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> b
         for one in FAMILIES.values()
         if one.confirmation in annotations and one.unconfirming_label not in labels
     )
+
+
+def reported_assignments() -> tuple[str, ...]:
+    """Return the annotations by which device plugins say which devices pods have."""
+    return tuple([name for one in FAMILIES.values() for name in one.reported_assignments])
 
 
 def device_rejection(message: str) -> str:

@@ -68,7 +68,11 @@ class DeviceHolders(Index):
             self._changed[after.node] = None
         if old is None or new is None or old.node != new.node:
             return
-        if (old.devices, old.are_devices_reported) != (new.devices, new.are_devices_reported):
+        if (old.devices, old.are_devices_reported, old.stated_devices) != (
+            new.devices,
+            new.are_devices_reported,
+            new.stated_devices,
+        ):
             cluster.nodes.invalidate(new.node)
             cluster.mark_node_freed(new.node)
             cluster.changed_rows.nodes[new.node] = None

@@ -19,7 +19,8 @@ def uses_of(
         if not uses_devices(pod.pod_class, family):
             continue
         if not (later and (uid in node.overlay_removed or pod.is_leaving)):
-            found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported))
+            stated = () if pod.are_devices_reported else pod.stated_devices
+            found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported, stated))
     for held in (node.overlay_added, node.nominated_pods):
         for uid, devices in held.items():
             # A pod that another scheduler has nominated holds room by its request only.

@@ -416,7 +416,7 @@ def _stated_class(options: tuple[tuple[str, str], ...]) -> str:
 def _attributes(pod: Pod, stated: str) -> Attributes | None:
     """Return what the switch of a pod is for it; None if its job is not placed by leaf switches."""
     job_class = _stated_class(pod.pod_class.device_options) or stated
-    given = dict(pod.network) or dict(pod.facts.assignments)
+    given = dict(pod.network_annotations)
     return _given({**given, CLASS_LABEL: job_class})
 
 

@@ -6,7 +6,7 @@ muster does not support is kept in `unsupported`: such pods are refused.
 
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -82,6 +82,9 @@ AMOUNT_MAX = 1 << 45
 
 DIGEST_BYTES: Final = 20
 """Length of the digest of a pod's demands, long enough to exclude collisions."""
+
+NO_INDEX: Final = -1
+"""Index of a class that no pod is of yet."""
 
 READ_AS_BYTES: Final = (
     *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
@@ -197,6 +200,18 @@ class PodClasses(Index):
             found = parse_class(self.next_index, read(), problem)
             self.keep(key, found)
         return found
+
+    def parsed(self, key: ClassKey, pod_class: PodClass) -> PodClass:
+        """Return the class of a key that was parsed without an index."""
+        found = self.by_key.get(key)
+        if found is None:
+            found = structs.replace(pod_class, index=self.next_index, plain=self.next_index)
+            self.keep(key, found)
+        return found
+
+    def stated_request(self, pod_class: PodClass) -> "StatedRequest | None":
+        """Return what annotations and labels of the pods of a class state; None for pods that cannot be read."""
+        return StatedRequest.of(self._keys[pod_class.plain])
 
     def selected(self, pod_class: PodClass, seen: SelectedAs | None) -> PodClass:
         """Return the class of pods with the same demands that terms of other pods see as `seen`."""
@@ -357,11 +372,53 @@ def class_key(
         own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
     key = (*demands.key, cards, demands.never_preempts, own)
     if device_options:
-        key = (*key, "devices", device_options)
+        key = (*key, _DEVICES, device_options)
     if claims := demands.claims:
         alone = pod if any(one.is_ephemeral for one in claims) else ()
         key = (*key, "claims", namespace, *[(one.volume, one.name) for one in claims], alone)
     return key
+
+
+class StatedRequest(Struct, frozen=True):
+    """What of the key of a class annotations and labels state."""
+
+    cards: str = ""
+    options: Labels = ()
+    """Annotations and labels that say what devices such pods need."""
+    namespace: str = ""
+    labels: Labels = ()
+    """The labels of such pods that their own terms reference, and their namespace; both empty without terms."""
+
+    @classmethod
+    def of(cls, key: ClassKey) -> "StatedRequest | None":
+        """Return what the key of a class states; None for pods that cannot be read."""
+        if len(key) < _KEY_PARTS or not isinstance(key[1], str) or not isinstance(key[3], tuple):
+            return None
+        options = key[5] if key[4:5] == (_DEVICES,) else ()
+        namespace, labels = key[3] or ("", ())
+        return cls(key[1], cast("Labels", options), namespace, labels)
+
+    def in_key(self, key: ClassKey, problem: str) -> ClassKey:
+        """Return a key with this instead of what it states."""
+        own = (self.namespace, self.labels) if key[3] else ()
+        rest = key[6:] if key[4:5] == (_DEVICES,) else key[4:]
+        devices = (_DEVICES, self.options) if self.options else ()
+        found = (key[0], self.cards, key[2], own, *devices, *rest)
+        return (*found, "problem", problem) if problem else found
+
+
+def class_key_of(encoded: bytes) -> ClassKey:
+    """Return the key of a class that was encoded: keys are tuples of tuples, and msgpack has only lists."""
+    return _tuples(msgspec.msgpack.decode(encoded))
+
+
+def _tuples(decoded: object) -> tuple[object, ...]:
+    assert isinstance(decoded, list)
+    return tuple([_tuples(part) if isinstance(part, list) else part for part in decoded])
+
+
+_KEY_PARTS: Final = 4
+_DEVICES: Final = "devices"
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:

@@ -1,22 +1,44 @@
-"""The devices of a pod as its annotations state them.
+"""The devices that a pod holds: those that were decided, and what its annotations state about them.
 
-A scheduler writes the devices that it decided on a pod, and the device plugin of the node those that the pod really
-got. The second kind of statement is true whatever was decided; the first counts for pods of which no decision of
-muster is known: those of other schedulers, and all pods after the log was lost. A statement that contradicts the
-devices of the node is an error of the pod.
+A scheduler writes the devices that it decided on a pod, and the device plugin of the node those that the pod really got.
+But any user who may change the pod can write both, so a statement is followed as far as something else backs it:
+
+| statement | what it does |
+| --- | --- |
+| of a pod that is first seen on its node | the pod holds these devices: another scheduler placed it, or the log was lost |
+| by a scheduler, later | nothing: the devices are fixed (`projections/fixed_requests.py`) |
+| by the device plugin, the devices that the pod holds | confirms them |
+| by the device plugin, other devices | waits for the report of the node (below); the pod holds its devices as before |
+| by the device plugin, after a confirmation | nothing, if it differs |
+
+A device plugin can give a pod other devices than those that were decided: it may mix up two pods of one size. The
+annotation alone does not show that. The report of the node (`projections/device_report.py`) lists the devices that no pod
+uses. While a stated device is not listed, no other pod gets it. As soon as a report, made while the pod runs, lists the
+devices that the pod holds and none of those that are stated instead, the statement is true: the pod holds the stated ones.
+
+A statement that contradicts the devices of the node, or has no effect, is an error of the pod alone.
 """
 
 from typing import Final
 
 from events.limits import TOO_LONG, clipped, quoted
 from projections.cluster import Cluster
+from projections.config_errors import Pairs
 from projections.device_family import FAMILIES, Assigned, uses_devices
-from projections.devices import device_of
+from projections.devices import device_of, part_of
 from projections.nodes import NodeFacts
 from projections.pods import ASSIGNMENT_BYTES_MAX, Pod
 
 INVALID_ASSIGNMENT: Final = "InvalidDeviceAnnotation"
 """Code of the error of a pod with an annotation that cannot be used."""
+
+UNCONFIRMED_ASSIGNMENT: Final = "UnconfirmedDeviceAnnotation"
+"""Code of the error of a pod with an annotation that states other devices than those that it holds."""
+
+ERRORS: Final = (INVALID_ASSIGNMENT, UNCONFIRMED_ASSIGNMENT)
+
+NAMES_MAX: Final = 8
+"""Maximum number of devices that an error names."""
 
 
 def assign_devices(cluster: Cluster, pod: Pod) -> None:
@@ -25,25 +47,96 @@ def assign_devices(cluster: Cluster, pod: Pod) -> None:
     problem, found = "", list[Assigned]()
     if pod.facts.assignments and node is not None and node.facts is not None:
         problem, found = _stated(pod, node.facts)
-    _set_error(cluster, f"Pod/{pod.key}", problem)
-    if problem or not found:
-        return
-    are_reported = all(one.is_reported for one in found)
-    if are_reported or not pod.devices:
-        pod.devices = tuple([name for one in found for name in one.devices])
-        pod.are_devices_reported = are_reported
+    pod.stated_devices = ()
+    faults: Pairs = ((INVALID_ASSIGNMENT, clipped(problem)),) if problem else ()
+    if found and not problem and (problem := _assign(pod, found)):
+        faults = ((UNCONFIRMED_ASSIGNMENT, clipped(problem)),)
+    _set_faults(cluster, f"Pod/{pod.key}", faults)
+
+
+def _assign(pod: Pod, found: list[Assigned]) -> str:
+    """Set the devices of a pod from what its annotations state; return why they are not followed."""
+    stated = tuple([name for one in found for name in one.devices])
+    is_by_plugin = all(one.is_reported for one in found)
+    if not pod.devices:
+        pod.devices, pod.are_devices_reported = stated, is_by_plugin
+    if not is_by_plugin or stated == pod.devices:
+        pod.are_devices_reported = pod.are_devices_reported or is_by_plugin
+        return ""
+    held = _names(pod.devices)
+    is_confirmed = pod.are_devices_reported and pod.facts.is_confirmed
+    if not is_confirmed and _chips(stated) == _chips(pod.devices):
+        pod.devices, pod.are_devices_reported = stated, True
+        return ""
+    pod.stated_devices, pod.are_devices_reported = stated, is_confirmed
+    given = "its device plugin has confirmed" if is_confirmed else "it was given"
+    return (
+        f"its annotations name {_names(stated)}, but {given} {held}: "
+        "this counts, unless a report of the node says otherwise"
+    )
 
 
 def reassign_devices(cluster: Cluster, node: str) -> None:
-    """Set the devices of the pods on a node from their annotations, after the devices of the node have changed."""
+    """Set the devices of the pods on a node from their annotations and the report of the node, after the devices of the
+    node have changed."""
+    found: list[tuple[Pod, Pod]] = []
     for uid in list(cluster.nodes.nodes[node].pods):
         old = cluster.pods[uid]
-        if not old.facts.assignments:
-            continue
-        pod = old.copy()
-        assign_devices(cluster, pod)
-        if (pod.devices, pod.are_devices_reported) != (old.devices, old.are_devices_reported):
+        if old.facts.assignments:
+            pod = old.copy()
+            assign_devices(cluster, pod)
+            found.append((old, pod))
+    waiting = [pod for _, pod in found if pod.stated_devices]
+    backed = _backed(cluster, node, waiting) if waiting else []
+    for pod in backed:
+        pod.devices, pod.are_devices_reported, pod.stated_devices = pod.stated_devices, True, ()
+        _set_faults(cluster, f"Pod/{pod.key}", ())
+    for old, pod in found:
+        if (pod.devices, pod.are_devices_reported, pod.stated_devices) != (
+            old.devices,
+            old.are_devices_reported,
+            old.stated_devices,
+        ):
             cluster.replace_pod(old, pod)
+
+
+def _backed(cluster: Cluster, name: str, waiting: list[Pod]) -> list[Pod]:
+    """Return the pods that run and of which the report of their node says that what their annotations state is true: it lists
+    what they hold as free, and not what is stated instead, which no other pod holds or states."""
+    node = cluster.nodes.nodes[name]
+    if node.facts is None:
+        return []
+    devices = {one.name: one for there in node.facts.devices.values() for one in there.devices}
+    times: dict[str, int] = {}
+    for pod in waiting:
+        for one in _chips(pod.stated_devices):
+            times[one] = times.get(one, 0) + 1
+    held: dict[str, None] = {}
+    for uid in node.pods:
+        held.update(dict.fromkeys(_chips(cluster.pods[uid].devices)))
+    found: list[Pod] = []
+    for pod in waiting:
+        before, now = _chips(pod.devices), _chips(pod.stated_devices)
+        left = [one for one in before if one not in now]
+        taken = [one for one in now if one not in before]
+        if (
+            pod.facts.phase == "Running"
+            and not any(part_of(one) for one in (*pod.devices, *pod.stated_devices))
+            and all(one in devices and devices[one].is_listed for one in left)
+            and not any(devices[one].is_listed or one in held or times[one] > 1 for one in taken)
+        ):
+            found.append(pod)
+    return found
+
+
+def _chips(names: tuple[str, ...]) -> list[str]:
+    """Return the devices that names of devices or of parts of devices mean, sorted."""
+    return sorted([device_of(one) for one in names])
+
+
+def _names(devices: tuple[str, ...]) -> str:
+    more = f" and {len(devices) - NAMES_MAX} more" if len(devices) > NAMES_MAX else ""
+    return ", ".join(devices[:NAMES_MAX]) + more
 
 
 def _stated(pod: Pod, node: NodeFacts) -> tuple[str, list[Assigned]]:
@@ -66,13 +159,11 @@ def _stated(pod: Pod, node: NodeFacts) -> tuple[str, list[Assigned]]:
     return "", found
 
 
-def _set_error(cluster: Cluster, subject: str, problem: str) -> None:
+def _set_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
     errors = cluster.config_errors
-    others = [one for one in errors.current.get(subject, ()) if one[0] != INVALID_ASSIGNMENT]
-    if problem:
-        errors.put(subject, (*others, (INVALID_ASSIGNMENT, clipped(problem))))
-    elif subject in errors.current:
-        errors.put(subject, tuple(others))
+    if faults or subject in errors.current:
+        others = [one for one in errors.current.get(subject, ()) if one[0] not in ERRORS]
+        errors.put(subject, (*others, *faults))
 
 
 def _problem(stated: Assigned, names: list[str]) -> str:

@@ -58,6 +58,8 @@ READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 GONE: Final = (SUCCEEDED, FAILED, RELEASING)
 """Statuses in which a pod can no longer count towards minMember."""
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+GROUP_OF_POD: Final = "the name of its pod group"
+"""What the error of a name of a pod group that is not valid begins with."""
 FOREIGN_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 """Label that names a PodGroup of the coscheduling plugin, or one of Volcano."""
 COSCHEDULING_GROUP = (FOREIGN_GROUP, "pod-group.scheduling.sigs.k8s.io/name")
@@ -226,7 +228,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         uid=meta.uid or "",
         is_releasing=meta.deletionTimestamp is not None,
         created_ns=nanoseconds_of(meta.creationTimestamp),
-        group_name=names.read_object("the name of its pod group", group_name),
+        group_name=names.read_object(GROUP_OF_POD, group_name),
         needs_group_object=needs_object,
         min_member=max(1, _number(least, 1)),
         queue=intern(
@@ -413,6 +415,17 @@ class FailedBinding(Struct, frozen=True, array_like=True):
     network: Labels = ()
 
 
+class Stated(Struct, frozen=True, array_like=True):
+    """What the object of a pod says that was placed by a decision and is not seen on its node yet, as far as that differs:
+    it counts again if the binding fails."""
+
+    facts: PodFacts
+    key: bytes
+    """Key of the class, encoded."""
+    pod_class: PodClass
+    """The class, without an index."""
+
+
 class Pod:
     """A pod, and what muster has decided about it. A pod in State is never changed: a copy replaces it, because forks
     of State share it."""
@@ -435,6 +448,8 @@ class Pod:
         "reported_at",
         "requested_charge",
         "sort_key",
+        "stated",
+        "stated_devices",
     )  # fmt: skip
 
     def __init__(
@@ -453,6 +468,12 @@ class Pod:
         """Names of the devices that it has: those that the decision gave it, or that its annotations state."""
         self.are_devices_reported = False
         """Whether the device plugin has stated these devices."""
+        self.stated_devices: tuple[str, ...] = ()
+        """Names of devices that an annotation states as given by the device plugin in place of those that it has, which nothing
+        else shows yet; empty otherwise (`projections/pod_devices.py`)."""
+        self.stated: Stated | None = None
+        """What its object says otherwise since its node was decided; None if it says nothing else, or if the pod is seen on
+        its node (`projections/fixed_requests.py`)."""
         self.network: Labels = ()
         """Annotations that the decision gave it and that say where in the network it is; empty without any."""
         self.failed_bindings: tuple[FailedBinding, ...] = ()
@@ -509,6 +530,12 @@ class Pod:
         return GATED if facts.is_gated else PENDING
 
     @property
+    def network_annotations(self) -> Labels:
+        """Return the annotations that say where in the network it is: those that a decision gave it; of a pod that muster did
+        not bind those that it had when it was first seen on its node."""
+        return self.network or (() if self.decision else self.facts.assignments)
+
+    @property
     def is_ready(self) -> bool:
         """Return whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
         another one continues its work."""
@@ -544,7 +571,8 @@ class Pod:
         twin.are_devices_reported, twin.network = self.are_devices_reported, self.network
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
         twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
-        twin.is_stuck = self.is_stuck
+        twin.is_stuck, twin.stated = self.is_stuck, self.stated
+        twin.stated_devices = self.stated_devices
         return twin
 
 
@@ -585,6 +613,7 @@ def is_placed_alike(old: Pod, new: Pod) -> bool:
         and old.facts.labels == new.facts.labels
         and old.devices == new.devices
         and old.are_devices_reported == new.are_devices_reported
+        and old.stated_devices == new.stated_devices
         and has_same_charge(old, new)
     )
 

@@ -84,7 +84,7 @@ def _networks(
         if pod is None:
             pairs = before.get(one.uid, ())
         else:
-            given = dict(pod.network) or dict(pod.facts.assignments)
+            given = dict(pod.network_annotations)
             job_class = switches.class_of(pod)
             pairs = tuple([(key, given[key]) for key in NETWORK if key in given])
             pairs += ((CLASS_LABEL, job_class),) if job_class else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from projections.apply_outcome import without_node
+from projections.apply_outcome import cancel_placement
 
 if TYPE_CHECKING:
     from projections.state import State
@@ -46,8 +46,10 @@ def _discard_unconfirmed_pods(state: "State") -> None:
             continue
         if is_bound_unseen:
             state.assignments.remove(old.node, uid)
-        pod = without_node(old) if is_bound_unseen else old.copy()
+            cancel_placement(cluster, old)
+        current = cluster.pods[uid]
+        pod = current.copy()
         pod.evicted = pod.reported_at = 0
-        cluster.replace_pod(old, pod)
+        cluster.replace_pod(current, pod)
         if old.evicted and pod.node:
             cluster.mark_node_freed(pod.node)

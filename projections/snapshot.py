@@ -24,11 +24,11 @@ from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import KINDS
 from projections.node_updates import change_reports
 from projections.nodes import NodeFacts, listed_image
-from projections.pod_class import Amounts, PodClass
+from projections.pod_class import Amounts, PodClass, class_key_of
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import Labels
 from projections.pod_waits import PodWait
-from projections.pods import Charge, FailedBinding, Pod, PodFacts
+from projections.pods import Charge, FailedBinding, Pod, PodFacts, Stated
 from projections.policy import parse_policy
 from projections.pool_facts import PoolFacts
 from projections.preemption_triggers import PriorityClass
@@ -72,6 +72,8 @@ class PodImage(Struct, frozen=True, array_like=True):
     are_devices_reported: bool
     network: Labels
     is_stuck: bool
+    stated_devices: tuple[str, ...] = ()
+    stated: Stated | None = None
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -346,7 +348,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     cluster.cluster_totals.reservation_timeouts = image.reservation_timeouts
     cluster.internal_errors.actions = image.failed_actions
     for key, one in image.classes:
-        cluster.inter_pod_affinity.classes.keep(_key(msgspec.msgpack.decode(key)), one)
+        cluster.inter_pod_affinity.classes.keep(class_key_of(key), one)
     cluster.inter_pod_affinity.classes.next_index = image.next_class
     cluster.inter_pod_affinity.namespaces = image.namespace_labels
     cluster.nodes.hyper_tree.facts = {one.name: one for one in image.hyper_nodes}
@@ -463,7 +465,7 @@ def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
     pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
     pod.are_devices_reported, pod.network = one.are_devices_reported, one.network
-    pod.is_stuck = one.is_stuck
+    pod.is_stuck, pod.stated_devices, pod.stated = one.is_stuck, one.stated_devices, one.stated
     return pod
 
 
@@ -505,10 +507,6 @@ def _pod_image(pod: Pod) -> PodImage:
         are_devices_reported=pod.are_devices_reported,
         network=pod.network,
         is_stuck=pod.is_stuck,
+        stated_devices=pod.stated_devices,
+        stated=pod.stated,
     )
-
-
-def _key(decoded: object) -> tuple[object, ...]:
-    """Convert lists to tuples: class keys are tuples of tuples, and msgpack has only lists."""
-    assert isinstance(decoded, list)
-    return tuple(_key(part) if isinstance(part, list) else part for part in decoded)

@@ -307,11 +307,11 @@ class State:
         if old is not None and old.digest == record.object:
             return
         reading = Reading(record, event.uid, _content(record, content), on_error)
-        pod = apply_observation.read_pod(cluster, reading, parts)
+        pod = apply_observation.read_pod(cluster, reading, old, parts)
         if old is not None and _is_same_to_readers(old, pod) and not reading.is_failed:
             # Only status that no decision reads has changed: no sum, index or view row does.
             twin = old.copy()
-            twin.digest = pod.digest
+            twin.digest, twin.stated = pod.digest, pod.stated
             cluster.exchange_pod(twin)
             return
         if reading.is_failed and old is not None:
@@ -323,11 +323,14 @@ class State:
             if pod.status in (SUCCEEDED, FAILED) and old.status not in (SUCCEEDED, FAILED):
                 group = cluster.groups.get(old.group_key)
                 cluster.pool_facts.pod_ended(old, group, is_deleted=False)
-            if old.devices and (is_over or pod.facts.is_confirmed):
+            assign_devices(cluster, pod)
+            # A statement that differs confirms nothing before the kubelet has started the pod.
+            runs = not pod.stated_devices or pod.facts.phase != "Pending"
+            if old.devices and (is_over or (pod.facts.is_confirmed and runs)):
                 self.assignments.remove(old.node, event.uid)
-        elif pod.facts.node:
-            pod.bound_at = record.position
-        assign_devices(cluster, pod)
+        else:
+            pod.bound_at = record.position if pod.facts.node else 0
+            assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
             if old is None:

@@ -169,6 +169,7 @@ class AscendChips(DeviceFamily):
     )
     group_options = pod_options
     pod_assignments = (REAL, RANK, IS_SHARED, IS_HEALTHY, *WHOLE_CHIPS)
+    reported_assignments = (REAL,)
     writes_annotations = True
     confirmation = REAL
     unconfirming_label = OPERATOR
@@ -197,6 +198,7 @@ class AscendChips(DeviceFamily):
         """Return the free chips: healthy, not being reset, and in use by no pod."""
         there = node.devices_of(self.name)[0]
         known = self._masks.of(there.devices)
+        listed = known.listed
         used = 0
         for use in uses:
             for name in use.devices:
@@ -205,7 +207,8 @@ class AscendChips(DeviceFamily):
                     number = chip_number(name)
                     chip = 0 if number is None else 1 << number
                 used |= chip
-        listed = known.listed
+            for name in use.stated:
+                used |= known.chips.get(name, 0) & ~listed
         free = known.healthy & ~used & (-1 if there.are_all_known else listed)
         allocatable = node.allocatable.get(there.resource, 0)
         requested = sum(use.pod_class.amounts.get(there.resource, 0) for use in uses)

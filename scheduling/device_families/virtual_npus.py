@@ -108,6 +108,7 @@ class VirtualNpus(DeviceFamily):
     pod_options = (LEVEL, DVPP)
     group_options = pod_options
     pod_assignments = (REAL, NPU_CORE)
+    reported_assignments = (REAL,)
     writes_annotations = True
     confirmation = REAL
     unconfirming_label = OPERATOR

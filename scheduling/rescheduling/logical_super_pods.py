@@ -17,5 +17,5 @@ def of_same_blocks(living: list[Pod], restart: Restart) -> list[Pod]:
 
 
 def _block(pod: Pod) -> str:
-    given = dict(pod.network) or dict(pod.facts.assignments)
+    given = dict(pod.network_annotations)
     return given.get(SUPER_POD_RANK, "")

@@ -257,7 +257,7 @@ def _soft_rest(
 
 def _piece(pod: Pod) -> int:
     """Return the logical SuperPoD of a pod that is placed, by the annotation that it got; 0 without one."""
-    given = dict(pod.network) or dict(pod.facts.assignments)
+    given = dict(pod.network_annotations)
     return whole_number(given.get(SUPER_POD_RANK)) or 0
 
 

@@ -55,5 +55,6 @@ def test_a_correction_changes_the_rows_of_devices_and_of_the_placement() -> None
         assert [row[6] for row in changed("placement")] == ['["a"]']
         running = slot_pod("p", 1, on="n1", phase="Running", annotations={REAL: "b"})
         harness.see(ObjectSeen(running))
+        harness.show_all("Node", slot_node("n1", "a-b", free="a"))
         assert [row[6] for row in changed("placement")] == ['["b"]']
         assert [(row[1], row[9]) for row in changed("device")] == [("a", ""), ("b", "default/p")]

@@ -27,6 +27,8 @@ LABEL: Final = "example.com/slots"
 BROKEN: Final = "example.com/broken-slots"
 DECIDED: Final = "example.com/decided-slots"
 REAL: Final = "example.com/real-slots"
+FREE: Final = "example.com/free-slots"
+"""Label of nodes: the slots that their device plugin lists as free; all if it lists none."""
 
 
 class Slots(DeviceFamily):
@@ -34,6 +36,7 @@ class Slots(DeviceFamily):
 
     name = "slots"
     pod_assignments = (DECIDED, REAL)
+    reported_assignments = (REAL,)
 
     def discover(self, sources: DeviceSources) -> Discovered:
         """Read the names of the slots from a label."""
@@ -41,8 +44,10 @@ class Slots(DeviceFamily):
             return Discovered()
         names = sources.labels[LABEL].split("-")
         broken = sources.labels.get(BROKEN, "").split("-")
+        free = sources.labels[FREE].split("-") if FREE in sources.labels else names
         devices = tuple(
-            Device(name, number, is_healthy=name not in broken) for number, name in enumerate(names)
+            Device(name, number, is_healthy=name not in broken, is_listed=name in free)
+            for number, name in enumerate(names)
         )
         return Discovered(devices={SLOT: NodeDevices(self.name, SLOT, devices)})
 
@@ -131,11 +136,12 @@ def slots_registered() -> Iterator[None]:
         del FAMILIES[Slots.name]
 
 
-def slot_node(name: str, slots: str, broken: str = "") -> bytes:
-    """A node with these slots; it can give those that are not broken."""
+def slot_node(name: str, slots: str, broken: str = "", *, free: str | None = None) -> bytes:
+    """A node with these slots; it can give those that are not broken. Its device plugin lists some as free, or none."""
     count = len(slots.split("-")) - len(broken.split("-") if broken else ())
     amounts = {"cpu": "64", "pods": "110", SLOT: str(count)}
-    metadata = {"labels": {LABEL: slots, **({BROKEN: broken} if broken else {})}}
+    labels = {LABEL: slots, **({BROKEN: broken} if broken else {})}
+    metadata = {"labels": labels if free is None else {**labels, FREE: free}}
     return raw("Node", name, metadata=metadata, spec={}, status={"allocatable": amounts})
 
 

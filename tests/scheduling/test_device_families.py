@@ -230,7 +230,9 @@ def test_nothing_is_given_on_a_node_while_it_is_unknown_which_devices_a_pod_has(
     assert given(harness) == {"f": ("n1", "a"), "p": ("n1", "b")}
 
 
-def test_devices_that_a_device_plugin_gave_instead_of_those_decided_are_a_correction() -> None:
+def test_devices_that_a_device_plugin_gave_instead_of_those_decided_count_when_its_report_says_so() -> (
+    None
+):
     harness = begun(slot_node("n1", "a-b-c"))
     harness.show_all("Pod", slot_pod("p", 1))
     harness.cycle()
@@ -238,8 +240,19 @@ def test_devices_that_a_device_plugin_gave_instead_of_those_decided_are_a_correc
     real = slot_pod("p", 1, on="n1", phase="Running", annotations={DECIDED: "a", REAL: "c"})
     harness.show_all("Pod", real, slot_pod("q", 2))
     harness.cycle()
-    assert given(harness) == {"p": ("n1", "c"), "q": ("n1", "a", "b")}
+    assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b", "c")}
+    [(code, message)] = harness.state.cluster.config_errors.current["Pod/default/p"]
+    assert (code, message.partition(":")[0]) == (
+        "UnconfirmedDeviceAnnotation",
+        "its annotations name c, but it was given a",
+    )
+    harness.see(gone(slot_pod("q", 2)))
+    harness.show_all("Node", slot_node("n1", "a-b-c", free="a-b"))
+    assert given(harness) == {"p": ("n1", "c")}
     assert harness.state.cluster.config_errors.current == {}
+    harness.show_all("Pod", real, slot_pod("r", 2))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "c"), "r": ("n1", "a", "b")}
 
 
 def test_a_correction_wakes_a_group_that_waits_for_neighbours() -> None:
@@ -253,21 +266,24 @@ def test_a_correction_wakes_a_group_that_waits_for_neighbours() -> None:
     assert given(harness) == {"mid": ("n1", "b")}
     harness.see(ObjectSeen(slot_pod("mid", 1, on="n1", phase="Running", annotations={REAL: "a"})))
     harness.cycle()
+    assert given(harness) == {"mid": ("n1", "b")}
+    harness.show_all("Node", slot_node("n1", "a-b-c", free="b-c"))
+    harness.cycle()
     assert given(harness) == {"mid": ("n1", "a"), "pair": ("n1", "b", "c")}
 
 
 def test_a_device_with_two_holders_is_taken_once_and_an_error_of_its_node() -> None:
     harness = begun(slot_node("n1", "a-b-c"))
-    harness.show_all("Pod", slot_pod("p", 1), slot_pod("q", 1))
+    harness.show_all("Pod", slot_pod("p", 1))
     harness.cycle()
-    assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b")}
+    assert given(harness) == {"p": ("n1", "a")}
     both = [
         slot_pod("p", 1, on="n1", phase="Running"),
-        slot_pod("q", 1, on="n1", phase="Running", annotations={REAL: "a"}),
+        slot_pod("f", 1, on="n1", phase="Running", scheduler="other", annotations={REAL: "a"}),
     ]
     harness.show_all("Pod", *both)
     harness.cycle()
-    error = ("DeviceHeldTwice", "a is held by pods default/p, default/q")
+    error = ("DeviceHeldTwice", "a is held by pods default/f, default/p")
     assert harness.state.cluster.config_errors.current == {"Node//n1": (error,)}
     harness.show_all("Node", slot_node("n1", "a-b-c-d"))
     harness.show_all("Pod", *both, slot_pod("r", 2))
@@ -277,8 +293,24 @@ def test_a_device_with_two_holders_is_taken_once_and_an_error_of_its_node() -> N
     assert snapshot.take(snapshot.restore(payload)) == payload
     said = [one for one in map(event_of, harness.records) if isinstance(one, ConfigInvalid)]
     assert [(one.subject, one.code, one.message) for one in said] == [("Node//n1", *error)]
-    harness.see(gone(slot_pod("q", 1)))
+    harness.see(gone(slot_pod("f", 1)))
     assert harness.state.cluster.config_errors.current == {}
+
+
+def test_a_statement_of_the_devices_of_another_pod_is_an_error_of_the_pod_alone() -> None:
+    harness = begun(slot_node("n1", "a-b-c"))
+    harness.show_all("Pod", slot_pod("p", 1), slot_pod("q", 1))
+    harness.cycle()
+    assert given(harness) == {"p": ("n1", "a"), "q": ("n1", "b")}
+    q = slot_pod("q", 1, on="n1", phase="Running", annotations={REAL: "a"})
+    harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running"), q)
+    harness.cycle()
+    assert list(harness.state.cluster.config_errors.current) == ["Pod/default/q"]
+    harness.see(gone(slot_pod("p", 1)))
+    harness.show_all("Node", slot_node("n1", "a-b-c", free="a-c"))
+    harness.show_all("Pod", q, slot_pod("r", 1))
+    harness.cycle()
+    assert given(harness) == {"q": ("n1", "b"), "r": ("n1", "a")}
 
 
 @pytest.mark.parametrize(
@@ -309,8 +341,9 @@ def test_an_annotation_that_cannot_be_true_is_an_error_of_the_pod_and_the_decisi
     ]
     assert said[0].message == message
     harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running", annotations={REAL: "b"}))
-    assert given(harness) == {"p": ("n1", "b")}
-    assert harness.state.cluster.config_errors.current == {}
+    assert given(harness) == {"p": ("n1", "a")}
+    [(code, _)] = harness.state.cluster.config_errors.current["Pod/default/p"]
+    assert code == "UnconfirmedDeviceAnnotation"
 
 
 def test_a_pod_that_was_bound_after_all_has_the_devices_of_that_decision() -> None:
