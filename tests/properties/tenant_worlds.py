@@ -1,0 +1,200 @@
+"""Clusters that tenants share, one for each way in which muster divides one."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+
+VICTIMS: Final = ("blue", "green")
+ATTACKERS: Final = ("red", "black")
+TENANTS: Final = (*VICTIMS, *ATTACKERS)
+SHARES: Final = {"blue": 4, "green": 4, "red": 2, "black": 2}
+"""Tenant to the pods that its share of the cluster is for. A tenant has a namespace, a queue and a share."""
+NODES: Final = 3
+SLOTS: Final = 4
+"""Pods that a node has devices for."""
+GPU: Final = "nvidia.com/gpu"
+NPU: Final = "huawei.com/Ascend910"
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """A policy, its nodes and queues, and what each pod requests."""
+
+    name: str
+    policy: JsonObject
+    cluster: tuple[JsonObject, ...]
+    resources: JsonObject
+    """Requests and limits of every container."""
+    annotations: JsonObject
+    """Of every pod."""
+    promised: int = 0
+    """Pods that each victim gets from others who hold more than their share, within a stated time; 0 if there is no such
+    promise."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ALL_ACTIONS: Final = "enqueue, allocate, preempt, reclaim, backfill"
+GANG_ACTIONS: Final = "enqueue, allocate, gangpreempt, gangreclaim, backfill"
+
+
+def _tiers(*second: JsonObject) -> Json:
+    first: Json = [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]
+    return [
+        {"plugins": first},
+        {"plugins": [*second, {"name": "predicates"}, {"name": "nodeorder"}]},
+    ]
+
+
+def _node(index: int, resource: str, labels: JsonObject, annotations: JsonObject) -> JsonObject:
+    name = f"n{index}"
+    return {
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, **labels},
+            "annotations": annotations,
+        },
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110", resource: str(SLOTS)},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _nodes(resource: str, labels: JsonObject, annotations: JsonObject) -> list[JsonObject]:
+    return [_node(index + 1, resource, labels, annotations) for index in range(NODES)]
+
+
+def _queue(name: str, spec: JsonObject, annotations: "JsonObject | None" = None) -> JsonObject:
+    return {
+        "kind": "Queue",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"weight": 1, **spec},
+    }
+
+
+def _deserved(resource: str, amount: int = 1) -> list[JsonObject]:
+    return [
+        _queue(
+            name,
+            {
+                "weight": share,
+                "deserved": {
+                    "cpu": str(share),
+                    "memory": f"{share}Gi",
+                    resource: str(share * amount),
+                },
+            },
+        )
+        for name, share in SHARES.items()
+    ]
+
+
+_PODS: Final[JsonObject] = {"cpu": "1", "memory": "1Gi"}
+_H100: Final[JsonObject] = {"nvidia.com/gpu.product": "H100", "nvidia.com/gpu.memory": "80000"}
+_CHIPS: Final[JsonObject] = {
+    "baseDeviceInfos": "{" + ",".join(f'"Ascend910-{one}":{{}}' for one in range(SLOTS)) + "}"
+}
+
+
+def _resources(resource: str) -> JsonObject:
+    return {"requests": {**_PODS, resource: "1"}, "limits": {resource: "1"}}
+
+
+def _session(
+    name: str, tiers: Json, queues: list[JsonObject], actions: str = ALL_ACTIONS, promised: int = 4
+) -> World:
+    return World(
+        name=name,
+        policy={"actions": actions, "tiers": tiers},
+        cluster=(*_nodes(GPU, _H100, {}), *queues),
+        resources=_resources(GPU),
+        annotations={"volcano.sh/card.name": "H100"} if name == "capacity-card" else {},
+        promised=promised,
+    )
+
+
+def _pool(decider: str) -> World:
+    pool: JsonObject = {
+        "name": "main",
+        "decider": decider,
+        "slots": [GPU],
+        "preemptionTimeout": "10s",
+    }
+    return World(
+        name=f"pool {decider}",
+        policy={"pools": [pool], "defaultComputePool": "main"},
+        cluster=(*_nodes(GPU, _H100, {}), *[_queue(name, {}) for name in TENANTS]),
+        resources=_resources(GPU),
+        annotations={},
+    )
+
+
+WORLDS: Final = (
+    _session("capacity", _tiers({"name": "capacity"}), _deserved(GPU)),
+    # A whole gang may be more than what its queue holds above its share.
+    _session(
+        "capacity with whole gangs", _tiers({"name": "capacity"}), _deserved(GPU), GANG_ACTIONS, 0
+    ),
+    _session("proportion", _tiers({"name": "proportion"}), _deserved(GPU)),
+    _session(
+        "capacity-card",
+        _tiers({"name": "capacity-card"}),
+        [
+            _queue(
+                name,
+                {"capability": {"cpu": "16"}},
+                {"volcano.sh/card.quota": f'{{"H100":{share}}}'},
+            )
+            for name, share in SHARES.items()
+        ],
+    ),
+    # Where the last pod of a share would make queues equal, it is not reclaimed.
+    _session(
+        "hierarchical drf",
+        _tiers({"name": "drf", "enableHierarchy": True}),
+        [
+            _queue(
+                name,
+                {},
+                {
+                    "volcano.sh/hierarchy": f"root/{name}",
+                    "volcano.sh/hierarchy-weights": f"1/{share}",
+                },
+            )
+            for name, share in SHARES.items()
+        ],
+        promised=3,
+    ),
+    World(
+        name="ascend devices",
+        policy={
+            "actions": ALL_ACTIONS,
+            "tiers": _tiers({"name": "capacity"}, {"name": "volcano-npu"}),
+        },
+        cluster=(
+            *_nodes(NPU, {"accelerator": "huawei-Ascend910"}, _CHIPS),
+            *_deserved(NPU),
+        ),
+        resources=_resources(NPU),
+        annotations={},
+        promised=4,
+    ),
+    World(
+        name="shared GPUs",
+        policy={"actions": ALL_ACTIONS, "tiers": _tiers({"name": "capacity"})},
+        cluster=(
+            *_nodes(GPU, {**_H100, "muster.sh/gpu-sharing": "true"}, {}),
+            *_deserved("muster.sh/gpu-milli", 1000),
+        ),
+        resources={"requests": _PODS},
+        annotations={"alibabacloud.com/gpu-milli": "1000"},
+        promised=4,
+    ),
+    _pool("priority"),
+    _pool("fair_share"),
+    _pool("round_robin"),
+)
