@@ -107,9 +107,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     writes_events: bool = True
     """Whether Kubernetes Events are written."""
     evictions_per_minute: int = 120
-    """Most evictions in a minute, in the whole cluster."""
+    """Most evictions in a minute, in the whole cluster; [shared](effects.md#evictions-of-a-minute) between tenants and queues."""
     evictions_per_workload: int = 30
-    """Most evictions in a minute of the pods of one owner."""
+    """Most evictions in a minute of the pods of one owner, and of the pods without an owner in one namespace."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines on stderr. Records are logged at `info`."""
 

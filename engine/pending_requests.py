@@ -40,8 +40,10 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
     """Yield bindings, evictions, marks of faults and phase updates, each in the order of their decisions."""
     for one in sorted(state.commitments.values(), key=lambda one: one.decision):
         yield from _placement(state, one, on_error)
+    sharers = _Sharers(state.cluster)
     for one in sorted(state.evictions.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")
+        tenant, queue = sharers.of(one)
         yield EvictRequest(
             decision=one.decision,
             namespace=namespace,
@@ -52,11 +54,51 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             workload=_owner_of(state, one.uid),
             grace_seconds=0 if one.is_forced else None,
             is_forced=one.is_forced,
+            tenant=tenant,
+            queue=queue,
+            has_other_tenants=sharers.has_other_tenants(tenant),
+            has_other_queues=sharers.has_other_queues(tenant, queue),
             is_limited=not one.mode,
         )
     yield from mark_requests(state.cluster)
     yield from state.cluster.pool_facts.requests()
     yield from phase_updates(state, on_error)
+
+
+class _Sharers:
+    """Who shares the evictions of a minute: tenants, and queues of a tenant, as far as they have pod groups. They are
+    looked at only if there is an eviction."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queues: dict[str, dict[str, None]] | None = None
+
+    def of(self, one: Commitment) -> tuple[str, str]:
+        """Return the tenant and the queue of the pod group for which a pod is evicted, or else of its own."""
+        groups = self._cluster.groups
+        pod = self._cluster.pods.get(one.uid)
+        own = None if pod is None else groups.get(pod.group_key)
+        group = groups.get(one.in_favour_of) or own
+        key = one.in_favour_of or one.pod
+        tenant = self._cluster.tenants.tenant_of(key.partition("/")[0])
+        return tenant, "" if group is None else group.queue
+
+    def has_other_tenants(self, tenant: str) -> bool:
+        """Return whether any other tenant has pod groups."""
+        return any(one != tenant for one in self._by_tenant())
+
+    def has_other_queues(self, tenant: str, queue: str) -> bool:
+        """Return whether a tenant has pod groups in any other queue."""
+        return any(one != queue for one in self._by_tenant().get(tenant, ()))
+
+    def _by_tenant(self) -> dict[str, dict[str, None]]:
+        if self._queues is None:
+            self._queues = {}
+            for group in self._cluster.groups.values():
+                if not group.is_foreign:
+                    tenant = self._cluster.tenants.tenant_of(group.key.partition("/")[0])
+                    self._queues.setdefault(tenant, {})[group.queue] = None
+        return self._queues
 
 
 def follow_ups(

@@ -168,6 +168,14 @@ class EvictRequest(Struct, frozen=True):
     """UID of the pod's owner: evictions of one owner's pods are counted together. Empty where there is none."""
     is_forced: bool = False
     """Whether the pod is deleted at once, without its grace period and disruption budgets."""
+    tenant: str = ""
+    """The tenant of the pod group for which the pod is evicted (`projections/tenants.py`); of its own one, if for none."""
+    queue: str = ""
+    """The queue of that group."""
+    has_other_tenants: bool = False
+    """Whether other tenants have pod groups."""
+    has_other_queues: bool = False
+    """Whether its tenant has pod groups in other queues."""
     is_limited: bool = True
     """Whether it counts among the evictions of a minute. Restarts of jobs after faults have a limit of their own."""
 

@@ -207,7 +207,11 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
         pod.evicted = record.position
         state.cluster.replace_pod(old, pod)
         state.evictions[one.uid] = Commitment(
-            decision=record.position, pod=one.pod, uid=one.uid, node=one.node
+            decision=record.position,
+            pod=one.pod,
+            uid=one.uid,
+            node=one.node,
+            in_favour_of=event.in_favour_of,
         )
     if event.action == RELEASE:
         state.cluster.pool_facts.evicted(record.position, event, state.now_ns)

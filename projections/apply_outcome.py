@@ -22,6 +22,8 @@ from events.outcome import (
 )
 from events.record import Record
 from events.union import Outcome
+from projections import eviction_pauses
+from projections.eviction_pauses import EVICTION_SHARE
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.fixed_requests import CHANGED
@@ -67,6 +69,8 @@ class Commitment(Struct, frozen=True):
     """Whether the annotations that name its devices are written."""
     mode: str = ""
     """Of a deletion after a fault: `grace`, or `force` for one without grace period and disruption budgets."""
+    in_favour_of: str = ""
+    """Key of the pod group for which a pod is evicted, if it is for one."""
 
     @property
     def is_forced(self) -> bool:
@@ -138,18 +142,31 @@ def _eviction_outcome(
         case PodEvicted():
             state.evictions.pop(event.uid, None)
         case EvictionFailed():
-            _eviction_failed(state, event.uid, state.now_ns)
+            in_favour_of = "" if one is None else one.in_favour_of
+            is_of_share = event.code == EVICTION_SHARE
+            if is_of_share and eviction_pauses.start(state.cluster, in_favour_of):
+                _eviction_undone(state, event.uid)
+            else:
+                _eviction_failed(state, event.uid, state.now_ns)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
 
 
 def _eviction_failed(state: "State", uid: str, at_ns: int) -> None:
+    """Leave a pod alone for a while."""
+    old = state.cluster.pods.get(uid)
+    if old is not None and old.evicted:
+        state.cluster.eviction_backoff[uid] = at_ns + EVICTION_BACKOFF_NS
+    _eviction_undone(state, uid)
+
+
+def _eviction_undone(state: "State", uid: str) -> None:
+    """Forget that a pod was to be evicted."""
     state.evictions.pop(uid, None)
     old = state.cluster.pods.get(uid)
     if old is not None and old.evicted:
         pod = old.copy()
         pod.evicted, pod.is_stuck = 0, False
-        state.cluster.eviction_backoff[uid] = at_ns + EVICTION_BACKOFF_NS
         state.cluster.replace_pod(old, pod)
         state.cluster.mark_node_freed(pod.node)
 

@@ -146,6 +146,8 @@ class Cluster:
         """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
         """UID of a pod whose eviction failed to the time before which it is not evicted again."""
+        self.eviction_pauses: dict[str, dict[str, int]] = {}
+        """Tenant to queue to the time before which no more pods are evicted for its groups there."""
         self.victim_waits: dict[str, VictimWait] = {}
         """Pod group key to its wait for terminating pods."""
         self.reschedulings = Reschedulings()

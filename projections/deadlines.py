@@ -7,7 +7,7 @@ A deadline makes a cycle due, and is applied at the start of that cycle.
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from projections import quarantine, restart_times, suspensions, victim_waits
+from projections import eviction_pauses, quarantine, restart_times, suspensions, victim_waits
 from projections.cluster import Cluster
 from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
@@ -25,6 +25,8 @@ def next_deadline(state: "State") -> int | None:
     ends += state.assignments.ends()
     ends += cluster.unready_nodes.deadlines(cluster)
     ends += [one.until_ns for one in cluster.victim_waits.values() if one.until_ns is not None]
+    if cluster.eviction_pauses:
+        ends += eviction_pauses.ends(cluster)
     if cluster.pod_waits:
         ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
     ends += cluster.reschedulings.deadlines.values()
@@ -50,6 +52,8 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
         end_pod_waits(cluster, at_ns)
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
         _end_eviction_backoff(cluster, uid)
+    if cluster.eviction_pauses:
+        eviction_pauses.expire(cluster, at_ns)
     state.assignments.expire(at_ns)
     restart_times.open_cycle(state, at_ns)
     quarantine.open_cycle(cluster, at_ns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from projections import eviction_pauses
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
@@ -55,14 +56,14 @@ def eviction_keys(
     cluster: "Cluster", group: PodGroup, step: tuple[object, ...] | None
 ) -> tuple[EquivalenceKey, ...]:
     """Return the keys under which a group waits for evicting actions. `step` is its next step, if other groups
-    share it.
+    share it. None while its tenant has used up its share of evictions.
 
     A group with pods on nodes is never equivalent to another, because its own pods may be evicted. No pod is
     preempted for groups with a network topology (volcano B.11). For a hard topology only the gang actions evict;
     for groups with sub-groups none does, because the freed resources might be in the wrong place.
     """
     actions = cluster.policy.evicting
-    if not actions:
+    if not actions or eviction_pauses.until_ns(cluster, group.key, group.queue) is not None:
         return ()
     refusal = group.refusals.get("allocate") if group.pending_classes else None
     if refusal is None and group.best_effort_count:

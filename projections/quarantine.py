@@ -274,8 +274,12 @@ def record_admission(cluster: "Cluster", pod: "Pod") -> None:
 
 
 def leave_tenant(cluster: "Cluster", namespace: str, tenant: str) -> None:
-    """Let the pods of a namespace be placed again on nodes that are closed to the tenant that it has left."""
+    """Let the pods of a namespace be placed again on nodes that are closed to the tenant that it has left, and evict for
+    its pod groups if the new tenant may."""
     kept = cluster.quarantines
+    if cluster.eviction_pauses:
+        for key in [one for one in cluster.groups if one.partition("/")[0] == namespace]:
+            cluster.groups_to_update[key] = None
     if not kept.of_tenant:
         return
     cluster.inter_pod_affinity.outdate((namespace,))

@@ -172,6 +172,7 @@ class Image(Struct, frozen=True):
     is_shadow: bool = False
     are_groups_listed: bool = False
     volume_kinds: dict[str, str] = {}
+    eviction_pauses: dict[str, dict[str, int]] = {}
 
 
 _REPEATED: Final = ("namespace", "node", "phase", "scheduler", "priority_class", "queue", "role")
@@ -275,6 +276,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         are_groups_listed=cluster.are_groups_listed,
         volume_kinds=cluster.volume_kinds,
         pod_waits=cluster.pod_waits,
+        eviction_pauses=cluster.eviction_pauses,
     )
     _write(sink, image)
     groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
@@ -324,6 +326,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     state.assignments.unconfirmed, state.assignments.ranks = image.unconfirmed, image.ranks
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
     cluster.pod_waits, cluster.now_ns = image.pod_waits, image.now_ns
+    cluster.eviction_pauses = image.eviction_pauses
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():
         facts = KINDS[kind].facts

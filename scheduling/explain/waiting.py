@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from events.decision import INTERNAL_ERROR
-from projections import quota_charging
+from projections import eviction_pauses, quota_charging
 from projections.cluster import Cluster
 from projections.duration import format_duration
 from projections.kind_table import REQUIRED
@@ -30,6 +30,7 @@ from projections.refusals import (
 )
 from projections.rescheduling import keeps_admission
 from projections.state import State
+from projections.tenants import tenant_text
 from scheduling.device_request import invalid_device_request, too_few_devices
 from scheduling.explain.nodes import large_enough, nearest
 from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
@@ -112,6 +113,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
                 )
                 if not _is_repeated(one, hurdles)
             ),
+            *_pause_hurdle(session.state, group),
             *_evicting_hurdles(session.state, group),
         ),
         admission=_admission(session, group),
@@ -141,6 +143,16 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
         yield Hurdle(
             "pod group", False, f"{gated} pods wait for their scheduling gates to be removed"
         )
+
+
+def _pause_hurdle(state: State, group: PodGroup) -> Iterable[Hurdle]:
+    """Yield that no pods are evicted for the group because its tenant has used up its share."""
+    until_ns = eviction_pauses.until_ns(state.cluster, group.key, group.queue)
+    if until_ns is not None and group.pending:
+        tenant = tenant_text(state.cluster.tenants.tenant_of(group.key.partition("/")[0]))
+        left = format_duration(max(0, until_ns - state.now_ns))
+        text = f"{tenant} has used up its share of the evictions of a minute in queue {group.queue}: pods are evicted for it again {left} after the last cycle"
+        yield Hurdle("eviction", False, text)
 
 
 def _denied(session: Session, group: PodGroup) -> Unschedulable | None:

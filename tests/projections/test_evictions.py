@@ -10,7 +10,7 @@ from events.cluster import ObjectObserved
 from events.codec import encode
 from events.decision import Eviction
 from events.decisions.eviction import EvictionDecided
-from events.messages import EvictRequest, ObjectSeen
+from events.messages import Answer, EvictRequest, ObjectSeen, Rejected
 from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
 from events.union import Event
@@ -127,3 +127,65 @@ def test_an_eviction_outcome_from_before_a_server_rollback_is_ignored(
     assert state.cluster.nodes.nodes["n1"].future("cpu") == 3000
     take_in(state, DECIDED, gap)
     assert state.evictions == {}
+
+
+@pytest.fixture
+def harness() -> EngineHarness:
+    """A full node, on which pods of a higher priority wait in two namespaces."""
+    policy: dict[str, object] = {
+        "actions": "allocate, preempt",
+        "tiers": [{"plugins": [{"name": "priority"}, {"name": "predicates"}]}],
+    }
+    found = EngineHarness(policy=policy)
+    found.show_all("Node", node("n1", cpu=1))
+    found.show_all("Pod", pod("v1", on="n1", phase="Running"), urgent("b", "default"))
+    found.show_the_rest()
+    found.cycle()
+    return found
+
+
+def urgent(name: str, namespace: str) -> bytes:
+    """A pod of a high priority that waits."""
+    return pod(
+        name, f"uid-{namespace}-{name}", metadata={"namespace": namespace}, spec={"priority": 9}
+    )
+
+
+def test_a_tenant_that_used_up_its_share_evicts_no_more_for_a_while_and_others_take_the_same_victim(
+    harness: EngineHarness,
+) -> None:
+    first = next(iter(harness.state.evictions.values()))
+    refuse(harness, first.uid)
+    assert first.uid not in harness.state.cluster.eviction_backoff
+    harness.cycle(1)
+    assert not harness.state.evictions
+    harness.see(ObjectSeen(urgent("c", "other")))
+    harness.cycle(1)
+    assert [one.in_favour_of for one in harness.state.evictions.values()] == [
+        "other/podgroup-uid-other-c"
+    ]
+    restored = restore(take(harness.state))
+    restored.validate()
+    assert restored.cluster.eviction_pauses == harness.state.cluster.eviction_pauses != {}
+    assert restored.next_deadline_ns == harness.state.next_deadline_ns
+
+
+def test_the_tenant_evicts_again_after_its_pause(harness: EngineHarness) -> None:
+    first = next(iter(harness.state.evictions.values()))
+    refuse(harness, first.uid)
+    harness.cycle(14)
+    assert not harness.state.evictions
+    assert harness.engine.is_due(harness.now_ns + 1_000_000_000)
+    harness.cycle(1)
+    assert [one.in_favour_of for one in harness.state.evictions.values()] == [first.in_favour_of]
+    assert not harness.state.cluster.eviction_pauses
+
+
+def refuse(harness: EngineHarness, uid: str) -> None:
+    """Refuse the eviction of a pod because its share is used up."""
+    requests = [one for one in harness.engine.requests() if isinstance(one, EvictRequest)]
+    answers = [Answer(one, Rejected("EvictionShare", "used up")) for one in requests]
+    assert [one.request.uid for one in answers] == [uid]
+    batch = harness.engine.report(answers, harness.now_ns)
+    assert batch is not None
+    harness.state.validate()

@@ -84,7 +84,7 @@ class Actor:
         if self._budget is None or not request.is_limited:
             return await evict(budget, request)
         now_ns = int(self._pacing.elapsed_seconds() * 1_000_000_000)
-        over = self._budget.take(request.uid, request.workload, now_ns)
+        over = self._budget.take(request, now_ns)
         if over is not None:
             return over
         reply = await evict(budget, request)

@@ -30,7 +30,8 @@ REFUSALS: Final = {
     "Invalid": "The server finds the request malformed: a bug, or a rule of the site.",
     "DisruptionBudget": "A PodDisruptionBudget does not allow the eviction now.",
     "TooManyBudgets": "More than one PodDisruptionBudget covers the pod: none can allow it.",
-    "EvictionBudget": "muster's own limit of evictions a minute is reached.",
+    "EvictionBudget": "muster's own limit of evictions a minute of one workload is reached.",
+    "EvictionShare": "The evictions of a minute are used up: the share of the tenant or of its queue, or all of the cluster.",
 }
 """Every code of a refusal by the API server, with its meaning."""
 

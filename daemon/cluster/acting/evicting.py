@@ -5,10 +5,12 @@ or is terminating already. After a lost answer a refusal counts only after the p
 evicted (K9.7) are excluded before.
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from daemon.cluster.acting.binding import POD
 from daemon.cluster.acting.error_classification import is_gone, is_overload, may_be_done, refusal_of
@@ -18,6 +20,8 @@ from daemon.cluster.client.calls import DELETE_POD, EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
 from events.errors import ClusterError
 from events.messages import Accepted, EvictRequest, OutcomeUnknown, Rejected, Reply
+from projections.eviction_pauses import EVICTION_SHARE
+from projections.tenants import tenant_text
 
 MINUTE_NS: Final = 60_000_000_000
 
@@ -134,36 +138,93 @@ async def _read_back(budget: RequestBudget, request: EvictRequest) -> Reply | No
             return OutcomeUnknown(message=f"the pod cannot be read back: {failure}")
 
 
-class EvictionBudget:
-    """A limit of evictions per minute, in the cluster and of one workload.
+class _Taken(Struct, frozen=True):
+    """An eviction of the last minute."""
 
-    A pod counts once, however often its eviction is tried. Time is given, in whole nanoseconds.
+    at_ns: int
+    uid: str
+    workload: str
+    tenant: str
+    queue: str
+
+
+class EvictionBudget:
+    """A limit of evictions per minute: in the cluster, of one workload, and for one tenant and queue.
+
+    Evictions are counted for the tenant and the queue of the pod group that gets the room. What others do not use is
+    borrowed: while other tenants have pod groups, a tenant gets at most three quarters of what the others have left of
+    the cluster's limit, so that there is some for one that has used nothing. Once another one was refused, each gets at most
+    an even part, for a minute. The same holds for the queues of a tenant, of what the tenant gets.
+
+    A pod counts once, however often its eviction is tried. Pods without an owner count as one workload of their
+    namespace. Time is given, in whole nanoseconds.
     """
 
     def __init__(self, cluster_per_minute: int, workload_per_minute: int) -> None:
         self._cluster_most = cluster_per_minute
         self._workload_most = workload_per_minute
-        self._taken: deque[tuple[int, str, str]] = deque()
-        """Time, workload and pod of each eviction of the last minute, so never more than the limit."""
+        self._taken: deque[_Taken] = deque()
+        """The evictions of the last minute, so never more than the limit."""
+        self._refused: dict[tuple[str, str], int] = {}
+        """Tenant and queue of the evictions that were refused in the last minute for their share, and when the last was."""
 
-    def take(self, uid: str, workload: str, now_ns: int) -> Rejected | None:
+    def take(self, request: EvictRequest, now_ns: int) -> Rejected | None:
         """Count an eviction; returns the refusal if a limit is reached."""
-        while self._taken and self._taken[0][0] <= now_ns - MINUTE_NS:
+        while self._taken and self._taken[0].at_ns <= now_ns - MINUTE_NS:
             self._taken.popleft()
-        if any(taken == uid for _, _, taken in self._taken):
+        if any(one.uid == request.uid for one in self._taken):
             return None
-        if len(self._taken) >= self._cluster_most:
-            return _over(f"{self._cluster_most} evictions a minute in the cluster")
-        of_workload = sum(other == workload for _, other, _ in self._taken)
-        if workload and of_workload >= self._workload_most:
-            return _over(f"{self._workload_most} evictions a minute of {workload}")
-        self._taken.append((now_ns, workload, uid))
+        workload = request.workload or f"pods without an owner in namespace {request.namespace}"
+        if sum(one.workload == workload for one in self._taken) >= self._workload_most:
+            text = f"the limit of {self._workload_most} evictions a minute of {workload} is reached"
+            return Rejected(code="EvictionBudget", message=text)
+        if text := self._over_share(request, now_ns):
+            return Rejected(code=EVICTION_SHARE, message=text)
+        one = _Taken(now_ns, request.uid, workload, request.tenant, request.queue)
+        self._taken.append(one)
         return None
+
+    def _over_share(self, request: EvictRequest, now_ns: int) -> str:
+        """Return which limit of the tenant or its queue is reached; empty if none is."""
+        most, tenant, queue = self._cluster_most, request.tenant, request.queue
+        self._refused = {
+            one: at_ns for one, at_ns in self._refused.items() if at_ns > now_ns - MINUTE_NS
+        }
+        used = Counter((one.tenant, one.queue) for one in self._taken)
+        over = f"the limit of {most} evictions a minute in the cluster is reached"
+        is_over = used.total() >= most
+        if not is_over:
+            tenants: Counter[str] = Counter()
+            for (name, _), count in used.items():
+                tenants[name] += count
+            refused = [name for name, _ in self._refused]
+            most = _share(most, tenant, tenants, refused, has_others=request.has_other_tenants)
+            is_over = tenants[tenant] >= most
+            over = f"the share of {tenant_text(tenant)}, {most} evictions a minute, is used up"
+        if not is_over:
+            queues = Counter({name: count for (of, name), count in used.items() if of == tenant})
+            refused = [name for of, name in self._refused if of == tenant]
+            most = _share(most, queue, queues, refused, has_others=request.has_other_queues)
+            is_over = queues[queue] >= most
+            over = f"the share of {tenant_text(tenant)} in queue {queue}, {most} evictions a minute, is used up"
+        if not is_over:
+            return ""
+        self._refused[tenant, queue] = now_ns
+        return over
 
     def give_back(self, uid: str) -> None:
         """Do not count a refused eviction."""
-        self._taken = deque(one for one in self._taken if one[2] != uid)
+        self._taken = deque(one for one in self._taken if one.uid != uid)
 
 
-def _over(limit: str) -> Rejected:
-    return Rejected(code="EvictionBudget", message=f"the limit of {limit} is reached")
+def _share(
+    most: int, name: str, used: Counter[str], refused: Iterable[str], *, has_others: bool
+) -> int:
+    """Return how much of a limit one may use of those who share it; `used` is what each has used, `refused` names those
+    who got less than they asked for."""
+    left = most - (used.total() - used[name])
+    if not has_others:
+        return left
+    others = [one for one in refused if one != name]
+    even = max(1, most // len(dict.fromkeys((*used, *others, name)))) if others else most
+    return min(even, -(-3 * left // 4))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from daemon.cluster.acting.evicting import MINUTE_NS, EvictionBudget, evict
 from daemon.cluster.acting.request_budget import REQUESTS_MAX
@@ -31,6 +32,8 @@ from tests.daemon.cluster.acting.scripted import (
 )
 
 REQUEST = EvictRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
+
+SECOND_NS = 1_000_000_000
 
 EVICT, READ = "create pods/eviction", "get pods"
 
@@ -173,56 +176,125 @@ async def test_a_pod_that_may_not_be_read_leaves_the_eviction_unknown() -> None:
     assert len(garbage.asked) <= REQUESTS_MAX
 
 
+def eviction(
+    uid: str, workload: str = "", *, tenant: str = "a", queue: str = "q", is_shared: bool = True
+) -> EvictRequest:
+    """An eviction for a tenant; others have pod groups, too, unless it is not shared."""
+    return EvictRequest(
+        decision=1,
+        namespace="ns",
+        name=uid,
+        uid=uid,
+        node="n1",
+        workload=workload,
+        tenant=tenant,
+        queue=queue,
+        has_other_tenants=is_shared,
+    )
+
+
+def alone(uid: str, workload: str = "") -> EvictRequest:
+    """An eviction in a cluster of one tenant."""
+    return eviction(uid, workload, is_shared=False)
+
+
 def test_the_cluster_and_each_workload_have_a_budget_of_evictions_k9_8() -> None:
     budget = EvictionBudget(cluster_per_minute=3, workload_per_minute=2)
-    assert budget.take("u1", "Job/a", 0) is None
-    assert budget.take("u2", "Job/a", 0) is None
-    over = budget.take("u3", "Job/a", 0)
+    assert budget.take(alone("u1", "Job/a"), 0) is None
+    assert budget.take(alone("u2", "Job/a"), 0) is None
+    over = budget.take(alone("u3", "Job/a"), 0)
     assert over == Rejected(
         "EvictionBudget", "the limit of 2 evictions a minute of Job/a is reached"
     )
-    assert budget.take("u4", "Job/b", 0) is None
-    over = budget.take("u5", "Job/c", MINUTE_NS - 1)
+    assert budget.take(alone("u4", "Job/b"), 0) is None
+    over = budget.take(alone("u5", "Job/c"), MINUTE_NS - 1)
     assert over == Rejected(
-        "EvictionBudget", "the limit of 3 evictions a minute in the cluster is reached"
+        "EvictionShare", "the limit of 3 evictions a minute in the cluster is reached"
     )
-    assert budget.take("u5", "Job/c", MINUTE_NS) is None
+    assert budget.take(alone("u5", "Job/c"), MINUTE_NS) is None
 
 
 def test_one_eviction_counts_once_however_often_it_is_tried_k9_8() -> None:
     budget = EvictionBudget(cluster_per_minute=1, workload_per_minute=1)
-    assert budget.take("u1", "Job/a", 0) is None
-    assert budget.take("u1", "Job/a", 1) is None
-    assert budget.take("u2", "Job/b", 2) is not None
+    assert budget.take(alone("u1", "Job/a"), 0) is None
+    assert budget.take(alone("u1", "Job/a"), 1) is None
+    assert budget.take(alone("u2", "Job/b"), 2) is not None
     budget.give_back("u1")
-    assert budget.take("u2", "Job/b", 3) is None
+    assert budget.take(alone("u2", "Job/b"), 3) is None
 
 
-def test_pods_of_no_known_workload_share_only_the_clusters_budget_k9_8() -> None:
-    budget = EvictionBudget(cluster_per_minute=2, workload_per_minute=1)
-    assert budget.take("u1", "", 0) is None
-    assert budget.take("u2", "", 0) is None
-    assert budget.take("u3", "", 0) is not None
+def test_pods_without_an_owner_count_as_one_workload_of_their_namespace() -> None:
+    budget = EvictionBudget(cluster_per_minute=9, workload_per_minute=1)
+    assert budget.take(alone("u1"), 0) is None
+    over = budget.take(alone("u2"), 0)
+    assert over is not None
+    assert "pods without an owner in namespace ns" in over.message
+    assert budget.take(structs.replace(alone("u2"), namespace="other"), 0) is None
+
+
+def burst(budget: EvictionBudget, now_ns: int, tenant: str, queue: str = "q") -> int:
+    """Return how many evictions a tenant gets that asks for as many as it can."""
+    for count in range(1000):
+        one = eviction(f"{tenant}-{queue}-{now_ns}-{count}", f"{count}", tenant=tenant, queue=queue)
+        over = budget.take(one, now_ns)
+        if over is not None:
+            assert over.code == "EvictionShare"
+            return count
+    raise AssertionError("no limit")
+
+
+def test_a_tenant_borrows_what_others_do_not_use_and_leaves_some_for_each_newcomer() -> None:
+    budget = EvictionBudget(cluster_per_minute=120, workload_per_minute=120)
+    assert burst(budget, 0, "greedy") == 90
+    assert burst(budget, 1, "second") == 23
+    assert burst(budget, 2, "third") == 6
+    assert burst(budget, 3, "fourth") == 1
+    # A minute later all ask again and again: none has the share of the others.
+    counts = dict.fromkeys(("greedy", "second", "third", "fourth"), 0)
+    for second in range(60, 660):
+        for tenant in counts:
+            counts[tenant] += burst(budget, second * SECOND_NS, tenant)
+    assert min(counts.values()) * 4 > 3 * max(counts.values())
+
+
+def test_a_queue_leaves_some_of_the_share_of_its_tenant_for_the_others() -> None:
+    budget = EvictionBudget(cluster_per_minute=120, workload_per_minute=120)
+    of_queue = [
+        budget.take(
+            structs.replace(eviction(f"u{index}", f"{index}"), has_other_queues=True), index
+        )
+        for index in range(120)
+    ]
+    assert of_queue.count(None) == 68
+    assert burst(budget, 200, "a", "other") == 22
+    assert burst(budget, 201, "b") == 23
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.integers(0, 30_000_000_000)),
+        st.tuples(
+            st.integers(0, 20),
+            st.sampled_from("abc"),
+            st.sampled_from("xyz"),
+            st.booleans(),
+            st.integers(0, 30_000_000_000),
+        ),
         max_size=60,
     ),
     st.integers(1, 5),
     st.integers(1, 5),
 )
 def test_no_minute_ever_sees_more_evictions_than_allowed_k9_8(
-    tries: list[tuple[int, str, int]], cluster: int, workload: int
+    tries: list[tuple[int, str, str, bool, int]], cluster: int, workload: int
 ) -> None:
     budget = EvictionBudget(cluster, workload)
     taken: dict[int, tuple[int, str]] = {}
     now = 0
-    for pod_number, of_workload, later in tries:
+    for pod_number, of_workload, tenant, is_shared, later in tries:
         now += later
         recent = {uid: one for uid, one in taken.items() if one[0] > now - MINUTE_NS}
-        if budget.take(str(pod_number), of_workload, now) is None and pod_number not in recent:
+        one = eviction(str(pod_number), of_workload, tenant=tenant, is_shared=is_shared)
+        if budget.take(one, now) is None and pod_number not in recent:
             recent[pod_number] = taken[pod_number] = (now, of_workload)
         assert len(recent) <= cluster
         assert all(sum(other == name for _, other in recent.values()) <= workload for name in "abc")
