@@ -28,6 +28,7 @@ COPIED = {
     "rules.yaml": RULES,
     "flow_schemas.yaml": KUSTOMIZE / "flow-control/flow_schemas.yaml",
     "queue_operators.yaml": KUSTOMIZE / "queue-operators/roles.yaml",
+    "groupoverrides.yaml": KUSTOMIZE / "queue-operators/groupoverrides.yaml",
     "crds/hypernodes.yaml": KUSTOMIZE / "crds/hypernodes.yaml",
     "crds/podgroups.yaml": KUSTOMIZE / "crds/podgroups.yaml",
     "crds/queues.yaml": KUSTOMIZE / "crds/queues.yaml",

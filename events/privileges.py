@@ -281,19 +281,19 @@ SECTIONS: Final = (
                 "muster.sh/priority",
                 "priority of the job in a pool",
                 "gets ahead of others and preempts their pods",
-                "`priorityMax` of the pool",
+                "`priorityMax` of the queue and pool",
             ),
             _set(
                 "muster.sh/queue-position",
                 "position of the job in its pool, smaller first",
                 "gets ahead of others and preempts their pods",
-                "counts only with `position: true` of the pool",
+                "counts only with `position: true` of the queue or pool",
             ),
             _set(
                 "determined-queue-position",
                 "position of the job in its pool, as the Determined master states it",
                 "gets ahead of others and preempts their pods",
-                "counts only with `position: true` of the pool",
+                "counts only with `position: true` of the queue or pool",
                 form=LABEL,
                 writers=(CONTROLLER,),
             ),
@@ -301,26 +301,26 @@ SECTIONS: Final = (
                 "muster.sh/submitted-at",
                 "submission time of the job, and with it its position",
                 "gets ahead of others and preempts their pods",
-                "counts only with `submissionTime: true` of the pool",
+                "counts only with `submissionTime: true` of the queue or pool",
             ),
             _set(
                 "muster.sh/weight",
                 "weight of the job in a fair-share pool",
                 "gets a larger share; tasks of others are released",
-                "`weightMax` of the pool",
+                "`weightMax` of the queue and pool",
             ),
             _set(
                 "muster.sh/preemptible",
                 "whether tasks of the job are released for others",
                 "keeps what it holds above its share for ever",
-                "`preemptible` of the pool",
+                "`preemptible` of the queue and pool",
                 harmless=("true",),
             ),
             _set(
                 "muster.sh/preemption-timeout",
                 "time that released pods have to exit",
                 "lets others wait for what it holds",
-                "`preemptionTimeoutMax` of the pool",
+                "`preemptionTimeoutMax` of the queue and pool",
             ),
             _set(
                 "volcano.sh/preemptable",
@@ -339,7 +339,7 @@ SECTIONS: Final = (
                 "determined.ai/task_type",
                 "kinds other than TRIAL are not preempted in a pool",
                 "keeps what it holds above its share for ever",
-                "`preemptible` of the pool",
+                "`preemptible` of the queue and pool",
                 form=LABEL,
                 writers=(CONTROLLER,),
                 harmless=("TRIAL", "TASK_TYPE_TRIAL"),
@@ -713,6 +713,31 @@ SECTIONS: Final = (
                     ("volcano.sh/hierarchy", "path of the queue from the root"),
                     ("volcano.sh/hierarchy-weights", "weights on that path"),
                 )
+            ),
+            *(
+                _cluster(
+                    key,
+                    ANNOTATION,
+                    QUEUE,
+                    effect,
+                    "uses a queue that is meant for others",
+                    verb=SET,
+                )
+                for key, effect in (
+                    ("muster.sh/namespaces", "names of the namespaces that may use the queue"),
+                    (
+                        "muster.sh/namespace-selector",
+                        "labels of the namespaces that may use the queue",
+                    ),
+                )
+            ),
+            _cluster(
+                "GroupOverride (muster.sh)",
+                OBJECT,
+                "GroupOverride",
+                "pool, priority, weight, cap and position of a job, before what it states and beyond all bounds",
+                "puts any job before all others",
+                writers=(OPERATOR,),
             ),
             _cluster(
                 "kubernetes.io/metadata.name",

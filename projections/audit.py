@@ -14,6 +14,7 @@ from projections.cluster import Cluster
 from projections.index_audit import check_index, check_same
 from projections.inter_pod_affinity_index import check_classes
 from projections.job_order import job_order
+from projections.namespace_access import denial_of
 from projections.pending_status import reported_in
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, WAITING, PodGroup
@@ -23,6 +24,7 @@ from projections.preemption_triggers import priority_of
 from projections.quarantine import audit as audit_quarantines
 from projections.queue_tree import place_of
 from projections.queues import LEDGERS
+from projections.session_priority import bounded_priority
 from projections.wakeup_events import ChangedRows
 
 if TYPE_CHECKING:
@@ -200,9 +202,13 @@ def _audit_group(state: "State", key: str) -> None:
     check_index(what, group, cluster)
     is_foreign = cluster.foreign_groups.is_foreign(group, cluster.scheduler_names)
     check_same(f"{what} is foreign", group.is_foreign, is_foreign)
+    is_restricted = cluster.namespace_access.is_restricted
+    check_same(f"{what} denied", group.denied, denial_of(cluster, group) if is_restricted else None)
     if group.facts is not None:
-        priority = priority_of(cluster.priority_classes, group.facts.priority_class)
-        check_same(f"{what} priority", group.priority, priority)
+        stated = priority_of(cluster.priority_classes, group.facts.priority_class)
+        check_same(f"{what} stated priority", group.stated_priority, stated)
+    priority, _ = bounded_priority(cluster, group, group.stated_priority)
+    check_same(f"{what} priority", group.priority, priority)
     has_surplus = group.ready_count - group.best_effort_count > group.min_available
     check_same(f"{what} has surplus", group.has_surplus, has_surplus)
     _audit_charges(state, group, what)

@@ -25,6 +25,7 @@ from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, spec_of
+from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
 from projections.index import Indexes
 from projections.inter_pod_affinity_index import (
@@ -34,6 +35,7 @@ from projections.inter_pod_affinity_index import (
 from projections.job_order import equivalence_keys, job_order
 from projections.kept_quota import KeptQuota
 from projections.leaf_switches import LeafSwitches
+from projections.namespace_access import NamespaceAccess, denial_of, queue_to_enter, stated_queue
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
 from projections.pending_status import PendingStatus, record_overwritten
@@ -162,13 +164,16 @@ class Cluster:
         """Kinds that must be listed before a pod with claims is placed, and why one is not; an empty text if it is. Empty
         in logs in which claims are not supported."""
         self.queue_tree, self.resources = QueueTree(), ClusterResources()
+        self.namespace_access = NamespaceAccess()
         self.ledgers, self.kept_quota = QuotaLedgers(), KeptQuota()
         own = (
             self.queue_tree,
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
+            GroupOverrides(),
             PoolIndex(),
+            self.namespace_access,
             self.config_errors,
             self.tenants,
             self.inter_pod_affinity,
@@ -385,7 +390,7 @@ class Cluster:
             group.phase = group.listed_phase = facts.phase
         elif before is not None:
             record_overwritten(self, group, before)
-        self.move_group(group, facts.queue or DEFAULT)
+        self.move_group(group, queue_to_enter(self, group, facts.queue or DEFAULT))
         self.update_group(group)
 
     def drop_group_object(self, key: str) -> None:
@@ -412,8 +417,9 @@ class Cluster:
         group.needs_object = origin.needs_object
         group.created_ns = pod.facts.created_ns
         group.min_available = origin.min_available
-        group.priority = pod.facts.priority or 0
+        group.priority = group.stated_priority = pod.facts.priority or 0
         self.move_group(group, origin.queue)
+        self.update_denial(group)
 
     def move_group(self, group: PodGroup, queue: str) -> None:
         """Move a group to a queue, with its charges."""
@@ -441,6 +447,9 @@ class Cluster:
         self.changed_rows.groups[group.key] = None
         self.changed_groups.append(group.key)
         charges_changed = self.foreign_groups.update(self, group) or charges_changed
+        access = self.namespace_access
+        if group.denied is not None or access.queues or access.is_in_policy:
+            charges_changed = self.update_denial(group) or charges_changed
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
@@ -461,6 +470,19 @@ class Cluster:
             group.cause = self.position
             self.mark_pool_due(self.indexes.of(PoolIndex).groups.get(group.key, ""))
 
+    def update_denial(self, group: PodGroup) -> bool:
+        """Determine whether the namespace of a group may use its queue and pool. Return whether that changed."""
+        is_restricted = self.namespace_access.is_restricted
+        if not is_restricted and group.denied is None:
+            return False
+        if group.queue != stated_queue(group):
+            self.move_group(group, queue_to_enter(self, group, stated_queue(group)))
+        denied = denial_of(self, group) if is_restricted else None
+        if denied == group.denied:
+            return False
+        self.ledgers.set_denial(self, group, denied)
+        return True
+
     def _place_group(self, group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
         """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
         order = job_order(self, group) if keys else ()
@@ -476,7 +498,7 @@ class Cluster:
             len(group.pending),
         )
         suspended = self.internal_errors.suspended(group.key)
-        group.fingerprint = (*asked, group.spec, *suspended, group.device_job)
+        group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
         return group.fingerprint != before
 
     def _update_phase(

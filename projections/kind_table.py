@@ -5,6 +5,7 @@ from typing import Final
 
 from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS, SWITCH_MAP_KIND
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
+from projections.kinds.group_override import GROUP_OVERRIDE
 from projections.kinds.hyper_node import HYPER_NODE
 from projections.kinds.namespace import NAMESPACE
 from projections.kinds.node import NODE
@@ -35,6 +36,7 @@ KINDS: Final[dict[str, ObservedKind]] = {
         *REPORT_KINDS,
         SWITCH_MAP_KIND,
         DISRUPTION_BUDGET,
+        GROUP_OVERRIDE,
         POD_GROUP,
         DEPLOYMENT,
         REPLICA_SET,

@@ -156,6 +156,7 @@ class PodGroup:
         "classes",
         "counts",
         "created_ns",
+        "denied",
         "digest",
         "elastic",
         "facts",
@@ -185,6 +186,7 @@ class PodGroup:
         "refusals",
         "reported_status",
         "spec",
+        "stated_priority",
         "sub_groups",
         "uid",
         "unnumbered",
@@ -233,6 +235,8 @@ class PodGroup:
         self.reported_status, self.cause = ReportedStatus(), 0
         """Status of its object; position of the record that last changed it."""
         self.spec = self.sub_groups = self.pods_by_node = self.cached_min_members = None
+        self.denied: tuple[str, str] | None = None
+        """Code and message of why its namespace may not use its queue or pool; None if it may."""
         self.needs_object = self.has_surplus = self.is_foreign = False
         """Whether it needs an object to be scheduled; whether it has more ready pods than its minimum; whether it
         belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
@@ -240,6 +244,8 @@ class PodGroup:
         """`listed_phase` is the phase in its object that is trusted, as long as nothing is decided about the group
         (`Cluster.trusts_stated_phase`); "" for none."""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
+        self.stated_priority = 0
+        """Its priority without the bounds of its queue and pool."""
         self.min_tasks = _NO_TASKS
         self.phase = WAITING
         self.pods: dict[str, Pod] = {}
@@ -352,6 +358,8 @@ class PodGroup:
     @property
     def problem(self) -> tuple[str, str] | None:
         """Return code and message of an error that keeps the group from being considered at all."""
+        if self.denied is not None:
+            return self.denied
         if self.facts is None:
             if self.needs_object:
                 text = f"PodGroup {self.key} does not exist"

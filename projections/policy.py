@@ -15,6 +15,7 @@ from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
 from projections.pools import Pools, read_pools
+from projections.queue_rules import NO_RULE, UseRule, read_queue_rules
 from projections.tenants import TenantRule, read_tenants
 
 ACTIONS = ("enqueue", "allocate", "backfill")
@@ -35,6 +36,7 @@ _KEYS = (
     "placement",
     "quotas",
     "tenants",
+    "queues",
 )
 _ACTIONS_ELSEWHERE = ("shuffle",)
 _FLAGS = frozenset(
@@ -100,6 +102,19 @@ class Policy(Struct, frozen=True):
     reschedules: bool = False
     """Whether pods are moved after faults: where the policy names the action `reschedule`, or the vendor's plugin for
     Ascend NPUs, which does so without an action."""
+    queues: dict[str, UseRule] = {}
+    """Name of a queue to who may use it and what its jobs may state, where the policy says something of it."""
+    bounds_priorities: bool = False
+    """Whether a queue or a pool bounds the priorities of pod groups."""
+
+    def of_queue(self, name: str) -> UseRule:
+        """Return who may use a queue by the policy, and what its jobs may state."""
+        return self.queues.get(name, NO_RULE) if self.queues else NO_RULE
+
+    @property
+    def restricts_pools(self) -> bool:
+        """Return whether a pool is not open to all namespaces."""
+        return any(not one.use.namespaces.is_open for one in self.pools.all)
 
     @property
     def evicting(self) -> tuple[str, ...]:
@@ -175,6 +190,8 @@ class _Parser:
             raise PolicyError(
                 f"tiers: {' and '.join(sorted(quota))} contradict each other: name one of them"
             )
+        queues = read_queue_rules(document, self.warn)
+        bounds = [one.bounds for one in (*queues.values(), *(pool.use for pool in pools.all))]
         policy = Policy(
             actions=actions,
             action_arguments=action_arguments,
@@ -184,6 +201,10 @@ class _Parser:
             tenants=read_tenants(document, self.warn),
             reschedules=RESCHEDULE in actions
             or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),
+            queues=queues,
+            bounds_priorities=any(
+                one.priority_max is not None or one.priority_from_pods for one in bounds
+            ),
         )
         return policy, tuple(self.warned)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from projections.bounded_options import effective_options
+from projections.group_overrides import override_of
 from projections.index import Index
+from projections.job_priority import job_priority
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
 from projections.pool_options import (
+    OPTION_CUT,
     RELEASE_REQUESTED,
     TASK,
     UNUSED_OPTION,
@@ -16,7 +20,7 @@ from projections.pool_options import (
     job_options,
     unused_option,
 )
-from projections.pools import CPU, Pool, Pools
+from projections.pools import CPU, PRIORITY, Pool, Pools
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -53,7 +57,8 @@ class PoolIndex(Index):
         self.by_pool: dict[str, dict[str, None]] = {}
         """Pool to the keys of its pod groups."""
         self.options: dict[str, JobOptions] = {}
-        """Pod group to what it states, if there are pools."""
+        """Pod group to its options as they count, if there are pools: what it states, cut to the bounds of its queue and
+        pool, and what an operator has set."""
 
     def rebuilt(self, cluster: Cluster, /) -> PoolIndex:
         """Assign all nodes and pod groups again."""
@@ -62,9 +67,13 @@ class PoolIndex(Index):
             if node.facts is not None:
                 twin.nodes[node.name] = cluster.policy.pools.of_node(node.facts.labels)
         for group in cluster.groups.values():
-            twin._put(group.key, pool_of(cluster, group))
+            pool = pool_of(cluster, group)
+            twin._put(group.key, pool)
             if cluster.policy.pools.deciders:
-                twin.options[group.key] = options_of(group)
+                found = cluster.policy.pools.named(pool)
+                twin.options[group.key] = effective_options(
+                    cluster, group, found, options_of(group)
+                )
         return twin
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
@@ -99,9 +108,10 @@ class PoolIndex(Index):
         if delta.is_gone:
             self.options.pop(key, None)
         elif cluster.policy.pools.deciders:
-            stated = options_of(delta.group)
-            if self.options.get(key) != stated:
-                self.options[key] = stated
+            found = cluster.policy.pools.named(pool)
+            options = effective_options(cluster, delta.group, found, options_of(delta.group))
+            if self.options.get(key) != options:
+                self.options[key] = options
                 cluster.mark_pool_due(pool)
         self._report_unused(cluster, key, pool)
         if before == pool and not delta.is_gone:
@@ -130,30 +140,53 @@ class PoolIndex(Index):
         cluster.mark_pools_due()
 
     def _report_unused(self, cluster: Cluster, key: str, name: str) -> None:
-        """Keep as configuration errors the options of a pod group that have no effect in its pool."""
+        """Keep as configuration errors the options of a pod group that have no effect in its pool, or are beyond a bound."""
         options, pool = self.options.get(key), cluster.policy.pools.named(name)
         reasons: list[str] = []
         if options is not None and pool is not None and not cluster.groups[key].is_foreign:
             reasons = [text for one in options.stated if (text := unused_option(one, pool))]
         faults = tuple([(UNUSED_OPTION, text) for text in reasons])
         cluster.config_errors.replace(f"PodGroup/{key}", UNUSED_OPTION, faults)
+        cuts: list[str] = []
+        if options is not None and pool is not None and not cluster.groups[key].is_foreign:
+            cuts = [*options.cuts, *_priority_cut(cluster, pool, cluster.groups[key], options)]
+        faults = tuple([(OPTION_CUT, text) for text in cuts])
+        cluster.config_errors.replace(f"PodGroup/{key}", OPTION_CUT, faults)
 
     def _put(self, key: str, pool: str) -> None:
         self.groups[key] = pool
         self.by_pool.setdefault(pool, {})[key] = None
 
 
+def _priority_cut(
+    cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions
+) -> tuple[str, ...]:
+    """Return that the priority of a job is cut to a bound, if it is."""
+    is_named = group.facts is not None and bool(group.facts.priority_class)
+    if pool.decider != PRIORITY or not (cluster.policy.bounds_priorities or is_named):
+        return ()
+    cut = job_priority(cluster, pool, group, options).cut
+    return (cut,) if cut else ()
+
+
+def operator_pool(cluster: Cluster, group: PodGroup) -> str:
+    """Return the pool into which an operator has put a pod group; "" if none has."""
+    override = override_of(cluster, group)
+    return "" if override is None else override.pool
+
+
 def pool_of(cluster: Cluster, group: PodGroup) -> str:
-    """Return the pool of a pod group: the one that it names, that its namespace names, whose nodes its pods select, or
+    """Return the pool of a pod group: the one into which an operator has put it, that it names, that its namespace names, whose nodes its pods select, or
     the default one; "" if it names one that does not exist."""
     pools = cluster.policy.pools
     if pools.is_plain:
         return pools.all[0].name
     if len(pools.all) == 1 and not pools.all[0].node_selector:
         only = pools.all[0]
-        stated = options_of(group).pool
+        stated = operator_pool(cluster, group) or options_of(group).pool
         return only.name if not stated or only.is_session or pools.named(stated) else ""
-    named = options_of(group).pool or cluster.pool_facts.namespaces.get(group.key.partition("/")[0])
+    stated = operator_pool(cluster, group) or options_of(group).pool
+    named = stated or cluster.pool_facts.namespaces.get(group.key.partition("/")[0])
     if named:
         found = pools.named(named)
         return "" if found is None else found.name

@@ -81,6 +81,8 @@ INVALID_OPTION: Final = "InvalidJobOption"
 """Code of the configuration error for a value that cannot be used."""
 UNUSED_OPTION: Final = "UnusedJobOption"
 """Code of the configuration error for an option that has no effect in the pool of its job."""
+OPTION_CUT: Final = "JobOptionCut"
+"""Code of the configuration error for a value that is beyond a bound of the queue or pool: the bound counts."""
 USED_OPTIONS: Final = {
     PRIORITY_DECIDER: (PRIORITY, MAX_SLOTS, POSITION),
     FAIR_SHARE: (WEIGHT, MAX_SLOTS),
@@ -107,6 +109,10 @@ class JobOptions(Struct, frozen=True):
     """Those of the keys of priority, weight, cap and queue position that it states with a value that can be used."""
     problems: tuple[tuple[str, str], ...] = ()
     """Code and message of values that cannot be used; they count as not stated."""
+    cuts: tuple[str, ...] = ()
+    """Messages about values that are beyond a bound of the queue or pool, and what counts instead."""
+    by_operator: tuple[str, ...] = ()
+    """Those of the keys of pool, priority, weight, cap and queue position that an operator has set."""
 
 
 def pool_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:

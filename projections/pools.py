@@ -18,6 +18,8 @@ from projections.policy_values import (
     truth_at,
     whole_at,
 )
+from projections.queue_rules import KEYS as USE_KEYS
+from projections.queue_rules import NO_RULE, UseRule, read_use_rule
 
 SESSION: Final = "session"
 """The decider of Volcano's kind: actions over tiers of plugins."""
@@ -76,7 +78,7 @@ _OTHERS: Final = (
 
 
 class Pool(Struct, frozen=True):
-    """A pool of nodes. All but the first three are read by the deciders of Determined's kind only."""
+    """A pool of nodes. All but the first three and `use` are read by the deciders of Determined's kind only."""
 
     name: str = DEFAULT_POOL
     decider: str = SESSION
@@ -117,6 +119,8 @@ class Pool(Struct, frozen=True):
     """Time that preempted pods have to exit, if they state none."""
     replaces: tuple[str, ...] = ()
     """Names of pools of an earlier policy whose jobs come here."""
+    use: UseRule = NO_RULE
+    """Which namespaces may use it, and what their jobs may state; also where `session` decides."""
 
     @property
     def is_session(self) -> bool:
@@ -203,7 +207,7 @@ def read_pools(document: Mapping[str, object], warn: Warn) -> Pools:
 
 def _read_pool(given: Mapping[str, object], path: str, warn: Warn) -> Pool:
     for key in given:
-        if key not in (*_CHOICES, *_TRUTHS, *_SPANS, *_OTHERS):
+        if key not in (*_CHOICES, *_TRUTHS, *_SPANS, *_OTHERS, *USE_KEYS):
             warn(f"{path}.{key}", "muster does not know this key")
     name = text_at(given.get("name"), f"{path}.name")
     if problem := object_name_problem(name) or ("" if name else "is empty"):
@@ -251,7 +255,19 @@ def _read_pool(given: Mapping[str, object], path: str, warn: Warn) -> Pool:
         mixes_sizes=truth["allowHeterogeneousFits"],
         preemption_timeout_ns=span["preemptionTimeout"],
         replaces=_texts(given, "replaces", path),
+        use=_use(given, path, direction),
     )
+
+
+def _use(given: Mapping[str, object], path: str, direction: str) -> UseRule:
+    """Return who may use a pool. With `lower_first` a bound of priorities is one of the scale from 1 to 99."""
+    use = read_use_rule(given, path)
+    most = use.bounds.priority_max
+    if most is not None and direction == LOWER_FIRST and not PRIORITY_MIN <= most <= PRIORITY_MAX:
+        raise PolicyError(
+            f"{path}.priorityMax: {most} is not from {PRIORITY_MIN} to {PRIORITY_MAX}, as with lower_first it must be"
+        )
+    return use
 
 
 def _choice(given: Mapping[str, object], key: str, values: tuple[str, ...], path: str) -> str:

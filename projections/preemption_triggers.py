@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from projections import eviction_pauses
+from projections.job_bounds import SYSTEM_PRIORITY_MIN
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
 from projections.policy import EVICTING, GANG_EVICTING
 from projections.refusals import NODE_CODES
+from projections.session_priority import bounded_priority, report_cut
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -63,7 +65,9 @@ def eviction_keys(
     for groups with sub-groups none does, because the freed resources might be in the wrong place.
     """
     actions = cluster.policy.evicting
-    if not actions or eviction_pauses.until_ns(cluster, group.key, group.queue) is not None:
+    if not actions or group.denied is not None:
+        return ()
+    if eviction_pauses.until_ns(cluster, group.key, group.queue) is not None:
         return ()
     refusal = group.refusals.get("allocate") if group.pending_classes else None
     if refusal is None and group.best_effort_count:
@@ -111,9 +115,13 @@ def record_victim_added(cluster: "Cluster", group: PodGroup, old: Pod | None, ne
 def update_preemption_state(cluster: "Cluster", group: PodGroup) -> None:
     """Update what preemptors read of a group: its priority (of its priority class, if it has an object), and
     whether it has more pods than its minimum."""
-    priority = group.priority
+    is_cut = group.priority != group.stated_priority
     if group.facts is not None:
-        priority = priority_of(cluster.priority_classes, group.facts.priority_class)
+        group.stated_priority = priority_of(cluster.priority_classes, group.facts.priority_class)
+    priority = group.stated_priority
+    if is_cut or priority > SYSTEM_PRIORITY_MIN or cluster.policy.bounds_priorities:
+        priority, cut = bounded_priority(cluster, group, priority)
+        report_cut(cluster, group, cut)
     has_surplus = group.ready_count - group.best_effort_count > group.min_available
     if priority != group.priority:
         queue = cluster.queues[group.queue]

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem, quoted
 from projections.cards import QUOTA_ANNOTATION, parse_quota
+from projections.namespace_rule import ALL_NAMESPACES, NamespaceRule, stated_rule
 from projections.objects import (
     Guarantee,
     Quantities,
@@ -72,6 +73,8 @@ class QueueFacts(Struct, frozen=True):
     """State in its status: Open, Closing, Closed or Unknown; Open if there is none."""
     reported_allocated: tuple[tuple[str, int], ...] = ()
     """Allocated amounts in its status, by name; -1 for a value that cannot be read."""
+    namespaces: NamespaceRule = ALL_NAMESPACES
+    """The namespaces that may use it, as its annotations state."""
 
 
 def queue_facts(obj: QueueObject) -> QueueFacts:
@@ -84,6 +87,9 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         faults.append(("InvalidCardQuota", f"{QUOTA_ANNOTATION}: {quota}; the queue has no cards"))
         quota = {}
     path = _path(obj.metadata.annotations or {}, faults)
+    namespaces, problem = stated_rule(obj.metadata.annotations or {})
+    if problem:
+        faults.append(("InvalidNamespaces", problem))
     guarantee = (spec.guarantee or Guarantee()).resource or {}
     deserved = _amounts("deserved", spec.deserved, faults)
     capability = _amounts("capability", spec.capability, faults)
@@ -110,6 +116,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         reported_allocated=tuple(
             (name, _stated_amount(name, given)) for name, given in sorted(_stated(status))
         ),
+        namespaces=namespaces,
     )
 
 
@@ -417,7 +424,7 @@ class Queue:
                     facts, request = pod.facts, pod.pod_class.request
                     key = (pod.charge or (), request, facts.is_evictable, group.priority)
                     charged[key] = charged.get(key, 0) + 1
-            for pod in group.pending:
+            for pod in group.pending if group.denied is None else ():
                 add(self.pending, pod.requested_charge, 1)
             for one in group.nominations.values():
                 add(self.nominated, one.charge, 1)

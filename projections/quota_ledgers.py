@@ -37,7 +37,7 @@ class QuotaLedgers(Index):
         self._cards_version = cluster.cards.version
         for group in cluster.groups.values():
             for pod in group.pending:
-                _set_charges(cluster, pod)
+                _set_charges(cluster, group, pod)
             group.inqueue, group.elastic = quota_charging.reservation(cluster, group)
         for queue in cluster.queues.values():
             queue.sum_up([cluster.groups[key] for key in queue.groups])
@@ -65,8 +65,10 @@ class QuotaLedgers(Index):
                 self._charge_pod(cluster, group, known, -1)
             if new is not None:
                 if old is not None and old.pod_class.request != new.pod_class.request:
-                    new.charge = quota_charging.resized_charge(cluster, new)
-                _set_charges(cluster, new)
+                    is_uncharged = group.denied is not None and not new.charge
+                    if not is_uncharged:
+                        new.charge = quota_charging.resized_charge(cluster, new)
+                _set_charges(cluster, group, new)
         group.replace_pod(known, new)
         if new is not None and not delta.is_same_charge:
             self._charge_pod(cluster, group, new, 1)
@@ -85,7 +87,7 @@ class QuotaLedgers(Index):
             if is_charged and quota_charging.is_unresolved(cluster, pod):
                 group = cluster.own_group(cluster.groups[pod.group_key])
                 self._charge_pod(cluster, group, pod, -1)
-                charged = _recharged(cluster, pod, keeps_charge=False)
+                charged = _recharged(cluster, group, pod, keeps_charge=False)
                 self._charge_pod(cluster, group, charged, 1)
                 cluster.update_group(group)
 
@@ -102,7 +104,7 @@ class QuotaLedgers(Index):
             for pod in group.pods.values():
                 self._charge_pod(cluster, group, pod, -1)
             for pod in list(group.pods.values()):
-                charged = _recharged(cluster, pod, keeps_charge=keeps_charge)
+                charged = _recharged(cluster, group, pod, keeps_charge=keeps_charge)
                 self._charge_pod(cluster, group, charged, 1)
             cluster.update_group(group)
 
@@ -122,6 +124,24 @@ class QuotaLedgers(Index):
     def release(self, cluster: "Cluster", group: PodGroup) -> None:
         """Remove the reservation of a group."""
         self._reserve(cluster, group, ((), ()))
+
+    def set_denial(
+        self, cluster: "Cluster", group: PodGroup, denied: tuple[str, str] | None
+    ) -> None:
+        """Set why the namespace of a group may not use its queue or pool; None if it may. Its waiting pods are then in no
+        request of the queue; what was placed while it was denied is charged as soon as it is permitted."""
+        before, group.denied = group.denied, denied
+        if (before is None) == (denied is None):
+            return
+        queue = cluster.queues[group.queue]
+        for pod in group.pending:
+            queue.add_pending(pod.requested_charge, -1 if before is None else 1)
+        for pod in list(group.pods.values()) if denied is None else ():
+            if pod.status in ALLOCATED and not pod.charge:
+                self._charge_pod(cluster, group, pod, -1)
+                charged = _recharged(cluster, group, pod, keeps_charge=False)
+                self._charge_pod(cluster, group, charged, 1)
+        cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
     def _reserve(self, cluster: "Cluster", group: PodGroup, entries: tuple[Charge, Charge]) -> None:
         if (group.inqueue, group.elastic) == entries:
@@ -143,7 +163,7 @@ class QuotaLedgers(Index):
             queue.add_charge("allocated", pod.charge, sign)
             queue.add_held(pod, group.priority, sign)
             group.add_charge(pod.charge, sign)
-        elif status == PENDING:
+        elif status == PENDING and group.denied is None:
             queue.add_pending(pod.requested_charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
@@ -152,20 +172,21 @@ def _layout(facts: NodeFacts | None) -> str:
     return "" if facts is None else card_layout_of(facts)
 
 
-def _set_charges(cluster: "Cluster", pod: Pod) -> None:
-    """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node."""
+def _set_charges(cluster: "Cluster", group: PodGroup, pod: Pod) -> None:
+    """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node; a pod that is
+    on a node when its group may not use the queue is charged nothing."""
     if pod.charge is None and pod.status in ALLOCATED:
-        pod.charge = quota_charging.charge(cluster, pod)
+        pod.charge = quota_charging.charge(cluster, pod) if group.denied is None else ()
     is_waiting = pod.status == PENDING
     pod.requested_charge = quota_charging.requested(cluster, pod.pod_class) if is_waiting else ()
 
 
-def _recharged(cluster: "Cluster", pod: Pod, *, keeps_charge: bool) -> Pod:
+def _recharged(cluster: "Cluster", group: PodGroup, pod: Pod, *, keeps_charge: bool) -> Pod:
     """Return the pod with what it is charged now; if that changed, a copy that has taken its place."""
     twin = pod.copy()
-    if not keeps_charge:
-        twin.charge = None
-    _set_charges(cluster, twin)
+    if not keeps_charge and not (group.denied is not None and pod.charge == ()):
+        twin.charge = quota_charging.charge(cluster, twin) if pod.status in ALLOCATED else None
+    _set_charges(cluster, group, twin)
     if (twin.charge, twin.requested_charge) == (pod.charge, pod.requested_charge):
         return pod
     cluster.exchange_pod(twin)

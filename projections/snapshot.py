@@ -95,6 +95,7 @@ class GroupImage(Struct, frozen=True, array_like=True):
     cause: int
     reported_status: ReportedStatus
     listed_phase: str = ""
+    stated_priority: int = 0
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -441,6 +442,7 @@ def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
         if saved.uid != group.key:
             group.uid = saved.uid
         group.needs_object, group.priority = saved.needs_object, saved.priority
+        group.stated_priority = saved.stated_priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.phase, group.cause, group.refusals = saved.phase, saved.cause, saved.refusals
         group.listed_phase = saved.listed_phase
@@ -490,6 +492,7 @@ def _group_image(group: PodGroup) -> GroupImage:
         cause=group.cause,
         reported_status=group.reported_status,
         listed_phase=group.listed_phase,
+        stated_priority=group.stated_priority,
     )
 
 

@@ -1,6 +1,7 @@
 """Change the priority, weight, cap, queue position or pool of jobs through the Kubernetes API.
 
-Each operation is a merge patch of annotations, which the daemon observes like any other change of an object.
+Each operation writes a GroupOverride for each pod group of the job, which the daemon observes like any other object. Tenants
+cannot write it, so what it sets counts before what the job states.
 """
 
 import asyncio
@@ -17,17 +18,25 @@ from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.errors import UnreachableError
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.group_annotations import (
+from daemon.cluster.group_overrides import (
+    Counts,
     Job,
-    annotate,
+    Member,
+    Override,
+    Value,
+    counts_nothing,
+    delete_override,
     find_job,
     jobs_of,
+    list_overrides,
     list_pod_groups,
     list_pods,
+    override,
 )
 from daemon.version import VERSION
 from events.errors import MusterError, UsageError
 from events.limits import INT32_MAX, object_name_problem, quoted
+from projections.group_overrides import NO_CAP
 from projections.pool_options import (
     DETERMINED_POOL,
     DETERMINED_POSITION,
@@ -53,10 +62,14 @@ CHANGES: Final = (PRIORITY_OF, WEIGHT_OF, MAX_SLOTS_OF, POOL_OF, AHEAD_OF, BEHIN
 _OTHER_NAMES: Final = {"resource-pool": POOL_OF, "behind-of": BEHIND}
 """Names that Determined has for some of them."""
 _KEYS: Final = {PRIORITY_OF: PRIORITY, WEIGHT_OF: WEIGHT, MAX_SLOTS_OF: MAX_SLOTS, POOL_OF: POOL}
-"""Change to the annotation."""
+"""Change to the annotation by which a job states the same."""
+_FIELDS: Final = {PRIORITY_OF: "priority", WEIGHT_OF: "weight", MAX_SLOTS_OF: "maxSlots"}
+"""Change to the field of the override."""
 
 NONE: Final = "none"
-"""Value that removes a cap."""
+"""Value by which a job has no cap, whatever it states."""
+VOID_MAX: Final = 1_000
+"""Overrides that are void which one command deletes at most."""
 WEIGHT_MAX: Final = 1_000_000
 FRACTION_DIGITS: Final = 20
 """Digits after the point that the daemon reads in positions."""
@@ -93,10 +106,10 @@ class Done(Struct, frozen=True):
     change: str
     is_changed: bool
     message: str
-    annotations: dict[str, str | None] = {}
-    """Annotations that were set; None for removed ones."""
+    values: dict[str, Value] = {}
+    """Fields of the overrides that were set; None for removed ones."""
     objects: tuple[str, ...] = ()
-    """Kind and name of the objects that were changed."""
+    """Kind and name of the overrides that were written."""
 
 
 class Failed(Struct, frozen=True):
@@ -182,6 +195,92 @@ def run_all(
     return asyncio.run(run())
 
 
+class OverrideRow(Struct, frozen=True):
+    """What an operator has set for a pod group."""
+
+    name: str
+    group: str
+    """`namespace/name` of the pod group; "" if the object does not say it."""
+    values: dict[str, Value]
+    void: str
+    """Why it does not count; "" if it does."""
+
+
+def override_rows(access: Access) -> list[OverrideRow]:
+    """Return all overrides, by name. Raise MusterError if a request fails."""
+
+    async def run() -> list[OverrideRow]:
+        client = await _connect(access)
+        try:
+            return await _override_rows(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def reset_job(access: Access, group: str) -> Done:
+    """Delete what operators have set for a job. Raise MusterError if it fails."""
+    key = _group(group)
+
+    async def run() -> Done:
+        client = await _connect(access)
+        try:
+            overrides = await list_overrides(client)
+            groups = {key}
+            if all(one.group != key for one in overrides):
+                groups = set((await find_job(client, key)).groups)
+            names = [one.name for one in overrides if one.group in groups]
+            gone = [name for name in names if await delete_override(client, name)]
+        finally:
+            await client.close()
+        objects = tuple(f"GroupOverride {name}" for name in gone)
+        text = (
+            f"what operators had set is removed: {', '.join(objects)}"
+            if gone
+            else "no operator has set anything: nothing changed"
+        )
+        return Done(key, "reset", bool(gone), text, objects=objects)
+
+    return asyncio.run(run())
+
+
+def reset_void(access: Access, most: int = VOID_MAX) -> list[OverrideRow]:
+    """Delete overrides that are void, at most so many; return them."""
+
+    async def run() -> list[OverrideRow]:
+        client = await _connect(access)
+        try:
+            void = [one for one in await _override_rows(client) if one.void]
+            return [one for one in void[:most] if await delete_override(client, one.name)]
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+async def _override_rows(client: Client) -> list[OverrideRow]:
+    overrides = await list_overrides(client)
+    if not overrides:
+        return []
+    uids: dict[str, set[str]] = {}
+    members: list[Member] = await list_pod_groups(client, with_ended=True)
+    have_object = {one.group for one in members}
+    pods = [one for one in await list_pods(client) if one.group not in have_object]
+    for member in (*members, *pods):
+        uids.setdefault(member.group, set()).update(member.uids)
+    return [_override_row(one, uids.get(one.group)) for one in overrides]
+
+
+def _override_row(one: Override, uids: set[str] | None) -> OverrideRow:
+    void = one.problem
+    if not void and uids is None:
+        void = f"there is no pod group {one.group}"
+    elif not void and uids is not None and one.spec.uid not in uids:
+        void = f"it is for an earlier pod group {one.group}, of UID {one.spec.uid}"
+    return OverrideRow(one.name, one.group.strip("/"), one.values, void)
+
+
 def place_beside(
     job: Job, anchor: Job, queue: Sequence[Job], now_ns: int, *, is_ahead: bool
 ) -> Place | None:
@@ -231,31 +330,30 @@ async def _connect(access: Access) -> Client:
 
 
 async def _apply(client: Client, one: Operation, known: "KnownPools | None") -> Done:
-    job = await find_job(client, one.group)
+    job = await find_job(client, one.group, _counts(known))
     if one.change in (AHEAD_OF, BEHIND):
         return await _move(client, one, job, known)
     if one.change == POOL_OF:
         return await _change_pool(client, one, job, known)
-    key, value = _KEYS[one.change], None if one.value == NONE else one.value
-    if value is not None:
-        _check_option(known, one, _pool(job, known), key, value)
-    annotations = {key: value}
+    if one.value != NONE:
+        _check_option(known, one, _pool(job, known), _KEYS[one.change], one.value)
+    field = _FIELDS[one.change]
+    value: Value = one.value if one.change == WEIGHT_OF else _number(one.value)
+    values: dict[str, Value] = {field: value}
     text = f"{one.change} {_text(job, one.change)} -> {one.value}"
     if one.change == PRIORITY_OF:
-        annotations[POSITION] = _reset(job)
-        text += f"; {AT_SUBMISSION}{_class_note(job, known)}"
-    return await _patch(client, one, job, annotations, text)
+        values["position"] = _reset(job)
+        text += f"; {AT_SUBMISSION}"
+    return await _set(client, one, job, values, text)
 
 
-def _class_note(job: Job, known: "KnownPools | None") -> str:
-    """Return that a PriorityClass stands before the priority of a job; "" if none does."""
-    standing = None if known is None else known.class_before(job.groups)
-    if standing is None:
-        name = job.priority_class
-        standing = f"PriorityClass {name}, unless it is the global default" if name else ""
-    return (
-        f"; {standing} stands before it: its priority stays that of the class" if standing else ""
-    )
+def _number(text: str) -> int:
+    return NO_CAP if text == NONE else int(text)
+
+
+def _counts(known: "KnownPools | None") -> Counts:
+    """Return what tells whether a job may state a position and a submission time; without a log that it may not."""
+    return counts_nothing if known is None else known.counts
 
 
 def _pool(job: Job, known: "KnownPools | None") -> str:
@@ -279,12 +377,12 @@ async def _change_pool(
     if job.options.pool == one.value:
         return Done(one.group, one.change, False, f"already in pool {one.value}: nothing changed")
     text = f"pool {job.options.pool or 'not stated'} -> {one.value}; {AT_SUBMISSION}"
-    return await _patch(client, one, job, {POOL: one.value, POSITION: _reset(job)}, text)
+    return await _set(client, one, job, {"pool": one.value, "position": _reset(job)}, text)
 
 
 async def _move(client: Client, one: Operation, job: Job, known: "KnownPools | None") -> Done:
     side = "ahead of" if one.change == AHEAD_OF else "behind"
-    anchor = await find_job(client, one.value)
+    anchor = await find_job(client, one.value, _counts(known))
     if anchor.key == job.key:
         return Done(one.group, one.change, False, f"the same job as {one.value}: nothing changed")
     pools = _pool(job, known), _pool(anchor, known)
@@ -293,7 +391,9 @@ async def _move(client: Client, one: Operation, job: Job, known: "KnownPools | N
         raise UsageError(
             f"group {one.group} is in pool {pools[0]} and {one.value} in pool {pools[1]}: change its pool first"
         )
-    queue = [other for other in await _jobs(client, job, anchor) if _may_share(other, anchor)]
+    queue = [
+        other for other in await _jobs(client, job, anchor, known) if _may_share(other, anchor)
+    ]
     now_ns = WallClock().now_ns()
     place = place_beside(job, anchor, queue, now_ns, is_ahead=one.change == AHEAD_OF)
     if place is None:
@@ -301,28 +401,41 @@ async def _move(client: Client, one: Operation, job: Job, known: "KnownPools | N
             one.group, one.change, False, f"already right {side} {one.value}: nothing changed"
         )
     position = decimal_text(place.position)
-    annotations: dict[str, str | None] = {POSITION: position}
+    values: dict[str, Value] = {"position": position}
     text = f"moved {side} {one.value}, queue position {position}"
-    before, after = job.options.priority, anchor.options.priority
-    if job.priority_class or anchor.priority_class:
-        if job.priority != anchor.priority:
-            classes = {one.priority_class for one in (job, anchor)} - {""}
-            named = " and ".join(sorted(classes))
-            text += f"; PriorityClass {named} states a priority: only among jobs of one priority does a position count"
-    elif before != after:
-        annotations[PRIORITY] = None if after is None else str(after)
-        shown = "the default" if after is None else str(after)
-        text += f"; priority {_text(job, PRIORITY_OF)} -> {shown}, as {one.value} has"
-    return await _patch(client, one, job, annotations, text)
+    before, after = (_known_priority(each, known) for each in (job, anchor))
+    if before is not None and after is not None and before != after and _is_settable(after):
+        values["priority"] = after
+        text += f"; priority {before} -> {after}, as {one.value} has"
+    elif job.priority != anchor.priority:
+        text += (
+            f"; its priority may differ from that of {one.value}, and only among jobs of one priority does a position count:"
+            f" give --log, or set the priority"
+        )
+    return await _set(client, one, job, values, text)
 
 
-async def _jobs(client: Client, job: Job, anchor: Job) -> list[Job]:
+def _known_priority(job: Job, known: "KnownPools | None") -> int | None:
+    """Return the priority of a job, if it is known: where an operator or the job sets it, or the log says it."""
+    if PRIORITY in job.options.by_operator:
+        return job.options.priority
+    found = None if known is None else known.priority_of(job.groups)
+    if found is None and not job.priority_class:
+        return job.options.priority
+    return found
+
+
+def _is_settable(priority: int) -> bool:
+    return PRIORITY_MIN <= priority <= PRIORITY_MAX
+
+
+async def _jobs(client: Client, job: Job, anchor: Job, known: "KnownPools | None") -> list[Job]:
     """List the jobs among which a job is moved. Pods are listed only if one of the two has no PodGroup."""
     members = await list_pod_groups(client)
     without = [one for each in (job, anchor) for one in each.members if one.is_pod]
     for scheduler in dict.fromkeys(one.scheduler for one in without):
         members += await list_pods(client, scheduler=scheduler)
-    return jobs_of(members)
+    return jobs_of(members, await list_overrides(client), _counts(known))
 
 
 def _may_share(one: Job, anchor: Job) -> bool:
@@ -333,29 +446,30 @@ def _may_share(one: Job, anchor: Job) -> bool:
     return (len(priorities) == 1 or None in priorities) and (len(pools) == 1 or "" in pools)
 
 
-async def _patch(
-    client: Client, one: Operation, job: Job, annotations: dict[str, str | None], text: str
+async def _set(
+    client: Client, one: Operation, job: Job, values: dict[str, Value], text: str
 ) -> Done:
-    for key in (key for key, value in annotations.items() if value is None):
-        for member in job.members:
-            if key in member.labels:
-                raise UsageError(
-                    f"group {one.group}: the label {key} of {member.text} states a value: remove the label"
-                )
-    changed = await annotate(client, job, annotations)
-    objects = tuple(member.text for member in changed)
-    return Done(one.group, one.change, True, text, annotations, objects)
+    names = await override(client, job, values)
+    objects = tuple(f"GroupOverride {name}" for name in names)
+    return Done(one.group, one.change, True, text, values, objects)
 
 
 def _reset(job: Job) -> str | None:
-    """Return the annotation by which a job has its submission time as position: none, unless a label states another."""
-    if any(key in one.labels for one in job.members for key in (POSITION, DETERMINED_POSITION)):
-        return decimal_text(Fraction(job.submitted_ns, MICROSECOND))
-    return None
+    """Return the position that sets a job back to its submission time: none, unless it states another, which may count."""
+    stated = {key for one in job.members for key, _ in one.stated}
+    if stated.isdisjoint((POSITION, DETERMINED_POSITION)):
+        return None
+    return decimal_text(Fraction(job.submitted_ns, MICROSECOND))
 
 
 def _text(job: Job, change: str) -> str:
-    """Return the value that a job has now."""
+    """Return the value that a job has now, by an operator or as it states."""
+    if change in _FIELDS:
+        values = job.overrides[0].values if job.overrides else {}
+        if (value := values.get(_FIELDS[change])) is not None:
+            return NONE if (change, value) == (MAX_SLOTS_OF, NO_CAP) else str(value)
+    elif job.options.pool:
+        return job.options.pool
     stated: Mapping[str, str] = dict(job.members[0].stated)
     keys = (POOL, DETERMINED_POOL) if change == POOL_OF else (_KEYS[change],)
     return next((stated[key] for key in keys if key in stated), "not stated")

@@ -82,9 +82,10 @@ def group() -> None:
     """Show the jobs of pools; change their priority, weight, cap of slots, place in the queue, and pool.
 
     A job is a pod group (a PodGroup, or the pods of a group that has none), or all pod groups that state the same
-    `muster.sh/job`. The commands write annotations through the Kubernetes API with the credentials of the kubeconfig:
-    patching PodGroups, or pods where a group has none, must be allowed. The daemon observes the change, records it,
-    and uses it in its next pass.
+    `muster.sh/job`. The commands write an object of the kind GroupOverride for each pod group, through the Kubernetes API with the
+    credentials of the kubeconfig: `deploy/kustomize/queue-operators` has the kind and a role. Tenants cannot write it, so what it
+    sets counts before what the job states, and beyond the bounds of its queue and pool. The daemon observes the change, records
+    it, and uses it in its next pass.
     """
 
 
@@ -131,7 +132,7 @@ def set_weight(target: _Target, name: str, value: str) -> None:
 
 @_set_command("max-slots", "N|none")
 def set_max_slots(target: _Target, name: str, value: str) -> None:
-    """Set the most slots that a job may have at once; `none` removes the cap.
+    """Set the most slots that a job may have at once; with `none` it has no cap, whatever it states.
 
     Examples:
 
@@ -153,9 +154,9 @@ def move(
 ) -> None:
     """Move a job right ahead of or behind another one in the queue, or into another pool.
 
-    A job that is moved ahead of or behind one of another priority takes that priority, too. To find its new neighbours,
-    the PodGroups of all namespaces are listed, or the pods if a group has no PodGroup. In another pool, its place is
-    that of its submission time.
+    A job that is moved ahead of or behind one of another priority takes that priority, too, where it is known: by --log, or if
+    both jobs state one. To find its new neighbours, the PodGroups of all namespaces are listed, or the pods if a group has no
+    PodGroup. In another pool, its place is that of its submission time.
 
     Examples:
 
@@ -204,11 +205,82 @@ def update(target: _Target, items: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
+@click.command()
+@click.argument("name", metavar=GROUP, required=False)
+@click.option(
+    "--void",
+    is_flag=True,
+    help="Delete what is set for pod groups that are gone, at most 1,000 objects.",
+)
+@_changes_jobs
+def reset(target: _Target, name: str | None, void: bool) -> None:
+    """Remove what operators have set for a job: what it states counts again, within the bounds of its queue and pool.
+
+    Examples:
+
+    \b
+        muster group reset ml/train
+        muster group reset --void
+    """
+    from daemon.cli.group_operations import reset_job, reset_void
+    from daemon.cluster.client.credentials import Access
+
+    if (name is None) != void:
+        raise UsageError("give a job, or --void")
+    access = Access(kubeconfig=target.kubeconfig, context=target.context)
+    if name is not None:
+        done = reset_job(access, name)
+        if target.as_json:
+            print_json(done)
+        else:
+            print_lines([_line(done)])
+        return
+    gone = reset_void(access)
+    if target.as_json:
+        for one in gone:
+            print_json(one)
+    else:
+        print_lines([f"deleted {counted(len(gone), 'object')} of pod groups that are gone"])
+
+
 OPERATIONS: Final = (set_priority, set_weight, set_max_slots, move, update)
 """The commands that change jobs, which `muster queue` has as well."""
 
 for _operation in OPERATIONS:
     group.add_command(_operation)
+group.add_command(reset)
+
+
+@group.command("overrides")
+@_changes_jobs
+def list_overrides(target: _Target) -> None:
+    """List what operators have set for jobs, and what of it is void because the pod group is gone.
+
+    Example:
+
+    \b
+        muster group overrides
+    """
+    from daemon.cli.group_operations import override_rows
+    from daemon.cluster.client.credentials import Access
+
+    rows = override_rows(Access(kubeconfig=target.kubeconfig, context=target.context))
+    if target.as_json:
+        for row in rows:
+            print_json(row)
+        return
+    if not rows:
+        print_lines(["operators have set nothing"])
+        return
+    cells = [
+        (
+            row.group or row.name,
+            ", ".join(f"{key} {value}" for key, value in row.values.items()) or "-",
+            row.void or "in force",
+        )
+        for row in rows
+    ]
+    print_lines(table(("group", "set", "state"), cells))
 
 
 @group.command("list")
@@ -329,7 +401,6 @@ def _known_pools(target: _Target) -> "KnownPools | None":
 
 
 def _line(done: "Done") -> Line:
-    """Return what was done as one line, with the number of pods if these were annotated."""
-    pods = sum(one.startswith("Pod ") for one in done.objects)
-    suffix = f" (annotated {pods} pods)" if pods > 1 else ""
+    """Return what was done as one line, with the number of objects if these were several."""
+    suffix = f" ({len(done.objects)} pod groups)" if len(done.objects) > 1 else ""
     return (Styled(done.group, is_bold=True), f": {done.message}{suffix}")

@@ -8,6 +8,7 @@ from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
 from daemon.queries.moments import At
 from events.errors import UsageError
+from projections.job_bounds import is_permitted
 from projections.pool_index import PoolIndex
 from projections.pool_options import MAX_SLOTS, unused_option
 from projections.pools import Pools
@@ -54,17 +55,25 @@ class KnownPools(Struct, frozen=True):
     """Pool to the slots of its nodes."""
     of_group: dict[str, str]
     """Pod group to its pool; "" if it names one that does not exist."""
-    class_of: dict[str, str]
-    """Pod group with tasks in a pool of `priority` to what states its priority, if that is a PriorityClass; else ""."""
+    priorities: dict[str, int]
+    """Pod group with tasks in a pool of `priority` to its priority."""
+    statable: dict[str, tuple[bool, bool]]
+    """Pod group to whether the policy lets it state a queue position, and a submission time."""
 
     def pool_of(self, groups: Iterable[str]) -> str:
         """Return the pool of the job of these pod groups; "" if it is not known."""
         return next((self.of_group[one] for one in sorted(groups) if one in self.of_group), "")
 
-    def class_before(self, groups: Iterable[str]) -> str | None:
-        """Return the PriorityClass that counts before the priority of the job of these pod groups; "" if there is none,
-        None if the job is not known."""
-        return next((self.class_of[one] for one in sorted(groups) if one in self.class_of), None)
+    def priority_of(self, groups: Iterable[str]) -> int | None:
+        """Return the priority of the job of these pod groups; None if it is not known."""
+        return next(
+            (self.priorities[one] for one in sorted(groups) if one in self.priorities), None
+        )
+
+    def counts(self, group: str) -> tuple[bool, bool]:
+        """Return whether a queue position and a submission time that a pod group states count; for one that is not in the log
+        that they do not."""
+        return self.statable.get(group, (False, False))
 
     def check_pool(self, name: str) -> None:
         """Raise UsageError if there is no pool of a name."""
@@ -92,16 +101,29 @@ async def known_pools(log: ReadableLog) -> KnownPools:
         pools=pools,
         slots={one.name: sum(pool_slots(state, one)) for one in pools.all},
         of_group=state.cluster.indexes.of(PoolIndex).groups,
-        class_of=_classes(pool_answers(state)),
+        priorities={
+            group: job.priority
+            for answer in pool_answers(state)
+            for job in answer.jobs
+            if job.priority is not None
+            for group in job.pod_groups
+        },
+        statable=_statable(state),
     )
 
 
-def _classes(answers: Iterable[PoolAnswer]) -> dict[str, str]:
-    """Return pod groups to the PriorityClass that states their priority; "" if none does that counts before an option."""
-    found: dict[str, str] = {}
-    for job in (job for answer in answers for job in answer.jobs):
-        is_class = job.priority_source.startswith("PriorityClass ")
-        is_before = is_class and not job.priority_source.endswith("the global default")
-        for group in job.pod_groups:
-            found[group] = job.priority_source if is_before else ""
+def _statable(state: State) -> dict[str, tuple[bool, bool]]:
+    cluster = state.cluster
+    found: dict[str, tuple[bool, bool]] = {}
+    for key, name in cluster.indexes.of(PoolIndex).groups.items():
+        pool = cluster.policy.pools.named(name)
+        if pool is None or pool.is_session:
+            continue
+        bounds = cluster.policy.of_queue(cluster.groups[key].queue).bounds, pool.use.bounds
+        position = tuple([one.may_state_position for one in bounds])
+        submission = tuple([one.may_state_submission for one in bounds])
+        found[key] = (
+            is_permitted(position, default=False),
+            is_permitted(submission, default=False),
+        )
     return found

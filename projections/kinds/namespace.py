@@ -7,6 +7,7 @@ from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.inter_pod_affinity_index import put_namespace
 from projections.kinds.inherited_queue_name import with_valid_queue_name
+from projections.namespace_access import update_namespace
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pods import QUEUE_NAME
@@ -33,7 +34,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     found = reading.of(whole, lambda *_: Metadata(name=name))
     annotations, faults = with_valid_queue_name(found.annotations or {})
     cluster.config_errors.put(reading.subject, (*reading.faults, *faults))
-    put_namespace(cluster, name, found.labels or {})
+    _set_labels(cluster, name, found.labels or {})
     if queue := annotations.get(QUEUE_NAME):
         cluster.namespaces[name] = queue
     else:
@@ -46,7 +47,16 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     name = subject.rpartition("/")[2]
     cluster.namespaces.pop(name, None)
     _set_pool(cluster, name, "")
-    put_namespace(cluster, name, None)
+    _set_labels(cluster, name, None)
+
+
+def _set_labels(cluster: Cluster, name: str, labels: dict[str, str] | None) -> None:
+    """Set the labels of a namespace; None if it is deleted."""
+    known = cluster.inter_pod_affinity.namespaces
+    before = known.get(name)
+    put_namespace(cluster, name, labels)
+    if known.get(name) != before:
+        update_namespace(cluster, name)
 
 
 def _set_pool(cluster: Cluster, namespace: str, pool: str) -> None:

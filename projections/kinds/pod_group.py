@@ -10,9 +10,10 @@ from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pending_status import overwritten_faults
-from projections.pool_options import UNUSED_OPTION
+from projections.pool_options import OPTION_CUT, UNUSED_OPTION
 from projections.priority_classes import check_priority_class
 from projections.rescheduling import owner_gone
+from projections.session_priority import PRIORITY_CUT
 
 POD_GROUPS: Final = Resource(
     "PodGroup",
@@ -30,7 +31,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
-        kept = (REQUEST_DIFFERS, UNUSED_OPTION)
+        kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT)
         overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
         cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
@@ -42,7 +43,7 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     if group is not None and group.facts is not None and group.facts.uid == uid:
         cluster.drop_group_object(key)
         owner_gone(cluster, uid)
-        cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION,))
+        cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION, OPTION_CUT))
 
 
 def _summarize(content: bytes) -> list[str]:

@@ -11,19 +11,18 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from projections.cluster import Cluster
+from projections.job_priority import job_priority, priority_rank
 from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import GANG_PRIORITY_MISMATCH, GANG_SIZE_MISMATCH, PodGroup
 from projections.pods import ALLOCATED, Pod
-from projections.pool_index import PoolIndex, options_of, slots_of
-from projections.pool_options import PRIORITY, JobOptions, job_options
-from projections.pools import LOWER_FIRST, PRIORITY_MAX, Pool
+from projections.pool_index import PoolIndex, slots_of
+from projections.pool_options import PRIORITY, job_options
+from projections.pools import Pool
 from projections.state import State
 from scheduling.gang_attempt import missing_pods
 from scheduling.unschedulable import Unschedulable
 
 MICROSECOND: Final = 1000
-MOST_IMPORTANT: Final = -(1 << 40)
-"""Rank of the classes of system pods, whichever number is more important in the pool."""
 
 Age: TypeAlias = tuple[int, int, int, str, str, int, str]
 """When the job was submitted, 0 if the task was preempted and comes back (else 1), when it first asked for slots, name and
@@ -184,7 +183,7 @@ class PoolTasks:
         )
 
     def _job(self, cluster: Cluster, group: PodGroup) -> Job:
-        options = self._options.get(group.key) or options_of(group)
+        options = self._options[group.key]
         key = f"{group.key.partition('/')[0]}/{options.job}" if options.job else group.key
         submitted = options.submitted_ns
         if submitted is None:
@@ -201,15 +200,15 @@ class PoolTasks:
                     known.position = min(known.position, _position(submitted))
             return known
         pool = self.pool
-        priority, source = _priority(cluster, pool, group, options)
+        priority = job_priority(cluster, pool, group, options)
         job = self.jobs[key] = Job(
             key=key,
             name=key if options.job else name_of(group),
             weight=options.weight or pool.weight,
-            priority=priority,
-            priority_source=source,
+            priority=priority.value,
+            priority_source=priority.source,
             stated_priority=options.priority,
-            rank=_rank(pool, priority),
+            rank=priority_rank(pool, priority.value),
             max_slots=options.max_slots,
             position=_position(submitted, options.position),
             submitted_ns=submitted,
@@ -340,34 +339,3 @@ def _stated_priorities(group: PodGroup) -> dict[int, str]:
             if len(found) > 1:
                 break
     return found
-
-
-def _priority(
-    cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions
-) -> tuple[int, str]:
-    """Return the priority of a job, and what states it: the PriorityClass that its PodGroup or one of its pods names,
-    before the option of the job (determined 5.6), and the default of the pool.
-
-    The API server writes the class that is the global default into pods that name none: it counts after the option.
-    """
-    classes = cluster.priority_classes
-    name = "" if group.facts is None else group.facts.priority_class
-    if name in classes:
-        return classes[name].value, f"PriorityClass {name} of the PodGroup"
-    default: tuple[int, str] | None = None
-    for pod in group.pods.values():
-        name, value = pod.facts.priority_class, pod.facts.priority
-        if not name or value is None:
-            continue
-        if name not in classes or not classes[name].is_default:
-            return value, f"PriorityClass {name} of pod {pod.key}"
-        default = default or (value, f"PriorityClass {name}, the global default")
-    if options.priority is not None:
-        return options.priority, PRIORITY
-    return default or (pool.priority, f"default of pool {pool.name}")
-
-
-def _rank(pool: Pool, priority: int) -> int:
-    if priority > PRIORITY_MAX:
-        return MOST_IMPORTANT - priority
-    return priority if pool.priority_direction == LOWER_FIRST else -priority

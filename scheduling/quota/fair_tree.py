@@ -384,7 +384,7 @@ def _used_and_waiting(group: PodGroup, held: Amounts) -> tuple[Amounts, Amounts]
     """Return what a group uses, nominations included, and what it requests beside that: what its other pending pods
     request, and what it would lose if it held these amounts."""
     used, waits = dict(held), _less(group.held, held) if held is not group.held else {}
-    for pod in group.pending:
+    for pod in group.pending if group.denied is None else ():
         if pod.facts.uid not in group.nominations:
             add(waits, pod.pod_class.request, 1)
     for one in group.nominations.values():

@@ -200,12 +200,21 @@ _COLUMNS: Final = {
         ("Running", "integer", ".status.running"),
         ("Queue", "string", ".spec.queue"),
     ),
+    "GroupOverride": (
+        ("Namespace", "string", ".spec.namespace"),
+        ("Group", "string", ".spec.name"),
+        ("Pool", "string", ".spec.pool"),
+        ("Priority", "integer", ".spec.priority"),
+        ("Weight", "string", ".spec.weight"),
+        ("Slots", "integer", ".spec.maxSlots"),
+        ("Position", "string", ".spec.position"),
+    ),
     "HyperNode": (
         ("Tier", "integer", ".spec.tier"),
         ("Nodes", "integer", ".status.nodeCount"),
     ),
 }
-"""As in the definitions under `deploy/kustomize/crds`."""
+"""As in the definitions under `deploy/kustomize`."""
 _AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 

@@ -54,6 +54,7 @@ GENERIC: Final = {
         "scheduling/device_families/virtual_npus.py:assigned",
     ),
     "labels that a selector, a term or the policy names": (
+        "projections/namespace_rule.py:permits",
         "projections/pod_class.py:class_key",
         "projections/pod_terms.py:_narrowed",
         "projections/pod_terms.py:pod_terms",
@@ -71,8 +72,6 @@ GENERIC: Final = {
         "scheduling/device_families/whole_cards.py:discover",
     ),
     "nothing is decided by it": (
-        "daemon/cli/group_operations.py:_patch",
-        "daemon/cli/group_operations.py:_reset",
         "daemon/queries/usage.py:_names_of_pods",
         "daemon/queries/usage.py:name_of",
         "projections/views/now.py:_label",

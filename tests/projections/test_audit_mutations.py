@@ -39,8 +39,11 @@ def full() -> State:
     actions = "reschedule, allocate"
     harness = EngineHarness(policy={"actions": actions, "tiers": [{"plugins": [capacity]}]})
     harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))
+    limited = {"annotations": {"muster.sh/namespaces": "default"}}
     harness.show_all(
-        "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
+        "Queue",
+        raw("Queue", "eng", spec={}),
+        raw("Queue", "dev", metadata=limited, spec={"parent": "eng"}),
     )
     owner = {"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
     harness.show_all(
@@ -58,6 +61,9 @@ def full() -> State:
         slot_pod("s0", 1, on="n3", phase="Running", annotations={REAL: "a"}),
         slot_pod("s1", 1, on="n3", phase="Running", annotations={REAL: "a"}),
     )
+    spec = {"namespace": "default", "name": "g", "uid": "uid-g", "priority": 60}
+    override = raw("GroupOverride", "default.g", spec=spec, apiVersion="muster.sh/v1alpha1")
+    harness.show_all("GroupOverride", override)
     harness.show_the_rest()
     harness.see(
         ObjectSeen(pod("k-0", metadata={"annotations": {"scheduling.k8s.io/group-name": "k"}}))
@@ -99,6 +105,8 @@ SELDOM: Final = {
     *(("HyperNodes", one) for one in ("circular", "multi_parent")),
     *(("foreign pod groups", one) for one in ("groups", "pod_counts", "queues")),
     ("budgets", "all"),
+    *(("group overrides", one) for one in ("by_group", "group_of")),
+    ("namespace access", "queues"),
     *(("faulty pods", one) for one in ("pods", "by_group", "closed", "stranded")),
     ("cards", "units"),
     ("configuration errors", "unreported"),

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections.api_resource import Resource
+from projections.group_overrides import KIND as OVERRIDES
 from projections.kind_table import KINDS
 from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.pod import PODS
@@ -80,8 +81,9 @@ class Call(Struct, frozen=True):
     @property
     def is_optional(self) -> bool:
         """Whether muster does without, if it is not allowed: the namespace belongs to a device stack, which need not
-        be installed, the call serves only tenants' questions, or only pods with claims wait for it."""
-        if self.namespace or self.resource.kind in VOLUME_KINDS:
+        be installed, the call serves only tenants' questions, only pods with claims wait for it, or it is of what operators
+        set for jobs: without it they set nothing."""
+        if self.namespace or self.resource.kind in (*VOLUME_KINDS, OVERRIDES):
             return True
         return self.resource in (TOKEN_REVIEWS, SUBJECT_REVIEWS)
 
@@ -130,6 +132,11 @@ CALLS: Final = (
     *(REVIEW_TOKEN, REVIEW_SUBJECT),
 )
 """All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""
+
+OPERATOR_CALLS: Final = {
+    verb: Call(verb, KINDS[OVERRIDES].resource) for verb in ("create", "patch", "delete")
+}
+"""Verb to the call by which `muster group` changes what operators set, with the rights of its caller: no call of the daemon."""
 
 SHADOW_CALLS: Final = (*LIST.values(), *WATCH.values())
 """The calls of a shadow."""

@@ -1,4 +1,4 @@
-"""`muster group`: jobs are changed through the API server, by annotations of PodGroups or pods."""
+"""`muster group`: jobs are changed through the API server, by objects that their owners cannot write."""
 
 import asyncio
 import json
@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.cli.group_operations import decimal_text, place_beside
-from daemon.cluster.group_annotations import Job, Member
+from daemon.cluster.group_overrides import Job, Member
 from daemon.cluster.server.simulated_api_server import Server, running_server
+from projections.group_overrides import override_name
+from projections.kinds.group_override import GROUP_OVERRIDES
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.pool_options import POSITION, PRIORITY, read_job_options
@@ -71,15 +73,35 @@ class Cluster:
         manifest["metadata"] |= {"labels": labels or {}, "annotations": _annotations(annotations)}
         return await self.api.create(PODS, manifest)
 
+    async def set_by_operator(self, name: str, namespace: str = "ml") -> dict[str, Any]:
+        """Return what is set for a pod group, without what it is for; nothing without an override."""
+        path = GROUP_OVERRIDES.object_path(override_name(namespace, name))
+        found = await self.api.get(path)
+        if found.status == 404:
+            return {}
+        spec = dict(found.expect(200)["spec"])
+        assert (spec.pop("namespace"), spec.pop("name")) == (namespace, name)
+        assert spec.pop("uid")
+        return spec
+
+    async def place(self, name: str, position: str, namespace: str = "ml") -> None:
+        """Let an operator put a PodGroup at a position."""
+        found = (await self.api.get(POD_GROUPS.object_path(name, namespace))).expect(200)
+        await self.place_uid(name, found["metadata"]["uid"], position, namespace)
+
+    async def place_uid(self, name: str, uid: str, position: str, namespace: str = "ml") -> None:
+        """Let an operator put a pod group with the object of this UID at a position."""
+        manifest = {
+            "apiVersion": GROUP_OVERRIDES.api_version,
+            "kind": GROUP_OVERRIDES.kind,
+            "metadata": {"name": override_name(namespace, name)},
+            "spec": {"namespace": namespace, "name": name, "uid": uid, "position": position},
+        }
+        await self.api.create(GROUP_OVERRIDES, manifest)
+
     async def annotations(self, name: str, namespace: str = "ml") -> dict[str, str]:
         """Return what a PodGroup states, without prefixes."""
-        return await self._stated(POD_GROUPS.object_path(name, namespace))
-
-    async def of_pod(self, name: str) -> dict[str, str]:
-        """Return what a pod states, without prefixes."""
-        return await self._stated(PODS.object_path(name, "ml"))
-
-    async def _stated(self, path: str) -> dict[str, str]:
+        path = POD_GROUPS.object_path(name, namespace)
         found = (await self.api.get(path)).expect(200)["metadata"].get("annotations") or {}
         return {key.removeprefix("muster.sh/"): value for key, value in found.items()}
 
@@ -119,11 +141,24 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
             yield Cluster(server, api, tmp_path)
 
 
-async def test_a_new_priority_resets_the_queue_position(cluster: Cluster) -> None:
-    await cluster.group("a", priority="50", queue_position="7", weight="2")
+async def test_a_change_is_written_to_an_object_of_its_own(cluster: Cluster) -> None:
+    await cluster.group("a", priority="50", weight="2")
     said = await cluster.says("group", "set-priority", "ml/a", "80")
     assert said == "ml/a: priority 50 -> 80; queue position reset to the submission time"
-    assert await cluster.annotations("a") == {"priority": "80", "weight": "2"}
+    assert await cluster.set_by_operator("a") == {"priority": 80}
+    assert await cluster.annotations("a") == {"priority": "50", "weight": "2"}
+    said = await cluster.says("group", "set-weight", "ml/a", "3")
+    assert said == "ml/a: weight 2 -> 3"
+    assert await cluster.set_by_operator("a") == {"priority": 80, "weight": "3"}
+    said = await cluster.says("group", "set-priority", "ml/a", "60")
+    assert said.startswith("ml/a: priority 80 -> 60;")
+
+
+async def test_a_new_priority_resets_a_position_that_the_job_states(cluster: Cluster) -> None:
+    await cluster.group("a", queue_position="7", submitted_at="2026-01-01T00:00:00Z")
+    await cluster.says("group", "set-priority", "ml/a", "80")
+    position = Fraction((await cluster.set_by_operator("a"))["position"])
+    assert position > 1767225600000000, "the submission time that it states does not count"
 
 
 async def test_queue_has_the_operations_of_group_too(cluster: Cluster) -> None:
@@ -131,39 +166,84 @@ async def test_queue_has_the_operations_of_group_too(cluster: Cluster) -> None:
     assert await cluster.says("queue", "set-weight", "ml/a", "2.50") == (
         "ml/a: weight not stated -> 2.5"
     )
-    assert await cluster.annotations("a") == {"weight": "2.5"}
+    assert await cluster.set_by_operator("a") == {"weight": "2.5"}
 
 
 async def test_a_cap_of_slots_is_set_and_removed(cluster: Cluster) -> None:
-    await cluster.group("a")
+    await cluster.group("a", max_slots="4")
     await cluster.says("group", "set-max-slots", "ml/a", "0")
-    assert await cluster.annotations("a") == {"max-slots": "0"}
+    assert await cluster.set_by_operator("a") == {"maxSlots": 0}
     assert await cluster.says("group", "set-max-slots", "ml/a", "none") == (
         "ml/a: max-slots 0 -> none"
     )
-    assert await cluster.annotations("a") == {}
+    assert await cluster.set_by_operator("a") == {"maxSlots": -1}
+    assert await cluster.says("group", "set-max-slots", "ml/a", "2") == (
+        "ml/a: max-slots none -> 2"
+    )
 
 
-async def test_a_priority_that_a_priority_class_stands_before_is_written_and_said(
+async def test_a_move_beside_a_job_of_a_priority_class_says_that_its_priority_is_not_known(
     cluster: Cluster,
 ) -> None:
     await cluster.group("a", priority_class="high", priority="40")
     await cluster.group("b", priority="40")
-    said = await cluster.says("group", "set-priority", "ml/a", "80")
-    assert said.endswith(
-        "; PriorityClass high, unless it is the global default stands before it: its priority stays that of the class"
-    )
-    assert (await cluster.annotations("a"))["priority"] == "80"
     said = await cluster.says("group", "move", "ml/b", "--ahead-of", "ml/a")
-    assert "PriorityClass high states a priority: only among jobs of one priority" in said
-    assert (await cluster.annotations("b"))["priority"] == "40"
+    assert "its priority may differ from that of ml/a" in said
+    assert "priority" not in await cluster.set_by_operator("b")
 
 
-async def test_json_has_the_annotations_and_the_objects(cluster: Cluster) -> None:
+async def test_a_job_of_an_earlier_group_of_this_name_inherits_nothing(cluster: Cluster) -> None:
+    await cluster.group("a")
+    await cluster.says("group", "update", "ml/a.priority=80", "ml/a.weight=3")
+    rows = documents(await cluster.run("group", "overrides", "--output", "json"))
+    assert [(one["group"], one["values"], one["void"]) for one in rows] == [
+        ("ml/a", {"priority": 80, "weight": "3"}, "")
+    ]
+    await cluster.api.delete(POD_GROUPS.object_path("a", "ml"))
+    [row] = documents(await cluster.run("group", "overrides", "--output", "json"))
+    assert row["void"] == "there is no pod group ml/a"
+    await cluster.group("a")
+    assert "for an earlier pod group ml/a" in await cluster.says("group", "overrides")
+    await cluster.says("group", "set-max-slots", "ml/a", "2")
+    assert await cluster.set_by_operator("a") == {"maxSlots": 2}
+
+
+async def test_what_is_set_is_removed_for_a_job_or_for_those_that_are_gone(
+    cluster: Cluster,
+) -> None:
+    for name in ("a", "b", "c"):
+        await cluster.group(name)
+        await cluster.says("group", "set-priority", f"ml/{name}", "60")
+    said = await cluster.says("group", "reset", "ml/a")
+    assert said == "ml/a: what operators had set is removed: GroupOverride ml.a"
+    assert (await cluster.says("group", "reset", "ml/a")).endswith("nothing changed")
+    await cluster.api.delete(POD_GROUPS.object_path("b", "ml"))
+    said = await cluster.says("group", "reset", "--void")
+    assert said == "deleted 1 object of pod groups that are gone"
+    assert [await cluster.set_by_operator(name) for name in ("a", "b", "c")] == [
+        {},
+        {},
+        {"priority": 60},
+    ]
+    await cluster.fails(2, "group", "reset")
+    await cluster.fails(2, "group", "reset", "ml/c", "--void")
+
+
+async def test_without_the_kind_the_command_says_what_to_apply(cluster: Cluster) -> None:
+    await cluster.group("a")
+    await cluster.api.delete(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/groupoverrides.muster.sh"
+    )
+    error = await cluster.fails(3, "group", "set-priority", "ml/a", "60")
+    assert error.startswith("the API server does not serve groupoverrides.muster.sh")
+    assert "deploy/kustomize/queue-operators" in error
+
+
+async def test_json_has_the_values_and_the_objects(cluster: Cluster) -> None:
     await cluster.group("a")
     document = json.loads(await cluster.says("group", "set-priority", "ml/a", "9", "-o", "json"))
-    assert document["annotations"] == {PRIORITY: "9", POSITION: None}
-    assert document["objects"] == ["PodGroup ml/a"]
+    assert document["values"] == {"priority": 9, "position": None}
+    assert document["objects"] == ["GroupOverride ml.a"]
     assert document["is_changed"] is True
 
 
@@ -193,13 +273,13 @@ def test_nonsense_is_refused_before_the_server_is_asked(words: tuple[str, ...]) 
 
 async def test_a_pod_stands_for_its_job(cluster: Cluster) -> None:
     label = {"pod-group.scheduling.sigs.k8s.io/name": "gang"}
-    await cluster.pod("alone")
+    alone = await cluster.pod("alone")
     for name in ("p0", "p1"):
         await cluster.pod(name, label)
     await cluster.says("group", "set-priority", "ml/alone", "80")
     await cluster.says("group", "set-priority", "ml/p1", "70")
-    stated = [await cluster.of_pod(name) for name in ("alone", "p0", "p1")]
-    assert [one["priority"] for one in stated] == ["80", "70", "70"]
+    assert await cluster.set_by_operator(f"podgroup-{alone['metadata']['uid']}") == {"priority": 80}
+    assert await cluster.set_by_operator("gang") == {"priority": 70}
 
 
 async def test_an_unknown_group_or_anchor_is_named(cluster: Cluster) -> None:
@@ -209,24 +289,14 @@ async def test_an_unknown_group_or_anchor_is_named(cluster: Cluster) -> None:
     assert await cluster.fails(2, *words) == "group other/c not found"
 
 
-async def test_groups_without_an_object_are_changed_by_their_pods(cluster: Cluster) -> None:
-    label = {"pod-group.scheduling.sigs.k8s.io/name": "gang"}
-    for name in ("p0", "p1"):
-        await cluster.pod(name, label, priority="40", queue_position="1")
-    await cluster.pod("alone")
-    said = await cluster.says("group", "set-priority", "ml/gang", "60")
-    assert said.endswith("(annotated 2 pods)")
-    assert await cluster.of_pod("p0") == await cluster.of_pod("p1") == {"priority": "60"}
-    assert await cluster.of_pod("alone") == {}
-
-
 async def test_pods_of_an_owner_are_a_group_of_its_uid(cluster: Cluster) -> None:
     manifest = pod("ml", "owned")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-1", "controller": True}
     manifest["metadata"]["ownerReferences"] = [owner]
     await cluster.api.create(PODS, manifest)
     await cluster.says("group", "set-weight", "ml/podgroup-u-1", "3")
-    assert await cluster.of_pod("owned") == {"weight": "3"}
+    found = await cluster.api.get(GROUP_OVERRIDES.object_path("ml.podgroup-u-1"))
+    assert (found.expect(200)["spec"]["uid"], found.expect(200)["spec"]["weight"]) == ("u-1", "3")
 
 
 async def test_all_pod_groups_of_a_job_are_changed(cluster: Cluster) -> None:
@@ -234,76 +304,67 @@ async def test_all_pod_groups_of_a_job_are_changed(cluster: Cluster) -> None:
         await cluster.group(name, job="search")
     await cluster.group("other")
     await cluster.says("group", "set-priority", "ml/t1", "60")
-    await cluster.says("group", "set-weight", "ml/search", "2")
+    said = await cluster.says("group", "set-weight", "ml/search", "2")
+    assert said.endswith("(2 pod groups)")
     for name in ("t1", "t2"):
-        assert await cluster.annotations(name) == {"job": "search", "priority": "60", "weight": "2"}
-    assert await cluster.annotations("other") == {}
-
-
-async def test_a_position_label_is_overridden_when_the_position_is_reset(cluster: Cluster) -> None:
-    labels = {"scheduling.x-k8s.io/pod-group": "g", "determined-queue-position": "5"}
-    await cluster.pod("p", labels, submitted_at="2026-01-01T00:00:00Z")
-    await cluster.says("group", "set-priority", "ml/g", "60")
-    assert (await cluster.of_pod("p"))["queue-position"] == "1767225600000000"
-
-
-async def test_a_cap_that_a_label_states_cannot_be_removed(cluster: Cluster) -> None:
-    labels = {"scheduling.x-k8s.io/pod-group": "g", "muster.sh/max-slots": "4"}
-    await cluster.pod("p", labels)
-    error = await cluster.fails(2, "group", "set-max-slots", "ml/g", "none")
-    assert error.endswith(
-        "the label muster.sh/max-slots of Pod ml/p states a value: remove the label"
-    )
+        assert await cluster.set_by_operator(name) == {"priority": 60, "weight": "2"}
+    assert await cluster.set_by_operator("other") == {}
 
 
 async def test_a_job_moves_between_its_anchor_and_the_neighbour(cluster: Cluster) -> None:
-    await cluster.group("a", queue_position="100")
-    await cluster.group("b", queue_position="200", namespace="other")
-    await cluster.group("c", queue_position="300")
-    await cluster.group("d", queue_position="400")
+    for name, position in (("a", "100"), ("c", "300"), ("d", "400")):
+        await cluster.group(name, queue_position="1")
+        await cluster.place(name, position)
+    await cluster.group("b", namespace="other")
+    await cluster.place("b", "200", namespace="other")
     await cluster.says("group", "move", "ml/d", "--ahead-of", "other/b")
-    assert (await cluster.annotations("d"))["queue-position"] == "150"
+    assert (await cluster.set_by_operator("d"))["position"] == "150"
     await cluster.says("group", "move", "ml/d", "--behind", "other/b")
-    assert (await cluster.annotations("d"))["queue-position"] == "250"
+    assert (await cluster.set_by_operator("d"))["position"] == "250"
     await cluster.says("group", "move", "ml/d", "--ahead-of", "ml/a")
-    assert (await cluster.annotations("d"))["queue-position"] == "50"
+    assert (await cluster.set_by_operator("d"))["position"] == "50"
     said = await cluster.says("group", "move", "ml/d", "--ahead-of", "ml/a")
     assert said == "ml/d: already right ahead of ml/a: nothing changed"
     said = await cluster.says("group", "move", "ml/d", "--behind-of", "ml/d")
     assert said == "ml/d: the same job as ml/d: nothing changed"
-    assert (await cluster.annotations("d"))["queue-position"] == "50"
+    assert (await cluster.set_by_operator("d"))["position"] == "50"
 
 
 async def test_a_job_moves_behind_the_last_one(cluster: Cluster) -> None:
-    await cluster.group("a", submitted_at="2026-01-01T00:00:00Z")
-    await cluster.group("b", submitted_at="2025-01-01T00:00:00Z")
+    await cluster.group("a")
+    await cluster.group("b")
+    await cluster.place("a", "1767225600000000")
+    await cluster.place("b", "5")
     await cluster.says("group", "move", "ml/b", "--behind", "ml/a")
-    position = Fraction((await cluster.annotations("b"))["queue-position"])
+    position = Fraction((await cluster.set_by_operator("b"))["position"])
     assert position > 1767225600000000
 
 
 async def test_a_move_takes_the_priority_of_the_anchor(cluster: Cluster) -> None:
-    await cluster.group("a", priority="80", queue_position="100")
-    await cluster.group("b", priority="50", queue_position="99")
+    await cluster.group("a", priority="80")
+    await cluster.group("b", priority="50")
+    await cluster.place("a", "100")
+    await cluster.place("b", "99")
     said = await cluster.says("group", "move", "ml/b", "--ahead-of", "ml/a")
     assert "priority 50 -> 80, as ml/a has" in said
-    assert await cluster.annotations("b") == {"priority": "80", "queue-position": "50"}
+    assert await cluster.set_by_operator("b") == {"priority": 80, "position": "50"}
 
 
 async def test_a_move_considers_pods_of_groups_without_an_object(cluster: Cluster) -> None:
     for name, position in (("a", "100"), ("b", "200"), ("c", "300")):
         label = {"scheduling.x-k8s.io/pod-group": name}
-        await cluster.pod(f"{name}-0", label, queue_position=position)
+        made = await cluster.pod(f"{name}-0", label)
+        await cluster.place_uid(name, made["metadata"]["uid"], position)
     await cluster.says("group", "move", "ml/c", "--ahead-of", "ml/b")
-    assert (await cluster.of_pod("c-0"))["queue-position"] == "150"
+    assert (await cluster.set_by_operator("c"))["position"] == "150"
 
 
 async def test_a_job_moves_to_another_pool_once(cluster: Cluster) -> None:
-    await cluster.group("a", pool="old", queue_position="7")
+    await cluster.group("a", pool="old")
     await cluster.group("b", pool="old")
     said = await cluster.says("group", "move", "ml/a", "--pool", "new")
     assert said == "ml/a: pool old -> new; queue position reset to the submission time"
-    assert await cluster.annotations("a") == {"pool": "new"}
+    assert await cluster.set_by_operator("a") == {"pool": "new"}
     said = await cluster.says("group", "move", "ml/a", "--pool", "new")
     assert said == "ml/a: already in pool new: nothing changed"
     error = await cluster.fails(2, "group", "move", "ml/a", "--ahead-of", "ml/b")
@@ -372,9 +433,8 @@ async def test_a_change_without_effect_is_refused_if_the_log_is_known(
     for name in ("ranked", "turns", "plain"):
         await cluster.group("r" if name == "ranked" else name, pool=name)
     group = words[1].partition("/")[2]
-    before = await cluster.annotations(group)
     assert await cluster.fails(2, "group", *words, "--log", str(log)) == said
-    assert await cluster.annotations(group) == before
+    assert await cluster.set_by_operator(group) == {}
 
 
 async def test_a_change_with_effect_is_made_if_the_log_is_known(
@@ -390,7 +450,7 @@ async def test_a_change_with_effect_is_made_if_the_log_is_known(
         ("move", "ml/s", "--pool", "ranked"),
     ):
         await cluster.says("group", *words, "--log", str(log))
-    assert await cluster.annotations("s") == {"weight": "2", "pool": "ranked"}
+    assert await cluster.set_by_operator("s") == {"weight": "2", "maxSlots": -1, "pool": "ranked"}
 
 
 async def test_an_item_of_a_batch_is_checked_against_the_pool_of_the_items_before(
@@ -404,7 +464,7 @@ async def test_an_item_of_a_batch_is_checked_against_the_pool_of_the_items_befor
         "muster: error: ml/s: priority: group ml/s: muster.sh/priority",
         "muster: error: ml/s: weight: group ml/s: muster.sh/weight",
     ]
-    assert await cluster.annotations("s") == {"pool": "ranked", "priority": "70"}
+    assert await cluster.set_by_operator("s") == {"pool": "ranked", "priority": 70}
 
 
 async def test_nothing_is_changed_if_the_log_cannot_be_read(
@@ -415,7 +475,7 @@ async def test_nothing_is_changed_if_the_log_cannot_be_read(
         "group", "set-weight", "ml/a", "2", "--log", str(tmp_path / "none.db")
     )
     assert result.exit_code != 0
-    assert await cluster.annotations("a") == {}
+    assert await cluster.set_by_operator("a") == {}
 
 
 async def test_a_batch_goes_on_after_a_failure(cluster: Cluster) -> None:
@@ -426,8 +486,8 @@ async def test_a_batch_goes_on_after_a_failure(cluster: Cluster) -> None:
     )
     assert result.exit_code == 1
     assert error_of(result) == "ml/b: weight: group ml/b not found"
-    assert await cluster.annotations("a.v1") == {"priority": "60"}
-    assert await cluster.annotations("c") == {"pool": "p"}
+    assert await cluster.set_by_operator("a.v1") == {"priority": 60}
+    assert await cluster.set_by_operator("c") == {"pool": "p"}
 
 
 async def test_a_batch_prints_a_document_for_each_item(cluster: Cluster) -> None:
@@ -443,18 +503,19 @@ async def test_a_batch_prints_a_document_for_each_item(cluster: Cluster) -> None
 async def test_long_lists_are_read_page_by_page(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemon.cluster.group_annotations.PAGE_OBJECTS", 2)
+    monkeypatch.setattr("daemon.cluster.group_overrides.PAGE_OBJECTS", 2)
     for number in range(1, 6):
-        await cluster.group(f"g{number}", queue_position=f"{number}00")
+        await cluster.group(f"g{number}")
+        await cluster.place(f"g{number}", f"{number}00")
     await cluster.says("group", "move", "ml/g1", "--behind", "ml/g4")
-    assert (await cluster.annotations("g1"))["queue-position"] == "450"
+    assert (await cluster.set_by_operator("g1"))["position"] == "450"
 
 
 async def test_nothing_is_changed_if_an_item_of_a_batch_is_wrong(cluster: Cluster) -> None:
     await cluster.group("a")
     error = await cluster.fails(2, "group", "update", "ml/a.weight=2", "ml/a.priority=0", "x")
     assert "priority '0' is not a whole number from 1 to 99; 'x' is not NAMESPACE/GROUP" in error
-    assert await cluster.annotations("a") == {}
+    assert await cluster.set_by_operator("a") == {}
 
 
 async def test_a_missing_permission_is_named(cluster: Cluster) -> None:
@@ -462,15 +523,25 @@ async def test_a_missing_permission_is_named(cluster: Cluster) -> None:
     words = ("group", "set-priority", "ml/a", "5")
     error = await cluster.fails(3, *words, kubeconfig=cluster.member)
     assert error.startswith(
-        "403 Forbidden: you need the permission to get podgroups.scheduling.volcano.sh in namespace ml: "
+        "403 Forbidden: you need the permission to list groupoverrides.muster.sh: "
     )
-    cluster.may(Rule(("get",), ("scheduling.volcano.sh",), ("podgroups",), "ml"))
+    reads = (
+        Rule(("list",), ("muster.sh",), ("groupoverrides",)),
+        Rule(("get",), ("scheduling.volcano.sh",), ("podgroups",), "ml"),
+    )
+    cluster.may(reads[0])
     error = await cluster.fails(3, *words, kubeconfig=cluster.member)
     assert error.startswith(
-        "403 Forbidden: you need the permission to patch podgroups.scheduling.volcano.sh in namespace ml: "
+        "403 Forbidden: you need the permission to get podgroups.scheduling.volcano.sh in namespace ml: "
     )
-    assert await cluster.annotations("a") == {}
-    cluster.may(Rule(("get", "patch"), ("scheduling.volcano.sh",), ("podgroups",), "ml"))
+    cluster.may(*reads)
+    error = await cluster.fails(3, *words, kubeconfig=cluster.member)
+    assert error.startswith(
+        "403 Forbidden: you need the permission to create groupoverrides.muster.sh: "
+    )
+    assert await cluster.set_by_operator("a") == {}
+    writes = Rule(("create", "patch"), ("muster.sh",), ("groupoverrides",))
+    cluster.may(*reads, writes)
     assert (await cluster.run(*words, kubeconfig=cluster.member)).exit_code == 0
     await cluster.group("b")
     moves = ("group", "move", "ml/a", "--behind", "ml/b")
@@ -485,7 +556,7 @@ async def test_a_server_that_is_away_ends_with_code_3(cluster: Cluster) -> None:
 
 def job(name: str, position: Fraction) -> Job:
     """A job at a position, submitted at the epoch."""
-    member = Member(False, "ml", name, name, f"ml/{name}", {}, (), 0)
+    member = Member(False, "ml", name, name, f"ml/{name}", (), 0)
     options = read_job_options({POSITION: decimal_text(position)})
     return Job(key=f"ml/{name}", members=(member,), options=options, submitted_ns=0)
 
@@ -531,13 +602,12 @@ async def test_the_roles_that_are_shipped_allow_the_operations_and_no_others(
         if one["kind"] == "ClusterRole"
     }
 
-    def bound(role: str, namespace: str) -> list[Rule]:
-        return [
-            Rule(tuple(one["verbs"]), tuple(one["apiGroups"]), tuple(one["resources"]), namespace)
-            for one in rules[role]
-        ]
-
-    cluster.may(*bound("muster-queue-operator", "ml"), *bound("muster-queue-viewer", ""))
+    cluster.may(
+        *(
+            Rule(tuple(one["verbs"]), tuple(one["apiGroups"]), tuple(one["resources"]))
+            for one in rules["muster-operator"]
+        )
+    )
     for name in ("a", "b"):
         await cluster.group(name)
     await cluster.pod("p", {"scheduling.x-k8s.io/pod-group": "g"})
@@ -546,9 +616,13 @@ async def test_the_roles_that_are_shipped_allow_the_operations_and_no_others(
         ("update", "ml/a.priority=60", "ml/g.weight=2", "ml/a.pool=default"),
         ("move", "ml/a", "--ahead-of", "ml/b"),
         ("move", "ml/g", "--behind", "other/c"),
+        ("overrides",),
+        ("reset", "ml/a"),
+        ("reset", "--void"),
     ):
         result = await cluster.run("group", *words, kubeconfig=cluster.member)
         assert result.exit_code == 0, result.output
-    foreign = ("group", "set-priority", "other/c", "60")
-    error = await cluster.fails(3, *foreign, kubeconfig=cluster.member)
-    assert "patch podgroups.scheduling.volcano.sh in namespace other" in error
+    group = POD_GROUPS.object_path("a", "ml")
+    async with Api.of(cluster.member) as api:
+        patched = await api.patch(group, {"metadata": {"annotations": {PRIORITY: "60"}}})
+    assert patched.status == 403
