@@ -58,6 +58,7 @@ from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMe
 from events.record import Head
 from projections.batch import Batch
 from projections.state import State
+from projections.use_notes import open_text, unknown_text
 from replay.quarantine_text import closed_nodes_text
 from scheduling.quota.real_capability import unkept_guarantees
 
@@ -116,6 +117,8 @@ class DaemonApp:
         """When an Event of an anchor was last queued."""
         self._stale: tuple[StaleReports, ...] = ()
         self._closed_nodes = self._unkept_guarantees = ""
+        self._use_texts = ("", "")
+        """Which rules about namespaces name nothing, and what is open to all namespaces, as of the last look."""
 
     def stop(self) -> None:
         """Shut down in order."""
@@ -143,6 +146,7 @@ class DaemonApp:
                 leader_loop.stop()
             with ExitStack() as asked:
                 asked.enter_context(self._operation.health.asking(self))
+                asked.enter_context(self._operation.health.noting(self.notes))
                 if self._thread is not None:
                     asked.callback(self._thread.close)
                     asked.enter_context(self._operation.health.asking(self._thread))
@@ -397,6 +401,22 @@ class DaemonApp:
             self._unkept_guarantees = "; ".join(shown) + more
         return self._unkept_guarantees
 
+    def _use(self) -> tuple[str, str]:
+        """Return which rules about namespaces name nothing, and what is open to all; as of the last look while State is
+        being changed."""
+        is_busy = self._thread is not None and self._thread.is_busy
+        if self._step is None:
+            self._use_texts = ("", "")
+        elif not is_busy and self._step.state.is_synced:
+            cluster = self._step.state.cluster
+            self._use_texts = unknown_text(cluster), open_text(cluster)
+        return self._use_texts
+
+    def notes(self) -> Mapping[str, str]:
+        """What people should know, and is no reason against being ready."""
+        _, text = self._use()
+        return {"open": text} if text else {}
+
     @property
     def _step(self) -> Engine | None:
         return None if self._loop is None else self._loop.engine
@@ -429,6 +449,9 @@ class DaemonApp:
             found["rejections"] = text
         if text := self._guarantees():
             found["guarantees"] = text
+        unknown, _ = self._use()
+        if unknown:
+            found["use"] = unknown
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
         follower = self._follower

@@ -34,13 +34,15 @@ REASONS: Final[Mapping[str, str]] = {
     "pods of several tenants were rejected. A warning only.",
     "guarantees": "The guarantees of the queues named cannot be kept: alone or together they are more than the cluster has. They count as the "
     "[policy](policy.md#capacity) says, and stop no other queue. A warning only.",
+    "use": "Queues or namespaces that rules of the policy or of a Queue name do not exist. A warning only: such a rule permits "
+    "nothing, and takes effect as soon as they exist.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock", "guarantees", "policy", "rejections", "reports"})
+WARNINGS: Final = frozenset({"clock", "guarantees", "policy", "rejections", "reports", "use"})
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""
 
@@ -77,6 +79,7 @@ class Health:
         self._reasons = {"start": "the daemon has only begun"}
         self._pulses: dict[str, tuple[int, float]] = {}
         self._asked: list[Asked] = []
+        self._noting: list[Callable[[], Mapping[str, str]]] = []
         self.role = "starting"
         """`starting`, `leader`, `standby` or `stopping`."""
 
@@ -108,6 +111,21 @@ class Health:
         found = dict(self._reasons)
         for one in self._asked:
             found.update(one.reasons())
+        return dict(sorted(found.items()))
+
+    @contextmanager
+    def noting(self, notes: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+        """Ask for notes at each look, for as long as the block lasts."""
+        self._noting.append(notes)
+        try:
+            yield
+        finally:
+            self._noting.remove(notes)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Key to what people should know, by name: neither a reason nor a warning."""
+        found = {key: text for ask in self._noting for key, text in ask().items()}
         return dict(sorted(found.items()))
 
     @property

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.errors import PolicyError
-from events.limits import object_name_problem, quoted
+from events.limits import quoted
 from projections.policy_values import JsonObject, items_at, object_at, text_at
 from projections.selector import Requirement
 
@@ -29,6 +29,7 @@ REQUIREMENTS_MAX: Final = 100
 TEXT_CHARS_MAX: Final = 64 * 1024
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SPLIT: Final = re.compile(r",(?![^()]*\))")
 _SET: Final = re.compile(r"([^\s!=(),]+)\s+(in|notin)\s*\(([^()]*)\)")
 _PAIR: Final = re.compile(r"([^\s!=(),]+)\s*(==|=|!=)\s*([^\s!=(),]*)")
@@ -148,7 +149,7 @@ def _names_problem(names: tuple[str, ...]) -> str:
     if len(names) > NAMES_MAX:
         return f"names more than {NAMES_MAX} namespaces"
     for name in names:
-        if not name or object_name_problem(name):
+        if not _NAME.fullmatch(name):
             return f"{quoted(name)} is no name of a namespace"
     return ""
 

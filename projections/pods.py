@@ -164,6 +164,13 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     """`DeviceUnhealthy: NAME` if its kubelet reports that a device of it is unhealthy, `ContainerFailed: CODE` if the last
     run of a container failed; "" otherwise."""
 
+    @property
+    def belongs_to_node(self) -> bool:
+        """Return whether it is never evicted because it belongs to its node, like the pods of a DaemonSet."""
+        if self.is_evictable or self.owner is None:
+            return False
+        return self.owner.kind in NODE_OWNERS
+
 
 class PodMetadataFacts(Struct, frozen=True, gc=False):
     """What muster reads of the metadata of a pod."""

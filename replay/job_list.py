@@ -9,8 +9,19 @@ from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.pool_facts import POOL_ACTION
-from projections.pool_index import PoolIndex, slots_of_node
-from projections.pool_options import INVALID_OPTION, UNUSED_OPTION
+from projections.pool_index import PoolIndex, options_of, slots_of_node
+from projections.pool_options import (
+    INVALID_OPTION,
+    MAX_SLOTS,
+    OPTION_CUT,
+    POOL,
+    POSITION,
+    PREEMPTIBLE,
+    SUBMITTED,
+    TIMEOUT,
+    UNUSED_OPTION,
+    WEIGHT,
+)
 from projections.pool_options import PRIORITY as PRIORITY_OPTION
 from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
@@ -53,7 +64,11 @@ class JobRow(Struct, frozen=True):
     message: str = ""
     """Why its first queued task waits, as recorded."""
     problems: tuple[str, ...] = ()
-    """Which of its options cannot be used or have no effect in the pool, and a cap that is above the slots of the pool."""
+    """Which of its options cannot be used, have no effect in the pool or are cut to a bound, and a cap that is above the slots of
+    the pool."""
+    sources: dict[str, str] = {}
+    """Option (`pool`, `priority`, `weight`, `maxSlots`, `position`, `submissionTime`, `preemptible`, `preemptionTimeout`) to what its
+    value comes from: `operator`, `job`, `cut to a bound` or `default`."""
 
 
 class PoolAnswer(Struct, frozen=True):
@@ -146,7 +161,49 @@ def _row(state: State, pool: Pool, job: Job, place: int, slots: int) -> JobRow:
         code=refusal[0] if job.queued else "",
         message=refusal[1] if job.queued else "",
         problems=tuple(_problems(state, pool, job, slots)),
+        sources=_sources(state, job),
     )
+
+
+_SOURCES: Final = {
+    "pool": POOL,
+    "priority": PRIORITY_OPTION,
+    "weight": WEIGHT,
+    "maxSlots": MAX_SLOTS,
+    "position": POSITION,
+    "submissionTime": SUBMITTED,
+    "preemptible": PREEMPTIBLE,
+    "preemptionTimeout": TIMEOUT,
+}
+"""Option to the key by which a job states it."""
+
+
+def _sources(state: State, job: Job) -> dict[str, str]:
+    """Return what the value of each option of a job comes from."""
+    first = next(one.group for one in (*job.running, *job.queued))
+    index = state.cluster.indexes.of(PoolIndex)
+    options, stated = index.options[first.key], options_of(first)
+    cut = [one.partition(":")[0] for one in options.cuts]
+    is_priority_cut = "cut to a bound" in job.priority_source
+    states = {
+        "pool": bool(stated.pool),
+        "priority": stated.priority is not None or job.priority_source.startswith("PriorityClass"),
+        "weight": stated.weight is not None,
+        "maxSlots": stated.max_slots is not None,
+        "position": stated.position is not None,
+        "submissionTime": stated.submitted_ns is not None,
+        "preemptible": not stated.is_preemptible,
+        "preemptionTimeout": stated.timeout_ns is not None,
+    }
+    found: dict[str, str] = {}
+    for name, key in _SOURCES.items():
+        if key in options.by_operator:
+            found[name] = "operator"
+        elif key in cut or (name == "priority" and is_priority_cut):
+            found[name] = "cut to a bound"
+        else:
+            found[name] = "job" if states[name] else "default"
+    return found
 
 
 def _display_name(groups: list[PodGroup], key: str) -> str:
@@ -169,9 +226,10 @@ def _problems(state: State, pool: Pool, job: Job, slots: int) -> Iterator[str]:
         text
         for subject in subjects
         for code, text in errors.get(subject, ())
-        if code in (INVALID_OPTION, UNUSED_OPTION)
+        if code in (INVALID_OPTION, UNUSED_OPTION, OPTION_CUT)
     )
-    if pool.decider == PRIORITY and job.stated_priority not in (None, job.priority):
+    is_cut = "cut to a bound" in job.priority_source
+    if pool.decider == PRIORITY and job.stated_priority not in (None, job.priority) and not is_cut:
         yield f"{PRIORITY_OPTION} {job.stated_priority} does not count: {job.priority_source} stands before it"
     if problem := cap_problem(job.max_slots, pool.name, slots):
         yield problem

@@ -345,17 +345,31 @@ def show_job(name: str, log: str, at: LogTime | None, as_json: bool) -> None:
             Styled(job.display_name, is_bold=True),
             f" in pool {job.pool} at position {position}: {job.state}",
         ),
+        f"  pool       {job.pool} ({job.sources['pool']})",
         f"  slots      {job.slots_acquired} of {job.slots_needed}{place}",
         f"  tasks      {job.tasks_running} with nodes, {job.tasks_queued} queued",
-        f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)}",
+        f"  submitted  {format_time(job.submitted_ns, job.submitted_ns)} ({job.sources['submissionTime']})",
+        *(
+            [f"  position   ({job.sources['position']})"]
+            if job.position is not None and job.sources["position"] != "default"
+            else []
+        ),
         *(
             [f"  priority   {job.priority} ({job.priority_source})"]
             if job.priority is not None
             else []
         ),
-        *([f"  weight     {job.weight}"] if job.weight is not None else []),
-        *([f"  max slots  {job.max_slots}"] if job.max_slots is not None else []),
-        *([] if job.is_preemptible else ["  it is not preempted"]),
+        *(
+            [f"  weight     {job.weight} ({job.sources['weight']})"]
+            if job.weight is not None
+            else []
+        ),
+        *(
+            [f"  max slots  {job.max_slots} ({job.sources['maxSlots']})"]
+            if job.max_slots is not None
+            else []
+        ),
+        *([] if job.is_preemptible else ["  it is not preemptible"]),
         *([f"  waits      {job.code}: {job.message}"] if job.code else []),
         *(f"  note       {one}" for one in job.problems),
     ]

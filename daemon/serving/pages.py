@@ -30,6 +30,8 @@ class Probes:
         """Whether I do what I am for, and why not."""
         health = self._health
         body = {"ready": health.is_ready, "role": health.role, "reasons": health.reasons}
+        if notes := health.notes:
+            body["notes"] = notes
         return _json(body, is_good=health.is_ready)
 
     async def metrics(self, _request: web.Request) -> web.Response:

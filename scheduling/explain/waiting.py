@@ -32,6 +32,7 @@ from projections.rescheduling import keeps_admission
 from projections.state import State
 from projections.tenants import tenant_text
 from scheduling.device_request import invalid_device_request, too_few_devices
+from scheduling.explain.bounds import option_hurdles
 from scheduling.explain.nodes import large_enough, nearest
 from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
 from scheduling.explain.volumes import volume_hurdle
@@ -139,6 +140,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
         tries = state.cluster.bind_failures.get(group.key, 0)
         text = f"{tries} bindings in a row failed: tried again {format_duration(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
+    yield from option_hurdles(state.cluster, group)
     if gated := group.counts.get(GATED, 0):
         yield Hurdle(
             "pod group", False, f"{gated} pods wait for their scheduling gates to be removed"

@@ -9,6 +9,7 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
+from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
@@ -17,6 +18,7 @@ from projections.pool_index import PoolIndex
 from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
 from scheduling.actions.reschedule import reschedule
+from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
 from scheduling.node_overlay import placements
 from scheduling.pools.fair_share import fair_share_pass
@@ -93,12 +95,11 @@ class PoolPassDecider:
         result, tasks = self._pass()
         reason = self._reasons(result, tasks).get(subject.key)
         if reason is None:
-            return Explanation(
-                waiting=_waiting(subject, "", "", 0, f"pool {self.pool.name} would start it now")
-            )
+            text = f"pool {self.pool.name} would start it now"
+            return Explanation(waiting=_waiting(cluster, subject, "", "", 0, text))
         since = 0 if standing is None else standing.position
         return Explanation(
-            waiting=_waiting(subject, reason.code, reason.message, since, reason.message)
+            waiting=_waiting(cluster, subject, reason.code, reason.message, since, reason.message)
         )
 
     def _pass(self) -> tuple[PassResult, PoolTasks]:
@@ -255,14 +256,16 @@ def _evictions(pods: list[Pod]) -> tuple[Eviction, ...]:
     return tuple([Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods])
 
 
-def _waiting(group: PodGroup, code: str, message: str, since: int, text: str) -> Waiting:
+def _waiting(
+    cluster: Cluster, group: PodGroup, code: str, message: str, since: int, text: str
+) -> Waiting:
     hurdle = Hurdle("pod group", not code or code == INTERNAL_ERROR, text)
     return Waiting(
         pod_group=group.key,
         code=code,
         message=message,
         since=since,
-        hurdles=(hurdle,),
+        hurdles=(*option_hurdles(cluster, group), hurdle),
         admission=(),
         quota=(),
         nodes=None,

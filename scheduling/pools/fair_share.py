@@ -50,7 +50,10 @@ def fair_share_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:
             shares.append(_Share(job, feasible, running))
     found = _regions(nodes, shares)
     for share in shares:
-        share.count(nodes, found)
+        share.place(nodes, found)
+    _protect(shares, found)
+    for share in shares:
+        share.count()
     _allot(nodes, shares, found)
     usable, total = sum(one.slots for one in found), int(nodes.total_slots()[nodes.in_pool].sum())
     note = (
@@ -85,7 +88,9 @@ class _Share(Struct):
     """Region to the slots of the smallest preemptible task there."""
     held: dict[int, int] = field(default_factory=dict)
     fixed: dict[int, int] = field(default_factory=dict)
-    """Of tasks that are not preemptible."""
+    """Of tasks that are protected."""
+    protected: dict[str, None] = field(default_factory=dict)
+    """Names of the running tasks that are not released: those that are not preemptible, as far as the job's share goes."""
     regions_of: dict[str, dict[int, int]] = field(default_factory=dict)
     """Name of a running task to what it holds in each region."""
     offers: dict[int, int] = field(default_factory=dict)
@@ -98,13 +103,37 @@ class _Share(Struct):
         """Return the slots that the job may hold."""
         return sum(self.offers.values())
 
-    def count(self, nodes: WorkingNodes, found: list[Region]) -> None:
+    def place(self, nodes: WorkingNodes, found: list[Region]) -> None:
+        """Find what each running task holds in each region."""
+        for task in self.running:
+            self.regions_of[task.name] = nodes.slots_by_region(task, found)
+
+    def protect(self, most: int) -> None:
+        """Protect the tasks that are not preemptible, the oldest first, up to a number of slots; pods that belong to their
+        nodes always."""
+        held = 0
+        for task in self.running:
+            if task.is_preemptible:
+                continue
+            held += task.slots
+            if held <= most or task.belongs_to_nodes:
+                self.protected[task.name] = None
+
+    def release_order(self, *, is_oldest_first: bool) -> list[Task]:
+        """Return the tasks that may be released in the order in which they are: preemptible ones first, then those of the
+        others that are beyond the share of the job, the newest first."""
+        preemptible = [one for one in self.running if one.is_preemptible]
+        others = [
+            one for one in self.running if not one.is_preemptible and one.name not in self.protected
+        ]
+        return [*(preemptible if is_oldest_first else preemptible[::-1]), *others[::-1]]
+
+    def count(self) -> None:
         """Count demand, age, and what is held in each region."""
         for task in self.running:
-            parts = self.regions_of[task.name] = nodes.slots_by_region(task, found)
-            for at, slots in parts.items():
+            for at, slots in self.regions_of[task.name].items():
                 self.held[at] = self.held.get(at, 0) + slots
-                if not task.is_preemptible:
+                if task.name in self.protected:
                     self.fixed[at] = self.fixed.get(at, 0) + slots
                 elif task.slots < self.least.get(at, task.slots + 1):
                     self.least[at] = task.slots
@@ -141,6 +170,37 @@ def _regions(nodes: WorkingNodes, shares: list[_Share]) -> list[Region]:
                     rows.append(row)
             share.rows.append(known[kind])
     return regions(nodes.capacity, rows)
+
+
+def _protect(shares: list[_Share], found: list[Region]) -> None:
+    """Protect what is not preemptible, of each job up to its share of the slots by its weight alone: a job that says that it
+    is not preemptible keeps no more of a pool than it would get."""
+    if all(one.is_preemptible for share in shares for one in share.running):
+        return
+    closed = sum(
+        slots
+        for share in shares
+        for parts in share.regions_of.values()
+        for at, slots in parts.items()
+        if at == CLOSED
+    )
+    groups = [
+        ShareGroup(
+            key=share.job.key,
+            weight_numerator=share.job.weight[0],
+            weight_denominator=share.job.weight[1],
+            demand=sum(one.slots for one in (*share.queued, *share.running)),
+            fixed=0,
+            age=(share.job.submitted_ns, share.job.name),
+            smallest_queued=0,
+        )
+        for share in shares
+    ]
+    is_waiting = any(share.queued for share in shares)
+    answer = offers(sum(one.slots for one in found) + closed, groups, "equal")
+    for share in shares:
+        held = sum(one.slots for one in share.running)
+        share.protect(answer[share.job.key].slots if is_waiting else held)
 
 
 def _allot(nodes: WorkingNodes, shares: list[_Share], found: list[Region]) -> None:
@@ -226,22 +286,23 @@ def _release(nodes: WorkingNodes, share: _Share, result: PassResult) -> bool:
     left = {at: held - share.offers.get(at, 0) for at, held in share.held.items()}
     if all(slots <= 0 for slots in left.values()):
         return False
-    running = share.running if nodes.pool.takes_oldest_first else share.running[::-1]
-    for task in running:
+    for task in share.running:
         if task.is_releasing:
             for at, slots in share.parts(task).items():
                 left[at] -= slots
     is_releasing = False
     held = sum(one.slots for one in share.job.running)
-    for task in running:
+    for task in share.release_order(is_oldest_first=nodes.pool.takes_oldest_first):
         if all(slots <= 0 for slots in left.values()):
             break
         parts = share.parts(task)
-        if task.is_releasing or not task.is_preemptible or all(left[at] <= 0 for at in parts):
+        if task.is_releasing or all(left[at] <= 0 for at in parts):
             continue
         for at, slots in parts.items():
             left[at] -= slots
         text = f"job {share.job.key} holds {slots_text(held)}, and its fair share is {share.offer}"
+        if not task.is_preemptible:
+            text += "; tasks that are not preemptible are kept within the share by weight alone"
         result.releases.append(Released(task, OVER_FAIR_SHARE, text))
         is_releasing = True
     return is_releasing

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from projections.cluster import Cluster
+from projections.job_bounds import is_permitted
 from projections.job_priority import job_priority, priority_rank
 from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import GANG_PRIORITY_MISMATCH, GANG_SIZE_MISMATCH, PodGroup
@@ -61,7 +62,16 @@ class Task(Struct):
     @property
     def is_preemptible(self) -> bool:
         """Return whether it may be asked to exit in favour of others."""
-        return self.job.is_preemptible and all(pod.facts.is_evictable for pod in self.pods)
+        if not self.job.is_preemptible:
+            return False
+        if self.job.may_refuse_preemption:
+            return all(pod.facts.is_evictable for pod in self.pods)
+        return not self.belongs_to_nodes
+
+    @property
+    def belongs_to_nodes(self) -> bool:
+        """Return whether one of its pods belongs to its node, as those of a DaemonSet do, and is not evicted at all."""
+        return any(pod.facts.belongs_to_node for pod in self.pods)
 
 
 class Job(Struct):
@@ -84,6 +94,8 @@ class Job(Struct):
     """Place among the jobs of its priority; the smaller comes first."""
     submitted_ns: int
     is_preemptible: bool
+    may_refuse_preemption: bool
+    """Whether annotations of its pods may state that they are not preemptible, too."""
     is_single_node: bool
     timeout_ns: int
     queued: list[Task]
@@ -213,6 +225,13 @@ class PoolTasks:
             position=_position(submitted, options.position),
             submitted_ns=submitted,
             is_preemptible=options.is_preemptible,
+            may_refuse_preemption=is_permitted(
+                (
+                    cluster.policy.of_queue(group.queue).bounds.may_refuse_preemption,
+                    pool.use.bounds.may_refuse_preemption,
+                ),
+                default=True,
+            ),
             is_single_node=options.is_single_node,
             timeout_ns=pool.preemption_timeout_ns
             if options.timeout_ns is None

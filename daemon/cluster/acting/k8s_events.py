@@ -18,8 +18,12 @@ from events.record import Fact
 from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
+from projections.group_overrides import KIND as OVERRIDES
+from projections.kind_table import KINDS
 from projections.policy import EVICTING
+from projections.pool_options import OPTION_CUT
 from projections.quarantine import ALL_TENANTS
+from projections.session_priority import PRIORITY_CUT
 from projections.tenants import tenant_word
 from scheduling.conditions import group_text, pod_text
 
@@ -60,6 +64,9 @@ class Reason(Struct, frozen=True):
     meaning: str
 
 
+CUTS: Final = (OPTION_CUT, PRIORITY_CUT)
+"""Codes of values beyond a bound."""
+
 _BOTH: Final = ("Pod", "PodGroup")
 _REFUSED: Final = (WARNING,)
 
@@ -96,8 +103,8 @@ REASONS: Final[dict[str, Reason]] = {
     ),
     "Misconfigured": Reason(
         _REFUSED,
-        ("Node", "PodGroup"),
-        "A label or annotation cannot be used as it is; the action says what.",
+        ("Node", "PodGroup", "Pod"),
+        "A label, an annotation or a field cannot be used as it is; the action says what. On a pod where its group has no object.",
     ),
     "RejectedByNode": Reason(
         _REFUSED,
@@ -269,6 +276,13 @@ def _on_group(
 
 def _misconfigured(event: ConfigInvalid, cluster: Cluster) -> list[EventNotice]:
     kind, _, key = event.subject.partition("/")
+    if kind == "PodGroup" and event.code in CUTS:
+        group = cluster.groups.get(key)
+        if group is not None and group.facts is None and group.pods:
+            # A group without an object: its first pod stands for it.
+            pod = next(iter(group.pods.values()))
+            regarding = _pod(pod.key, pod.facts.uid)
+            return [EventNotice(regarding, WARNING, "Misconfigured", event.code, event.message)]
     if kind == "PodGroup":
         return _on_group(
             cluster, key, WARNING, reason="Misconfigured", action=event.code, note=event.message
@@ -281,9 +295,10 @@ def _misconfigured(event: ConfigInvalid, cluster: Cluster) -> list[EventNotice]:
             kind, queue.name, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
         )
         return [EventNotice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
-    if kind == "HyperNode":
+    if kind in ("HyperNode", OVERRIDES):
         uid, _ = cluster.others.get(kind, {}).get(key, ("", ""))
-        regarding = Regarding(kind, key.strip("/"), uid, api_version="topology.volcano.sh/v1alpha1")
+        version = KINDS[kind].resource.api_version
+        regarding = Regarding(kind, key.strip("/"), uid, api_version=version)
         return [EventNotice(regarding, WARNING, "Misconfigured", event.code, event.message)]
     node = cluster.nodes.nodes.get(key.strip("/")) if kind == "Node" else None
     if node is None or node.facts is None:
