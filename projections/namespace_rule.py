@@ -68,7 +68,7 @@ class NamespaceRule(Struct, frozen=True):
             rest = len(self.names) - 8
             said.append(f"named {shown}" + (f" and {rest} more" if rest > 0 else ""))
         if self.requirements is not None:
-            shown = ",".join(_requirement_text(one) for one in self.requirements)
+            shown = ",".join(requirement_text(one) for one in self.requirements)
             said.append(f"with labels {quoted(shown)}" if shown else "that have been observed")
         return " and ".join(said) or "all"
 
@@ -184,7 +184,8 @@ def _requirements_at(given: JsonObject, path: str) -> tuple[Requirement, ...]:
     return tuple(found)
 
 
-def _requirement_text(one: Requirement) -> str:
+def requirement_text(one: Requirement) -> str:
+    """Return a requirement as selectors are written."""
     if one.operator in ("Exists", "DoesNotExist"):
         return one.key if one.operator == "Exists" else f"!{one.key}"
     values = ",".join(one.values)

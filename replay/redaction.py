@@ -13,11 +13,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 import re2
+from msgspec import structs
 
 from events.json_value import Json, JsonObject
 from events.requeue import VOLUMES
 from projections.device_family import device_rejection
+from projections.group_overrides import KIND as OVERRIDES
+from projections.group_overrides import override_name
 from projections.hyper_nodes import PATTERN_BYTES_MAX
+from projections.namespace_rule import NAMES, SELECTOR, requirement_text, selector_requirements
 from projections.refusals import CLAIM_CODES, REACH_CODES
 from projections.volumes.facts import (
     BETA_CLASS,
@@ -208,6 +212,8 @@ class Redaction:
         """The names of all nodes that were seen, for patterns that select them."""
         self.ephemeral_claims: dict[str, tuple[str, str]] = {}
         """Names of the claims of ephemeral volumes (POD-VOLUME) to pod and volume."""
+        self.overrides: dict[str, tuple[str, str]] = {}
+        """Names of overrides to namespace and name of their pod groups."""
         self._kinds = kinds
         self._pseudonyms = pseudonyms
 
@@ -228,6 +234,8 @@ class Redaction:
             return content
         if kind == "Pod" and self._pseudonyms is None:
             self._note_ephemeral_claims(manifest)
+        if kind == OVERRIDES and self._pseudonyms is None:
+            self._note_override(manifest)
         return _CANONICAL.encode(self._object(kind, manifest))
 
     def body(self, kind: str, body: bytes) -> bytes:
@@ -269,6 +277,9 @@ class Redaction:
             return f"{self._name('Pod', pod)}-{self._value(volume)}"  # As it is made of the pod.
         if kind.startswith("ConfigMap"):
             return self._config_map_name(name)
+        if kind == OVERRIDES and name in self.overrides:
+            namespace, group = self.overrides[name]
+            return override_name(self._namespace(namespace), self._name("PodGroup", group))
         if kind == "PriorityClass" and name.startswith("system-"):
             return name
         if not self._replaces(kind) or (kind == "PodGroup" and name.startswith("podgroup-")):
@@ -316,11 +327,31 @@ class Redaction:
             return self._namespace(text)
         if key in _PATHS:
             return "/".join(self._name("Queue", one) for one in text.split("/"))
+        if key == NAMES:
+            return ",".join(self._namespace(one.strip()) for one in text.split(","))
+        if key == SELECTOR:
+            return self._selector(text)
         if key in ZONE_KEYS:
             return ZONE_SEPARATOR.join(self._value(one) for one in text.split(ZONE_SEPARATOR))
         if key in _FREE_VALUES or not _keeps_values(key):
             return self._value(text)
         return self._json(text) if key in _NAMING else text
+
+    def _selector(self, text: str) -> str:
+        """Return a selector of namespaces; one that cannot be read stays one."""
+        found = selector_requirements(text)
+        if isinstance(found, str):
+            return "("
+        return ",".join(
+            requirement_text(
+                structs.replace(
+                    one,
+                    key=self._label_key(one.key),
+                    values=tuple([self._label_value(one.key, value) for value in one.values]),
+                )
+            )
+            for one in found
+        )
 
     def _image(self, text: str) -> str:
         """Return an image: its tag is replaced for itself, for `latest` is what stands for none."""
@@ -346,11 +377,34 @@ class Redaction:
             if isinstance(volume := one.get("name"), str):
                 self.ephemeral_claims.setdefault(f"{name}-{volume}", (name, volume))
 
+    def _note_override(self, manifest: JsonObject) -> None:
+        """Note the pod group of an override that is named after it."""
+        metadata, spec = manifest.get("metadata"), manifest.get("spec")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(name, str) or not isinstance(spec, dict):
+            return
+        namespace, group = spec.get("namespace"), spec.get("name")
+        is_named = isinstance(namespace, str) and isinstance(group, str)
+        if is_named and name == override_name(str(namespace), str(group)):
+            self.overrides[name] = str(namespace), str(group)
+
+    def _override_spec(self, spec: JsonObject) -> JsonObject:
+        """Return the spec of a GroupOverride: which pod group it is of; the rest are numbers and the name of a pool."""
+        namespace, name = spec.get("namespace"), spec.get("name")
+        done = {**spec}
+        if isinstance(namespace, str):
+            done["namespace"] = self._namespace(namespace)
+        if isinstance(name, str):
+            done["name"] = self._name("PodGroup", name)
+        return done
+
     def _object(self, kind: str, manifest: JsonObject) -> JsonObject:
         done: JsonObject = {}
         for field, value in manifest.items():
             if field == "metadata" and isinstance(value, dict):
                 done[field] = self._metadata(kind, value)
+            elif field == "spec" and kind == OVERRIDES and isinstance(value, dict):
+                done[field] = self._override_spec(value)
             elif field == "data" and kind.startswith("ConfigMap"):
                 done[field] = self._reports(value)
             else:
@@ -563,7 +617,11 @@ class Redaction:
                         }
                         done[key] = {**value, **known}
                     elif key == "queues" and isinstance(value, list):
-                        done[key] = [self._name("Queue", str(one)) for one in value]
+                        done[key] = [self._queue_rule(one) for one in value]
+                    elif key == "namespaces" and isinstance(value, list) and not is_argument:
+                        done[key] = [self._namespace(str(one)) for one in value]
+                    elif key == "namespaceSelector" and not is_argument:
+                        done[key] = self._any(key, value)
                     else:
                         within = is_argument or key == "arguments"
                         named = (
@@ -577,6 +635,15 @@ class Redaction:
                 return self._known(policy) if is_argument else policy
             case _:
                 return policy
+
+    def _queue_rule(self, rule: Json) -> Json:
+        """Return an entry of `queues`: of a placement strategy the name of a queue, of the policy a rule for one."""
+        if not isinstance(rule, dict):
+            return self._name("Queue", str(rule))
+        done = self._policy(rule)
+        assert isinstance(done, dict)
+        name = rule.get("name")
+        return {**done, "name": self._name("Queue", name)} if isinstance(name, str) else done
 
 
 _REPORT_PREFIXES: Final = ("mindx-dl-deviceinfo-", "mindx-dl-nodeinfo-", "mindx-dl-switchinfo-")

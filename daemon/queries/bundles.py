@@ -188,6 +188,7 @@ async def _redact(
     redaction = Redaction(kinds, pseudonyms)
     redaction.node_names = names.node_names
     redaction.ephemeral_claims = names.ephemeral_claims
+    redaction.overrides = names.overrides
     redacted = RedactedLog(redaction, left_out)
     base, facts = GENESIS, None
     if begin != GENESIS:

@@ -26,7 +26,15 @@ HASHED = "pools/"
 """Pools order equal nodes by a hash of their names, which no pseudonym keeps."""
 VOLUMES = [path for path in FILES if name_of(path).startswith("volumes/")]
 """Names of claims are made of those of pods, and values of labels are made of names of zones."""
-SAMPLE = sorted({*[path for path in FILES if not name_of(path).startswith(HASHED)][::9], *VOLUMES})
+TENANTS = [path for path in FILES if name_of(path).startswith("tenants/")]
+"""Names of overrides are made of those of pod groups, and rules name namespaces and their labels."""
+SAMPLE = sorted(
+    {
+        *[path for path in FILES if not name_of(path).startswith(HASHED)][::9],
+        *VOLUMES,
+        *TENANTS,
+    }
+)
 
 TEAMS = """
 scenario: two teams share a queue tree, and one is refused
@@ -114,6 +122,7 @@ def redacted(entries: list[Entry], key: bytes = KEY, *kinds: str) -> Redacted:
     redaction = Redaction(chosen, Pseudonyms(key, names.texts, names.namespaces))
     redaction.node_names = names.node_names
     redaction.ephemeral_claims = names.ephemeral_claims
+    redaction.overrides = names.overrides
     log, replay = RedactedLog(redaction), Replay()
     done = [log.take(one.record, one.content) for one in entries]
     found: Divergence | None = None
