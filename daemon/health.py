@@ -13,8 +13,8 @@ from typing import Final, Protocol
 REASONS: Final[Mapping[str, str]] = {
     "start": "The log is being opened, or folded up to its end. A long log without a snapshot takes a "
     "while.",
-    "log": "The log cannot be written (disk full, database away, lock held). Nothing is decided or "
-    "done until it can; what the cluster shows is kept within a bound.",
+    "log": "The log cannot be written (disk full, database away, lock held), or has lost its end. Nothing is decided or "
+    "done until it can; what the cluster shows is kept within a bound. A log that lost its end ends the daemon, with exit code 4.",
     "cycle": "A cycle, or the intake of a batch of watch events, has taken more than 10 s. Nothing else is decided "
     "until it ends; the Lease is renewed and requests under way are answered.",
     "clock": "The machine's clock is more than a minute away from the time in which deadlines are kept: it was "
@@ -30,6 +30,8 @@ REASONS: Final[Mapping[str, str]] = {
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
     "policy": "The policy file was changed, and its content cannot be put into force: it cannot be read, or it keeps no quotas and "
     "does not say so. A warning only: the policy in force is the one before.",
+    "decisions": "Bound pods name decisions that this log does not have, as after the loss of its end. A warning and a hint only: whoever "
+    "owns a pod can write its annotation.",
     "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the tenants named, or to all pods if "
     "pods of several tenants were rejected. A warning only.",
     "guarantees": "The guarantees of the queues named cannot be kept: alone or together they are more than the cluster has. They count as the "
@@ -37,12 +39,15 @@ REASONS: Final[Mapping[str, str]] = {
     "use": "Queues or namespaces that rules of the policy or of a Queue name do not exist. A warning only: such a rule permits "
     "nothing, and takes effect as soon as they exist.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
-    "standby": "The log cannot be followed: taking over would begin with a fold.",
+    "standby": "The log cannot be followed: taking over would begin with a fold. Or it ends before what the Lease states, as on a replica "
+    "that lags: this daemon does not take over then.",
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
-WARNINGS: Final = frozenset({"clock", "guarantees", "policy", "rejections", "reports", "use"})
+WARNINGS: Final = frozenset(
+    {"clock", "decisions", "guarantees", "policy", "rejections", "reports", "use"}
+)
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""
 

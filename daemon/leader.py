@@ -40,7 +40,11 @@ class Standby(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it could take over now; one that could not does not campaign."""
+        """Whether it could take over now."""
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether it may campaign: it is ready, and its log does not end before what the Lease states."""
 
     async def follow(self) -> None:
         """Keep State up to date, until cancelled."""
@@ -138,7 +142,7 @@ class LeaderLoop:
             wish = tasks.create_task(self._wish.wait(), name="wish")
             campaign = tasks.create_task(elector.campaign(), name="campaign")
             others = [wish, campaign]
-            elector.stands = lambda: self._may_stand() and (standby is None or standby.is_ready)
+            elector.stands = lambda: self._may_stand() and (standby is None or standby.may_lead)
             if standby is not None:
                 others.append(tasks.create_task(standby.follow(), name="standby"))
             await asyncio.wait((wish, campaign), return_when=asyncio.FIRST_COMPLETED)

@@ -74,6 +74,15 @@ def holder_identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
+class LogAnchor(Struct, frozen=True):
+    """What a Lease states of the leader's log, as its annotations do."""
+
+    anchor: str
+    """POSITION:DIGEST of a record that was durable."""
+    log: str
+    """Which log it is."""
+
+
 class _LostError(Exception):
     """The lease is someone else's, or gone."""
 
@@ -98,6 +107,8 @@ class Elector:
         """Why the last try failed; empty when it did not."""
         self.stands: Callable[[], bool] = lambda: True
         """Whether it would lead if it could. One that would not keeps an eye on the lease all the same."""
+        self.log_anchor: Callable[[], LogAnchor | None] = lambda: None
+        """What a leader writes of its log as it renews; None leaves what the Lease states."""
         self.timing = timing or Timing()
         self._store = store
         self._now_ns = now_ns
@@ -116,6 +127,17 @@ class Elector:
         """The holder of the lease when last seen; empty when it was not held."""
         return self._seen.holder if self._seen is not None else ""
 
+    @property
+    def stated_anchor(self) -> LogAnchor | None:
+        """What the Lease stated of the leader's log when last seen; None if nothing."""
+        seen = self._seen
+        return None if seen is None or not seen.anchor else LogAnchor(seen.anchor, seen.log)
+
+    @property
+    def is_unled(self) -> bool:
+        """Whether the Lease, as last seen, can be taken."""
+        return self._expires_in() <= 0
+
     def may_act(self) -> bool:
         """Whether something may be done to the cluster at this very moment (K14.4)."""
         return self._act_until is not None and _now() < self._act_until
@@ -127,6 +149,9 @@ class Elector:
     async def campaign(self) -> None:
         """Return when elected. The lease that others hold is looked at again and again."""
         assert self._act_until is None, "a leader does not campaign"
+        self.log_anchor = lambda: (
+            None
+        )  # Another leader's is not to be replaced by ours of the last term.
         self._is_fresh, failures = False, 0
         while True:
             if await self._try(self._acquire, self.timing.try_seconds):
@@ -207,7 +232,7 @@ class Elector:
     async def _give_back(self) -> bool:
         lease = await self._held()
         nobodys = replace(
-            lease,
+            self._anchored(lease),
             holder="",
             duration_seconds=RELEASED_SECONDS,
             renewed=micro_time(self._now_ns()),
@@ -247,13 +272,17 @@ class Elector:
         at = micro_time(self._now_ns())
         is_change = lease.holder != self.identity
         return replace(
-            lease,
+            self._anchored(lease),
             holder=self.identity,
             duration_seconds=self.timing.lease_seconds,
             acquired=at if is_change else lease.acquired,
             renewed=at,
             transitions=lease.transitions + (is_change and bool(lease.version)),
         )
+
+    def _anchored(self, lease: Lease) -> Lease:
+        stated = self.log_anchor()
+        return lease if stated is None else replace(lease, anchor=stated.anchor, log=stated.log)
 
     def _expires_in(self) -> float:
         """Seconds for which the lease is another's; nothing or less where it can be had."""

@@ -210,6 +210,7 @@ class Loop:
         self._snapshot_written = asyncio.Event()
         self._failed_objects = FailedObjects()
         self._log_is_writable = True
+        self._log_error: LogUnavailableError | None = None
         self.cycle_held: Callable[[float, float], None] = lambda _decide, _whole: None
         """Told seconds: those of deciding, and those until what was decided was durable."""
         self.health = Health(clock.elapsed_ns) if health is None else health
@@ -226,6 +227,11 @@ class Loop:
             self._leave_by = now + self._running.grace_ns / SECOND_NS
             if self._deadline is not None:
                 self._deadline.reschedule(self._leave_by)
+        self._woken.set()
+
+    def log_failed(self, error: LogUnavailableError) -> None:
+        """Reconnect to the log, which failed while nothing was appended."""
+        self._log_error = error
         self._woken.set()
 
     def change_policy(self, policy: PolicyChanged) -> None:
@@ -351,6 +357,8 @@ class Loop:
         """Take in what came, hold a cycle if it is time, and wait for something to happen."""
         self._woken.clear()
         self._ahead.check()
+        if self._log_error is not None:
+            raise self._log_error
         self.health.beat()
         if self._clock.is_stepped:
             await self._effects.all_answered()
@@ -635,7 +643,9 @@ class Loop:
                 return
             self.health.beat()
             try:
-                await self._start(await self._log.reopen())
+                head = await self._log.reopen()
+                self._log_error = None
+                await self._start(head)
                 self._log_is_writable = True
             except LogUnavailableError as error:
                 self.health.set(OUT_OF_REACH, str(error))

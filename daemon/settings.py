@@ -63,6 +63,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     sign_key: str | None = None
     """A file with the private Ed25519 key (PEM) that signs the head of the log, relative to the folder of this file. Without it
     nothing is signed."""
+    accept_loss: tuple[str, ...] = ()
+    """Go on with a log that lost its end: POSITION:DIGEST of what the error names as lost. The loss is recorded once, and no other one
+    is accepted; `muster log accept-loss` does the same."""
     retain_days: float = 0.0
     """Days that records stay in the log; older ones are archived, a day or more at once, up to a snapshot, beside the loop in at most
     a twentieth of the time. 0 keeps all. Needs `archive_folder` and snapshots."""

@@ -4,7 +4,8 @@ State and views are folded record by record, and the chain is checked. The rows 
 moment; State is folded to exactly that moment, and from there on both move together, batch by batch, as on the
 leader. Taking over reads only what came since the last notification.
 
-An unavailable log is waited for. A damaged or newer one is an error, and ends the daemon.
+An unavailable log is waited for. A damaged or newer one is an error, and ends the daemon; so is one that ends before what was read
+from it. While the log that is read ends before what the Lease states, as that of a replica that lags, it does not take over.
 """
 
 import asyncio
@@ -16,14 +17,16 @@ from msgspec import Struct
 
 from daemon.composition import build_engine
 from daemon.fold import restore_in_thread
+from daemon.log.anchors import Anchor
 from daemon.log.entry import Entry, Projection, StandingView
+from daemon.log.lost_records import ADVICE, accepting, is_accepted
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
 from daemon.view_rebuild import empty_state
 from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
-from events.errors import DamagedLogError, LogUnavailableError, UsageError
+from events.errors import DamagedLogError, LogUnavailableError, LostRecordsError, UsageError
 from events.record import GENESIS, Head
 from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
@@ -37,6 +40,9 @@ RETRY_SECONDS: Final = 2.0
 
 MEASURE_SECONDS: Final = 2.0
 """Time between two checks of the leader's position."""
+
+UNLED_SECONDS: Final = 30.0
+"""A log that ends before what the Lease states for so long, while no daemon leads, has lost its end: a replica would have caught up."""
 
 LATE_SECONDS: Final = 5.0
 """A log whose position has not been read for so long counts as unavailable."""
@@ -69,7 +75,21 @@ class StandbyFollower:
         secret: tuple[str, ...] = (),
         on_error: OnError = ignore,
         retry_seconds: float = RETRY_SECONDS,
+        stated_anchor: Callable[[], Anchor | None] = lambda: None,
+        is_unled: Callable[[], bool] = lambda: False,
+        accepts_loss: Callable[[Anchor], bool] = lambda _: False,
+        unled_seconds: float = UNLED_SECONDS,
     ) -> None:
+        """`stated_anchor` is what the Lease states of the leader's log, `is_unled` whether the Lease can be taken, and
+        `accepts_loss` whether the settings accept the loss of an anchor."""
+        self._stated_anchor = stated_anchor
+        self._is_unled = is_unled
+        self._accepts_loss = accepts_loss
+        self._unled_seconds = unled_seconds
+        self._accepted: Anchor | None = None
+        """An anchor whose loss the log has accepted."""
+        self._behind_stated_at: float | None = None
+        """Since when the log that is read ends before what the Lease states."""
         self._reason = "the log is not read yet"
         self._asked_at: float | None = None
         """When the log's position was last asked for, while there is no answer."""
@@ -98,12 +118,37 @@ class StandbyFollower:
         waited = 0.0 if self._asked_at is None else _now() - self._asked_at
         if not self._reason and waited > LATE_SECONDS:
             return f"no answer from the log for {waited:.0f} s"
+        since = self._behind_stated_at
+        if not self._reason and since is not None and _now() - since > LATE_SECONDS:
+            return self._behind_text()
         return self._reason
 
     @property
     def is_ready(self) -> bool:
         """Return True if it can take over: up to date and reading the log, or with no log to follow."""
         return self._is_cold or (self._state is not None and not self.reason)
+
+    @property
+    def may_lead(self) -> bool:
+        """Return True if it is ready and its log holds as much as the Lease states. What a log that ends earlier lacks may have been
+        carried out."""
+        return self.is_ready and (self._is_cold or self._missing() is None)
+
+    def _missing(self) -> Anchor | None:
+        """Return what the Lease states and the log that is read does not reach; None if it does."""
+        anchor = self._stated_anchor()
+        if anchor is None or anchor == self._accepted or self._accepts_loss(anchor):
+            return None
+        return anchor if max(self._leader_at, self.position) < anchor.position else None
+
+    def _behind_text(self) -> str:
+        anchor = self._missing()
+        if anchor is None:
+            return ""
+        return (
+            f"the log that this daemon reads ends at position {max(self._leader_at, self.position)}, but {anchor.source} states that "
+            f"position {anchor.position} was written"
+        )
 
     @property
     def state(self) -> State | None:
@@ -234,15 +279,43 @@ class StandbyFollower:
 
     async def _measure(self, log: SqlLog) -> None:
         while True:
-            self._asked_at = _now()
+            self._asked_at, known = _now(), self._head
             try:
-                self._leader_at = (await log.refresh()).position
+                found = await log.refresh()
             finally:
                 self._asked_at = None
+            self._compare(found, known, log.place)
+            self._leader_at = found.position
+            await self._compare_stated(log)
             self._set_reason("")
             if self._behind is None and self._leader_at > self.position:
                 self._behind = (self._leader_at, _now())
             await asyncio.sleep(MEASURE_SECONDS)
+
+    def _compare(self, found: Head, known: Head, place: str) -> None:
+        """Raise LostRecordsError if the log ends before what was read from it."""
+        is_other = found.position == known.position and found.digest != known.digest
+        if found.position < known.position or is_other:
+            raise LostRecordsError(
+                f"{place}: position {known.position}: lost: the log ends at position {found.position} with digest {found.digest}, but "
+                f"this standby has read position {known.position} with digest {known.digest}"
+            )
+
+    async def _compare_stated(self, log: SqlLog) -> None:
+        """Note since when the log is behind the Lease, unless that loss was accepted."""
+        missing = self._missing()
+        if missing is not None and await is_accepted(log, missing):
+            self._accepted, missing = missing, None
+        if missing is None:
+            self._behind_stated_at = None
+        elif self._behind_stated_at is None:
+            self._behind_stated_at = _now()
+            logger.warning("the log is behind the Lease", error=self._behind_text())
+        elif self._is_unled() and _now() - self._behind_stated_at > self._unled_seconds:
+            raise LostRecordsError(
+                f"{log.place}: position {missing.position}: lost: {self._behind_text()}, and no daemon leads; {ADVICE}: "
+                f"{accepting(log, [missing])}"
+            )
 
     def _take(self, state: State, entries: list[Entry]) -> None:
         """Fold entries. A batch is known to be complete when the next one begins, or the log ends."""

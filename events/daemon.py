@@ -42,3 +42,23 @@ class PolicyWarned(Fact, frozen=True, kw_only=True):
 
     path: str
     message: str
+
+
+class RecordsLost(Fact, frozen=True, kw_only=True):
+    """The end of the log was lost, and the loss was accepted: what it decided there is in the cluster and not in this log.
+
+    Positions go on behind the record before this one; those of the lost records are used again.
+    """
+
+    kind = "records_lost.v1"
+
+    first: int
+    """The first position that is lost; the same as `last` if the log has other records there."""
+    last: int
+    """The last position that is known to have been written."""
+    digest: str
+    """The digest that the log had there."""
+    source: str
+    """What states that, such as the Lease."""
+    accepted_by: str
+    """The command or setting that accepted the loss."""

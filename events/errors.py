@@ -41,6 +41,10 @@ class DamagedLogError(LogError):
     exit_code = 4
 
 
+class LostRecordsError(DamagedLogError):
+    """The log ends before a record that it is known to have had, or has another one there: it names both positions."""
+
+
 class UnreadableRecordError(DamagedLogError):
     """A record cannot be decoded: it names the position."""
 

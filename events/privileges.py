@@ -852,6 +852,21 @@ SECTIONS: Final = (
                 "changes where large jobs go",
                 bound="read in one namespace only: RBAC there",
             ),
+            *(
+                _cluster(
+                    key,
+                    ANNOTATION,
+                    "Lease",
+                    effect,
+                    "another value stops the scheduler until the loss that it states is accepted",
+                    writers=(MUSTER,),
+                    bound="RBAC on Leases in muster's own namespace: muster only",
+                )
+                for key, effect in (
+                    ("muster.sh/log-anchor", "record that a successor's log must have"),
+                    ("muster.sh/log", "which log that is"),
+                )
+            ),
             _cluster(
                 "Binding",
                 OBJECT,

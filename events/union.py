@@ -4,7 +4,7 @@ from typing import Final, TypeAlias, get_args
 
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
-from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLost
 from events.decision import Decision
 from events.decisions.action_failed import ActionFailed
 from events.decisions.backfill_bind import BackfillBindDecided
@@ -60,6 +60,7 @@ Observation: TypeAlias = (
     | ForeignPodPlaced
     | DaemonStarted
     | PolicyChanged
+    | RecordsLost
 )
 """What was observed of the cluster, and what the daemon was started with."""
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
-from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLost
 from events.decision import Decision
 from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
@@ -201,6 +201,8 @@ class State:
                     self._pod_deleted(event)
                 else:
                     apply_observation.apply_deletion(self.cluster, kind, record, event)
+            case RecordsLost():
+                pass  # The lists and watches that follow show what was done there.
             case ObjectUnreadable():
                 pass  # Keep the object as last read, or absent.
             case DaemonStarted():

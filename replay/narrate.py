@@ -17,7 +17,7 @@ import scheduling.device_family_table  # nodes have devices of the families of t
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
-from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLost
 from events.decision import Decision
 from events.outcome import (
     BindFailed,
@@ -103,6 +103,11 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             return (
                 f"{what} {event.holder} {event.version} takes over the log, epoch {record.epoch}:"
                 f" one cycle every {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}{acts}"
+            )
+        case RecordsLost():
+            return (
+                f"the log lost its end: positions {event.first} to {event.last} (digest {event.digest[:12]}) were written, as "
+                f"{event.source} states, and are not in this log; accepted by {event.accepted_by}"
             )
         case PolicyChanged():
             return f"policy {event.source} in force: {_policy(event)}"

@@ -23,6 +23,7 @@ from projections.pods import (
 from projections.queues import Queue
 from projections.refusals import OWN_LIMITS
 from projections.state import State
+from projections.unknown_decisions import has_unknown_decision
 from projections.views.catalogue import DEVICE
 from projections.views.now import device_rows
 from replay.log_time import unready_text
@@ -107,8 +108,15 @@ def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:
                 return (
                     f"{status}{where}, placed by {pod.facts.scheduler or 'default-scheduler'}{same}"
                 )
-            by = f", by decision {pod.decision}" if pod.decision else ", bound by another scheduler"
-            return f"{status}{where}{by}"
+            return f"{status}{where}{_bound_by(state, pod)}"
+
+
+def _bound_by(state: State, pod: Pod) -> str:
+    if pod.decision:
+        return f", by decision {pod.decision}"
+    if has_unknown_decision(state.cluster, pod):
+        return f", bound by muster, as its annotation says, by decision {pod.facts.decision}, which is not in this log"
+    return ", bound by another scheduler"
 
 
 def _waits(waiting: Waiting | None) -> str:

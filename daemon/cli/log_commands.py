@@ -27,14 +27,16 @@ from daemon.cli.output import (
 )
 from daemon.cli.record_filters import filter_options, record_filter
 from daemon.clock import WallClock
-from daemon.log.anchors import parse_anchor
+from daemon.log.anchors import is_same, parse_anchor
 from daemon.log.bundle import Header, check_free
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, copy_whole
 from daemon.log.entry import Entry
+from daemon.log.lost_records import accept_loss as record_loss
+from daemon.log.lost_records import check_anchors
 from daemon.log.new_log import new_log
-from daemon.log.opening import ask_log, open_log
+from daemon.log.opening import ask_log, open_log, stored_anchor
 from daemon.log.signatures import (
     Signature,
     add_signature,
@@ -55,6 +57,7 @@ from daemon.queries.bundles import Redacted, export_redacted, export_stretch, re
 from daemon.queries.filtered_records import filtered_records, last_records
 from daemon.queries.history import SNAPSHOT_EVERY, write_snapshots
 from daemon.queries.moments import position_from, recorded_at_ns, stretch
+from events.daemon import RecordsLost
 from events.errors import UsageError
 from replay.log_time import LogTime, format_time
 from replay.printable import printable
@@ -128,6 +131,8 @@ def verify(
         muster log verify demo.db --public-key sign.pem.pub
     """
     saved = [parse_anchor(one, "--expect") for one in expect]
+    if (stored := stored_anchor(log)) is not None:
+        saved.append(stored)
     key = None if public_key is None else read_checking_key(public_key)
     if files and key is None:
         raise click.UsageError("--signatures needs --public-key, which says whose they are")
@@ -141,11 +146,74 @@ def verify(
 
     place, verified = ask_log(log, ask)
     if as_json:
-        print_json({"log": place, **_as_json(verified), **_anchored_as_json(verified)})
+        losses = [
+            {"position": position, **msgspec.to_builtins(event)}
+            for position, event in verified.losses
+        ]
+        lost = {"losses": losses} if losses else {}
+        print_json({"log": place, **_as_json(verified), **_anchored_as_json(verified), **lost})
     else:
         sound = verdict(True, "sound", "")
         lines: list[Line] = [(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)]
+        lines += [_loss(position, event) for position, event in verified.losses]
         print_lines([*lines, *_anchored(verified, is_checked=key is not None)])
+
+
+def _loss(position: int, event: RecordsLost) -> str:
+    return (
+        f"position {position}: a loss was accepted: positions {event.first} to {event.last} were written, as {event.source} states, and "
+        "are not in this log; their positions are used again"
+    )
+
+
+@log.command("accept-loss")
+@log_argument
+@click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    required=True,
+    metavar="POSITION:DIGEST",
+    help="What is known to have been written and is lost, as the error of the daemon names it; several times for several.",
+)
+@output_option
+def accept_loss(log: str, anchors: tuple[str, ...], as_json: bool) -> None:
+    """Go on with a log that lost its end: record the loss as a gap.
+
+    A daemon ends with exit code 4 if its log ends before a record that is known to have been written: the one that its memory, the
+    Lease or the file beside a SQLite log states. Restore the newest database first, if there is one. The decisions in the lost part were carried out: pods
+    that they bound stay where they are, and `muster why` says that the decision is not in the log. The record names what was lost; positions go
+    on behind it, so those of lost records are used again. Stop the daemons before. The setting accept_loss does the same at a start.
+
+    Examples:
+
+    \b
+        muster log accept-loss muster.db --anchor 1450:3f0c...       # with all 64 digits
+    """
+    stated = [parse_anchor(one, "--anchor") for one in anchors]
+
+    async def accept() -> tuple[str, list[RecordsLost]]:
+        target = await open_log(log, "write", is_shortened=True)
+        try:
+            assert isinstance(target, SqlLog)
+            beside = target.stored_anchor()
+            if beside is not None and not any(is_same(beside, one) for one in stated):
+                await check_anchors(target, [beside])  # Its loss is another one.
+            by = "muster log accept-loss"
+            lost = await record_loss(target, stated, by=by, now_ns=WallClock().now_ns())
+            if beside is not None:
+                target.keep_anchor()
+            return target.place, lost
+        finally:
+            await target.close()
+
+    place, lost = asyncio.run(accept())
+    if as_json:
+        print_json({"log": place, "losses": [msgspec.to_builtins(one) for one in lost]})
+    else:
+        print_lines(
+            [f"{place}: positions {one.first} to {one.last} are recorded as lost" for one in lost]
+        )
 
 
 @log.command()

@@ -20,6 +20,13 @@ MICRO: Final = 1_000
 SECOND: Final = 1_000_000_000
 
 
+LOG_ANCHOR: Final = "muster.sh/log-anchor"
+"""Annotation of the Lease: POSITION:DIGEST of a record that was durable in the leader's log."""
+
+LOG_IDENTITY: Final = "muster.sh/log"
+"""Annotation of the Lease: the first digits of the digest that the log begins with, which tells logs apart."""
+
+
 class Lease(Struct, frozen=True):
     """The fields of a Lease. `holder` is empty when it is not held."""
 
@@ -32,6 +39,10 @@ class Lease(Struct, frozen=True):
     """When it was last renewed."""
     transitions: int = 0
     """How often the holder changed."""
+    anchor: str = ""
+    """The annotation LOG_ANCHOR, or ""."""
+    log: str = ""
+    """The annotation LOG_IDENTITY, or ""."""
     version: str = ""
     """The resourceVersion that was read, and that a write expects to find."""
     document: bytes = b""
@@ -106,6 +117,10 @@ class ApiLease:
         metadata = {**document.metadata, "namespace": self._namespace, "name": self._name}
         if lease.version:
             metadata["resourceVersion"] = lease.version
+        if lease.anchor:
+            annotations = metadata.get("annotations")
+            kept = annotations if isinstance(annotations, dict) else {}
+            metadata["annotations"] = {**kept, LOG_ANCHOR: lease.anchor, LOG_IDENTITY: lease.log}
         spec = {
             **document.spec,
             "holderIdentity": lease.holder,
@@ -137,6 +152,7 @@ def parse_lease(answer: bytes, place: str) -> Lease:
         document = _DECODER.decode(answer)
         spec = msgspec.convert(document.spec, _Spec)
         version = msgspec.convert(document.metadata.get("resourceVersion"), str)
+        noted = msgspec.convert(document.metadata.get("annotations") or {}, dict[str, str])
     except msgspec.MsgspecError as error:
         raise ClusterError(f"{place}: the answer is no Lease: {error}") from error
     return Lease(
@@ -145,6 +161,8 @@ def parse_lease(answer: bytes, place: str) -> Lease:
         acquired=spec.acquireTime or "",
         renewed=spec.renewTime or "",
         transitions=spec.leaseTransitions or 0,
+        anchor=noted.get(LOG_ANCHOR, ""),
+        log=noted.get(LOG_IDENTITY, ""),
         version=version,
         document=answer,
     )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from daemon.log.anchors import Anchor
 from daemon.log.statements import Statements
 from daemon.log.tables import REVISIONS
 from events.codec import FORMAT
@@ -20,6 +21,7 @@ from events.errors import (
     NewerRecordError,
     UsageError,
 )
+from events.record import Head
 
 UNFINISHED = "unfinished"
 """The schema revision of a log that a command is writing, in a database that cannot be renamed when it is whole."""
@@ -127,6 +129,21 @@ class Database(Protocol):
 
     def acquit(self) -> None:
         """The log was verified whole."""
+
+    def check_files(self, known: Head) -> None:
+        """Raise LostRecordsError if the files of the log are no longer those that were opened, where the database is one of files."""
+
+    def stored_anchor(self) -> Anchor | None:
+        """The head that the log had last, as the database keeps it apart from the log; None if it keeps none."""
+
+    def keep_anchor(self, head: Head) -> None:
+        """Keep each durable head apart from the log from now on, where the database can."""
+
+    def note_durable(self, head: Head) -> None:
+        """A head is durable."""
+
+    def sync_anchor(self) -> None:
+        """Put the head that is kept apart on disk."""
 
     async def wait(self, seconds: float) -> None:
         """Until something may have been appended, but not longer than `seconds`."""

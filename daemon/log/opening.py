@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar, overload
 
+from daemon.log.anchors import Anchor
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.database import Database
@@ -22,18 +23,22 @@ _SQLITE = ("sqlite:///", "sqlite+aiosqlite:///")
 
 
 @overload
-async def open_log(url: str, mode: Literal["write"], *, faults: Faults = ...) -> Log: ...
+async def open_log(
+    url: str, mode: Literal["write"], *, faults: Faults = ..., is_shortened: bool = ...
+) -> Log: ...
 @overload
 async def open_log(
     url: str, mode: Literal["read"] = ..., *, faults: Faults = ...
 ) -> ReadableLog: ...
 
 
-async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults) -> ReadableLog:
+async def open_log(
+    url: str, mode: Mode = "read", *, faults: Faults = no_faults, is_shortened: bool = False
+) -> ReadableLog:
     """The log at a URL or path: a database URL, a SQLite file, a bundle, or `memory:`.
 
     For reading it must be there, and nothing of it is changed. For writing it is created where there
-    is none, and brought to the present schema.
+    is none, and brought to the present schema. One that does not hold what is kept beside it is opened only if `is_shortened`.
     """
     if url == "memory:":
         return MemoryLog()
@@ -43,7 +48,7 @@ async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults)
         return BundleLog(Path(url))
     database = database_at(url)
     if mode == "write":
-        return await open_for_writing(database, faults)
+        return await open_for_writing(database, faults, is_shortened=is_shortened)
     return await open_for_reading(database)
 
 
@@ -58,6 +63,13 @@ def ask_log(url: str, question: Callable[[ReadableLog], Awaitable[AnswerT]]) -> 
             await log.close()
 
     return asyncio.run(ask())
+
+
+def stored_anchor(url: str) -> Anchor | None:
+    """Return the head that is kept beside the log at a URL or path; None if none is."""
+    if url == "memory:" or url.endswith(".muster"):
+        return None
+    return database_at(url).stored_anchor()
 
 
 def is_postgresql(url: str) -> bool:

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
 from daemon.log import tables
+from daemon.log.anchors import Anchor
 from daemon.log.database import (
     DRIVER_ERRORS,
     Append,
@@ -29,6 +30,7 @@ from daemon.log.database import (
 )
 from daemon.log.statements import Statements, statements
 from events.errors import DamagedLogError, LogError, UsageError
+from events.record import Head
 
 logger: Final = structlog.get_logger("muster")
 
@@ -194,6 +196,22 @@ class PostgresDatabase:
         return False
 
     def acquit(self) -> None:
+        """Nothing is kept."""
+
+    def check_files(self, known: Head) -> None:
+        """The server keeps its files."""
+
+    def stored_anchor(self) -> Anchor | None:
+        """None: what is in the database is lost with it. The Lease has an anchor."""
+        return None
+
+    def keep_anchor(self, head: Head) -> None:
+        """Nothing is kept."""
+
+    def note_durable(self, head: Head) -> None:
+        """Nothing is kept."""
+
+    def sync_anchor(self) -> None:
         """Nothing is kept."""
 
     async def wait(self, seconds: float) -> None:

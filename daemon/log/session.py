@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log.database import DRIVER_ERRORS, Append, Database, Script, located
 from daemon.log.reading import check_head, head_of
-from events.errors import FencedError, LogError, LogUnavailableError
+from events.errors import FencedError, LogError, LogUnavailableError, LostRecordsError
 from events.record import Head
 
 RECONNECT_SECONDS = 20.0
@@ -60,7 +60,7 @@ class Session:
             raise
         else:
             if not is_moved:
-                raise self._fenced(before)
+                raise await self._refused(before)
 
     async def transaction(self, work: Work) -> None:
         """Do work in a transaction. A lost answer is a failure: the caller finds out whether it took place."""
@@ -82,10 +82,30 @@ class Session:
             raise
         await self._commit(connection)
 
-    async def reconnect(self) -> Head:
-        """A new connection, and the head once no transaction of the old one can move it any more."""
+    async def reconnect(self, known: Head) -> Head:
+        """A new connection, and the head once no transaction of the old one can move it any more.
+
+        LostRecordsError if the log does not hold the head that is known to have been durable.
+        """
         await self.discard()
-        return await self._explained(self._reconnect())
+        return await self._explained(self._reconnected(known))
+
+    async def check(self, known: Head) -> None:
+        """Raise LostRecordsError if the log does not hold a head that is known to have been durable."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            self._database.check_files(known)
+            head = await self._head(connection)
+            loss = await self._loss(connection, known, head)
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            raise await located(self._database, error) from error
+        except BaseException:
+            await self.discard()
+            raise
+        if loss is not None:
+            raise loss
 
     async def close(self) -> None:
         """Let the connection go in good order."""
@@ -115,6 +135,54 @@ class Session:
         sql = self._database.statements.swap_head
         if (await connection.exec_driver_sql(sql, _move(before, after))).rowcount != 1:
             raise self._fenced(before)
+
+    async def _reconnected(self, known: Head) -> Head:
+        head = await self._reconnect()
+        assert self._connection is not None
+        if (loss := await self._loss(self._connection, known, head)) is not None:
+            raise loss
+        return head
+
+    async def _head(self, connection: AsyncConnection) -> Head:
+        row = (await connection.exec_driver_sql(self._database.statements.read_head)).one_or_none()
+        return head_of(tuple(row or ()), self._database.place)
+
+    async def _refused(self, before: Head) -> LogError:
+        """Why the head was not moved: another writer moved it, or the log lost its end."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            loss = await self._loss(connection, before, await self._head(connection))
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            return await located(self._database, error)
+        return loss or self._fenced(before)
+
+    async def _loss(
+        self, connection: AsyncConnection, known: Head, head: Head
+    ) -> LostRecordsError | None:
+        """Compare a log with a head that was durable in it."""
+        place, digest = self._database.place, head.digest
+        advice = "the next start says what is lost and how to go on"
+        if head.position < known.position:
+            return LostRecordsError(
+                f"{place}: position {known.position}: lost: the log ends at position {head.position}, but position "
+                f"{known.position} was durable while this process wrote it; {advice}"
+            )
+        if known.position == 0:
+            return None
+        if head.position > known.position:
+            digest = await self._digest_at(known.position) or ""
+            base = (await connection.exec_driver_sql(self._database.statements.read_base)).first()
+            if not digest and base is not None and base[0] >= known.position:
+                return None  # Archived meanwhile.
+        if digest == known.digest:
+            return None
+        return LostRecordsError(
+            f"{place}: position {known.position}: lost: the log ends at position {head.position} and has digest "
+            f"{digest or '(none)'} at position {known.position}, which was durable with digest {known.digest} while this process "
+            f"wrote it; {advice}"
+        )
 
     def _fenced(self, before: Head) -> FencedError:
         return FencedError(

@@ -13,13 +13,14 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
+import structlog
 from sqlalchemy import URL, event
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -27,6 +28,8 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool
 
+from daemon.log.anchor_file import SUFFIX, AnchorFile, read_anchor
+from daemon.log.anchors import Anchor
 from daemon.log.database import (
     DRIVER_ERRORS,
     Append,
@@ -38,6 +41,7 @@ from daemon.log.database import (
     look_through,
     unavailable,
 )
+from daemon.log.file_identity import FileIdentity, remote_file_system
 from daemon.log.sqlite_check import (
     SCHEMA,
     find_damage,
@@ -47,7 +51,15 @@ from daemon.log.sqlite_check import (
 from daemon.log.sqlite_reading import SHARED, reading_mode
 from daemon.log.statements import Statements, statements
 from daemon.private_files import PRIVATE_MODE, create_private, make_private, private_opener
-from events.errors import DamagedLogError, LogError, LogLockedError, LogUnavailableError, UsageError
+from events.errors import (
+    DamagedLogError,
+    LogError,
+    LogLockedError,
+    LogUnavailableError,
+    LostRecordsError,
+    UsageError,
+)
+from events.record import Head
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock of SQLite's."""
@@ -65,6 +77,8 @@ OLDEST = (3, 24, 0)
 
 LOOKED_AT_BYTES = 64 << 20
 """So much of a file that has lost its tables is looked through for records."""
+
+logger: Final = structlog.get_logger("muster")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,6 +107,8 @@ class SqliteDatabase:
         self.path = path
         self.statements = _statements()
         self._lock: int | None = None
+        self._identity: FileIdentity | None = None
+        self._anchor: AnchorFile | None = None
         self._reading = SHARED
         self._readers: AsyncEngine | None = None
         self._writer: AsyncEngine | None = None
@@ -188,6 +204,9 @@ class SqliteDatabase:
 
     async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
         """The writing connection."""
+        if self._identity is not None:
+            self._identity.forget_beside()
+            self.check_files(None)
         if self._writer is None:
             create_private(self.path)
             for suffix in BESIDE:
@@ -211,7 +230,69 @@ class SqliteDatabase:
             raise LogUnavailableError(
                 f"{self.place}: its file system cannot hold a write-ahead log"
             )
+        if self._identity is None:
+            self._identity = FileIdentity(self.path)
+            self._warn_of_place(self._identity)
         return connection
+
+    def _warn_of_place(self, identity: FileIdentity) -> None:
+        if identity.links > 1:
+            logger.warning(
+                "the log has other hard links: another process that opens it by one of these damages it",
+                place=self.place,
+                links=identity.links,
+            )
+        if kind := remote_file_system(self.path):
+            logger.warning("the log is not on a local file system", place=self.place, type=kind)
+
+    def check_files(self, known: Head | None) -> None:
+        """Raise LostRecordsError if the file or its write-ahead log was deleted or replaced since it was opened."""
+        change = "" if self._identity is None else self._identity.change()
+        if change:
+            position = "" if known is None else f"position {known.position}: lost: "
+            raise LostRecordsError(
+                f"{self.place}: {position}{change} while it was open{self._other_end()}; restore the files of this log "
+                "together; the next start says what is lost and how to go on"
+            )
+
+    def _other_end(self) -> str:
+        """Where the log ends that has the name now. Only another file than the one that is open may be opened here."""
+        if self._identity is None or self._identity.is_same_log:
+            return ""
+        try:
+            name = f"file:{quote(str(self.path.absolute()))}?mode=ro"
+            with closing(sqlite3.connect(name, uri=True)) as other:
+                position = other.execute("SELECT position FROM log_head").fetchone()[0]
+        except (sqlite3.Error, TypeError):
+            return ", and there is no log in its place"
+        return f", and the log in its place ends at position {position}"
+
+    def stored_anchor(self) -> Anchor | None:
+        """What the file `FILE.anchor` states."""
+        return read_anchor(self._anchor_path)
+
+    def keep_anchor(self, head: Head) -> None:
+        """Write each durable head into `FILE.anchor` from now on."""
+        try:
+            self._anchor = self._anchor or AnchorFile(self._anchor_path)
+        except OSError as error:
+            logger.warning("no anchor is kept", file=str(self._anchor_path), error=error.strerror)
+            return
+        self._anchor.write(head)
+
+    def note_durable(self, head: Head) -> None:
+        """Write the head into `FILE.anchor`, if that is kept."""
+        if self._anchor is not None:
+            self._anchor.write(head)
+
+    def sync_anchor(self) -> None:
+        """Put `FILE.anchor` on disk."""
+        if self._anchor is not None:
+            self._anchor.sync()
+
+    @property
+    def _anchor_path(self) -> Path:
+        return Path(f"{self.path}{SUFFIX}")
 
     def explain(self, error: Exception) -> LogError:
         """SQLite says by the same class that a disk is full and that a file is torn."""
@@ -270,15 +351,21 @@ class SqliteDatabase:
 
     async def append(self, connection: AsyncConnection, step: Append) -> bool:
         """The whole transaction in one visit. SQLite sends no notification."""
-        return await _visit(connection, _append, self.statements, step)
+        is_moved = await _visit(connection, _append, self.statements, step)
+        position, digest, epoch, *_ = step.move
+        self.check_files(Head(position=position, digest=digest, epoch=epoch))
+        return is_moved
 
     async def close(self) -> None:
         """Let go of every connection, then of the lock."""
         for engine in (self._readers, self._writer):
             if engine is not None:
                 await engine.dispose()
+        if self._anchor is not None:
+            self._anchor.close()
         if self._lock is not None:
             os.close(self._lock)
+        self._identity = self._anchor = None
         reading, self._reading = self._reading, SHARED
         self._readers = self._writer = self._lock = None
         reading.check(self.path)

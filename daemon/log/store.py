@@ -15,6 +15,7 @@ from sqlalchemy import delete, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import bases, signatures, snapshots, tables
+from daemon.log.anchors import Anchor
 from daemon.log.bases import Pause
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.contract import ReadableLog
@@ -28,6 +29,7 @@ from daemon.log.database import (
     located,
 )
 from daemon.log.entry import Entry, Projection, Snapshot, StandingView
+from daemon.log.lost_records import check_anchors
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
@@ -126,6 +128,22 @@ class SqlLog:
     async def reopen(self) -> Head:
         """Connect again after the log was unavailable; the head says what is in the log."""
         return await self._writing.reopen()
+
+    async def check_end(self) -> None:
+        """Compare the log and its files with the last durable head, and put the anchor beside it on disk.
+
+        LostRecordsError if the log does not hold that head; LogUnavailableError if it cannot be read.
+        """
+        await self._writing.check()
+        await asyncio.to_thread(self._database.sync_anchor)
+
+    def stored_anchor(self) -> Anchor | None:
+        """The head that the log had last, as it is kept beside a SQLite log."""
+        return self._database.stored_anchor()
+
+    def keep_anchor(self) -> None:
+        """Keep each durable head beside the log from now on, where the database is a file."""
+        self._database.keep_anchor(self.head)
 
     async def run(self, work: Work) -> None:
         """Do other work in a transaction of the writing connection."""
@@ -363,10 +381,16 @@ async def open_for_reading(database: Database) -> SqlLog:
         raise
 
 
-async def open_for_writing(database: Database, faults: Faults = no_faults) -> SqlLog:
-    """A log, created where there is none, and brought to the present schema."""
+async def open_for_writing(
+    database: Database, faults: Faults = no_faults, *, is_shortened: bool = False
+) -> SqlLog:
+    """A log, created where there is none, and brought to the present schema.
+
+    LostRecordsError if it does not hold the head that is kept beside it, unless `is_shortened`.
+    """
     try:
         await database.lock()
+        anchor = None if is_shortened else database.stored_anchor()
         found = await _look(database)
         check_found(found, database.place, writing=True)
         if found.contents is Contents.LOG:
@@ -382,7 +406,14 @@ async def open_for_writing(database: Database, faults: Faults = no_faults) -> Sq
             await _verify_condemned(database, writer.head)
         reader = Reader(database)
         await reader.load_base()
-        return SqlLog(database, writer, writer.head, reader)
+        log = SqlLog(database, writer, writer.head, reader)
+        if anchor is not None:
+            try:
+                await check_anchors(log, [anchor])
+            except BaseException:
+                await writer.close()
+                raise
+        return log
     except BaseException:
         await database.close()
         raise

@@ -9,6 +9,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from events.chain import check_link
 from events.codec import event_of
+from events.daemon import RecordsLost
 from events.errors import DamagedLogError
 from events.record import Head, Record
 
@@ -28,6 +29,8 @@ class Verified(Struct, frozen=True):
     """How many of these were taken out on purpose."""
     anchored: Anchored = Anchored()
     """The anchors that the log was compared with."""
+    losses: tuple[tuple[int, RecordsLost], ...] = ()
+    """Losses that were accepted, with the positions of their records."""
 
 
 class Checker:
@@ -40,11 +43,16 @@ class Checker:
         self._batch = 0
         self._batches = 0
         self._objects: dict[str, bool] = {}
+        self._losses: list[tuple[int, RecordsLost]] = []
 
     def take(self, entry: Entry) -> None:
         """Check the next entry. Reading has compared its object with the object's digest."""
         record = entry.record
         self._head = check_link(self._head, record)
+        event = event_of(record)
+        if isinstance(event, RecordsLost):
+            self._losses.append((record.position, event))
+            self._anchors.accept(event.first, event.last)
         self._anchors.compare(self._head)
         self._check_batch(record)
         for name, position in (("cycle", record.cycle), ("cause", record.cause)):
@@ -52,7 +60,6 @@ class Checker:
                 raise DamagedLogError(
                     f"position {record.position}: {name} {position} is ahead of it"
                 )
-        event_of(record)
         if record.object is not None:
             self._objects[record.object] = entry.redacted
 
@@ -72,6 +79,7 @@ class Checker:
             objects=len(self._objects),
             redacted=sum(self._objects.values()),
             anchored=self._anchors.finish(end),
+            losses=tuple(self._losses),
         )
 
     def _check_batch(self, record: Record) -> None:

@@ -16,7 +16,13 @@ from daemon.log.contents import ObjectRow, Packer
 from daemon.log.database import Database, Script
 from daemon.log.session import Faults, Session, Work
 from daemon.log.views import changes_script
-from events.errors import FencedError, LogError, LogUnavailableError, UsageError
+from events.errors import (
+    FencedError,
+    LogError,
+    LogUnavailableError,
+    LostRecordsError,
+    UsageError,
+)
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
 from projections.views.rows import ViewChanges
@@ -121,6 +127,7 @@ class Writer:
             await self._run(lambda connection: self._session.take_over(connection, before, after))
             self.head = self._tail = after
             self._owned_epoch = after.epoch
+            self._database.note_durable(after)
             return after
 
     async def run(self, work: Work) -> None:
@@ -135,15 +142,32 @@ class Writer:
                 raise self._condemned
             if isinstance(self._broken, FencedError):
                 raise self._broken
-            head = await self._session.reconnect()
+            try:
+                head = await self._session.reconnect(self.head)
+            except LostRecordsError as error:
+                self.condemn(error)
+                raise
             if self._owned_epoch not in (None, head.epoch):
                 self._broken = FencedError(
-                    f"{self._place}: epoch {head.epoch} has begun, this was {self._owned_epoch}"
+                    f"{self._place}: its epoch is {head.epoch}, this writer began {self._owned_epoch}"
                 )
                 raise self._broken
             self.head = self._tail = head
             self._broken = None
             return head
+
+    async def check(self) -> None:
+        """Compare the log with the last durable head. LostRecordsError if it does not hold that: then nothing more is written."""
+        async with self._turn:
+            if self._broken is not None:
+                raise self._broken
+            try:
+                await self._session.check(self.head)
+            except LogError as error:
+                if isinstance(error, LostRecordsError):
+                    self._condemned = error
+                self._fail([], error)
+                raise
 
     def condemn(self, error: LogError) -> None:
         """Write nothing more, and do not connect again."""
@@ -208,12 +232,15 @@ class Writer:
         try:
             await self._session.append(self._script(group), group[0].before, after)
         except LogError as error:
+            if isinstance(error, LostRecordsError):
+                self._condemned = error
             self._fail(group, error)
         except BaseException:
             self._fail(group, LogUnavailableError(f"{self._place}: an append was broken off"))
             raise
         else:
             self.head = after
+            self._database.note_durable(after)
             for pending in group:
                 pending.written = True
 

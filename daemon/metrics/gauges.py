@@ -86,6 +86,7 @@ class Gauges:
         if (anchor := sources.anchor()) is not None:
             labels = (str(anchor.position), anchor.digest)
             yield _many("muster_log_anchor_info", [(labels, 1)])
+        yield _one("muster_unknown_decisions", sources.unknown_decisions())
         yield _one("muster_policy_stale", sources.stale_policy())
         stale = dict.fromkeys(STALE_NS, 0) | dict(sources.stale_reports())
         yield _many("muster_stale_reports", (((kind,), stale[kind]) for kind in stale))

@@ -100,5 +100,7 @@ class Sources(Struct):
     """Seconds that the time of the log is ahead of the machine's clock."""
     stale_reports: Callable[[], Iterable[tuple[str, int]]] = _no_reports
     """Kind of device reports to the number of those that are stale."""
+    unknown_decisions: Callable[[], int] = _nothing
+    """Bound pods that name a decision which the log does not have."""
     stale_policy: Callable[[], bool] = bool
     """Whether the policy file has changed and cannot be read."""

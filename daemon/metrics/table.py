@@ -432,6 +432,12 @@ _PROCESS: Final = (
         "How far the time of the log is ahead of the machine's clock; below 0 where it is behind.",
     ),
     Metric(
+        "muster_unknown_decisions",
+        "gauge",
+        "Bound pods of ours that name a decision which the log does not have, as after the loss of its end. A hint: whoever owns a pod can "
+        "write its annotation. Counted once a minute.",
+    ),
+    Metric(
         "muster_policy_stale",
         "gauge",
         "1 while the policy file has changed and cannot be read, so that the previous policy is in force.",

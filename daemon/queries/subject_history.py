@@ -13,6 +13,7 @@ from msgspec import Struct
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
+from daemon.log.lost_records import losses
 from daemon.queries.checked_records import checked_records
 from daemon.queries.followed_records import followed
 from daemon.queries.history import History
@@ -27,6 +28,7 @@ from events.union import Outcome
 from projections.left_out import ApplyError
 from projections.state import State
 from replay.history_event import HistoryEvent
+from replay.narrate import sentences
 from replay.node_history import NodeHistory
 from replay.subject_history import (
     CARD,
@@ -101,6 +103,13 @@ async def subject_history(
             events = await _of_node(log, history, key, begin, until, progress)
         else:
             events = await _from_facts(log, history, kind, key, begin, until, progress)
+    # What happened to the subject in a lost part is not known.
+    gaps = [
+        HistoryEvent.of(record, sentences(record, event))
+        for record, event in await losses(log)
+        if begin <= record.position <= until
+    ]
+    events = sorted([*events, *gaps], key=lambda one: one.position)
     return SubjectHistory(
         subject=f"{kind}/{key}",
         first=begin,

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from daemon.fold import refolder
+from daemon.log.anchors import Anchor
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
@@ -36,7 +37,12 @@ async def write(log: Log, text: str = SLICE) -> None:
     await simulate(scenario, log, with_views=True)
 
 
-def follower(url: str, *, retry_seconds: float = 0.1) -> StandbyFollower:
+def follower(
+    url: str,
+    *,
+    retry_seconds: float = 0.1,
+    stated_anchor: Callable[[], Anchor | None] = lambda: None,
+) -> StandbyFollower:
     """A standby of the log at a URL."""
 
     async def reading() -> SqlLog:
@@ -44,7 +50,7 @@ def follower(url: str, *, retry_seconds: float = 0.1) -> StandbyFollower:
         assert isinstance(log, SqlLog)
         return log
 
-    return StandbyFollower(reading, retry_seconds=retry_seconds)
+    return StandbyFollower(reading, retry_seconds=retry_seconds, stated_anchor=stated_anchor)
 
 
 @asynccontextmanager

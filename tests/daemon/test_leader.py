@@ -108,6 +108,10 @@ class Idle:
     def is_ready(self) -> bool:
         return self._daemon.is_warm
 
+    @property
+    def may_lead(self) -> bool:
+        return self.is_ready
+
     async def follow(self) -> None:
         self._daemon.tell("follow")
         while True:

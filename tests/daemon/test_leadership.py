@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daemon.cluster.lease import Lease
 from daemon.leader import hold_term
-from daemon.leadership import Elector, Timing, holder_identity
+from daemon.leadership import Elector, LogAnchor, Timing, holder_identity
 from events.errors import SettingsError
 from tests.daemon.leases import Fate, Server, Wire
 from tests.daemon.processes import Process, Universe
@@ -319,3 +319,26 @@ def test_there_are_never_two_leaders_at_once(
 
 def _pausing(candidate: Candidate, seconds: int) -> Callable[[], None]:
     return lambda: candidate.process.pause(seconds)
+
+
+def test_the_lease_states_where_the_log_of_its_leader_ends(server: Server) -> None:
+    first = Candidate(server, "a")
+    first.elector.log_anchor = lambda: LogAnchor("7:aa", "log")
+    server.universe.run(2)
+    # A candidate writes nothing of its own log: it must first compare that with what the Lease states.
+    assert server.lease is not None
+    assert server.lease.anchor == ""
+    first.elector.log_anchor = lambda: LogAnchor("9:bb", "log")
+    server.universe.run(10)
+    assert (server.lease.anchor, server.lease.log) == ("9:bb", "log")
+    first.leave()
+    server.universe.run(12)
+    assert server.lease.holder == ""
+    assert server.lease.anchor == "9:bb"
+    second = Candidate(server, "bb")
+    server.universe.run(20)
+    assert server.lease.holder == "bb"
+    assert second.elector.stated_anchor == LogAnchor("9:bb", "log")
+    assert server.lease.anchor == "9:bb", (
+        "what the last leader wrote stays until the next one has compared"
+    )

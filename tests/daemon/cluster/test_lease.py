@@ -4,6 +4,7 @@ import re
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from daemon.cluster.client.calls import CREATE_LEASE, GET_LEASE, UPDATE_LEASE, Call
 from daemon.cluster.client.errors import AlreadyExistsError, ConflictError, NotFoundError
@@ -176,3 +177,25 @@ async def test_a_lease_that_is_older_than_it_was_raises_a_doubt(server: Server) 
     ]
     await lease.read()
     assert len(doubts) == 1
+
+
+async def test_the_end_of_the_log_is_an_annotation_beside_those_of_others(
+    server: Server, lease: ApiLease
+) -> None:
+    await lease.create(held("a"))
+    assert server.document is not None
+    assert "annotations" not in server.document["metadata"]
+    server.document["metadata"]["annotations"] = {"example.com/note": "kept"}
+    read = await lease.read()
+    assert read is not None
+    assert (read.anchor, read.log) == ("", "")
+    written = await lease.update(replace(read, anchor="7:ab", log="cd"))
+    assert (written.anchor, written.log) == ("7:ab", "cd")
+    assert server.document["metadata"]["annotations"] == {
+        "example.com/note": "kept",
+        "muster.sh/log": "cd",
+        "muster.sh/log-anchor": "7:ab",
+    }
+    # A write that states nothing leaves them.
+    again = await lease.update(written)
+    assert (again.anchor, again.log) == ("7:ab", "cd")
