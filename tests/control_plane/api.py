@@ -132,22 +132,25 @@ class Api:
     @classmethod
     @asynccontextmanager
     async def of(
-        cls, kubeconfig: Path, token: str | None = None, impersonated: str = ""
+        cls,
+        kubeconfig: Path,
+        token: str | None = None,
+        impersonated: str = "",
+        groups: tuple[str, ...] = (),
     ) -> AsyncIterator["Api"]:
         """The server that a kubeconfig names, asked with its credentials or with another token.
 
-        With `impersonated` it is asked as that user, which the credentials must allow.
+        With `impersonated` it is asked as that user of these groups, which the credentials must allow.
         """
         _, user = _entries(kubeconfig)
         url, context = trusted(kubeconfig)
         token = user.get("token") if token is None else token
         connector = aiohttp.TCPConnector(limit=0, ssl=context if context is not None else True)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = [("Authorization", f"Bearer {token}")] if token else []
         if impersonated:
-            headers |= {
-                "Impersonate-User": impersonated,
-                "Impersonate-Group": "system:authenticated",
-            }
+            named = ("system:authenticated", *groups)
+            headers.append(("Impersonate-User", impersonated))
+            headers += [("Impersonate-Group", one) for one in named]
         limits = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, timeout=limits, read_bufsize=LINE_BYTES_MAX

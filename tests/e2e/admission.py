@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import yaml
@@ -10,7 +10,7 @@ import yaml
 from events.privileges import RIGHTS_GROUP
 from projections.api_resource import Resource
 from tests.checkout import ROOT
-from tests.control_plane.api import APPLY, Answer, Api, Object
+from tests.control_plane.api import APPLY, GONE, Answer, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.setup import (
     BINDINGS,
@@ -38,7 +38,7 @@ OF_KIND: Final = {
 STRICT: Final = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
 GROUPS: Final = (
     *("", "apps", "batch", "policy", "scheduling.volcano.sh", "batch.volcano.sh"),
-    *("events.k8s.io",),
+    *("kubeflow.org", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "flow.volcano.sh"),
 )
 TENANT: Final = "tenant"
 IN_FORCE_SECONDS: Final = 60.0
@@ -125,11 +125,12 @@ async def until(api: Api, path: str, manifest: Object, status: int) -> Answer:
 
 
 async def until_true(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something is so."""
+    """Wait until something is so; a connection that is cut, as after a change of a definition, is tried again."""
     async with asyncio.timeout(IN_FORCE_SECONDS):
         while True:
-            if await is_so():
-                return
+            with suppress(*GONE):
+                if await is_so():
+                    return
             await asyncio.sleep(POLL_SECONDS)
 
 
