@@ -438,6 +438,12 @@ class DaemonApp:
         sources.anchor = lambda: None if self._loop is None else self._anchor
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
+        sources.status_updates = lambda: (
+            (0, 0, 0, 0) if self._loop is None else self._loop.status_updates
+        )
+        sources.events_queued = lambda: (
+            0 if self._cluster is None else self._cluster.recorder.queued
+        )
         sources.intake = lambda: 0 if self._loop is None else self._loop.intake
         sources.lag = self._lag
         sources.clock_ahead = lambda: 0.0 if self._loop is None else self._loop.ahead_seconds

@@ -25,6 +25,8 @@ REASONS: Final[Mapping[str, str]] = {
     "lists": "The kinds named have not been listed since the start: nothing is decided before each is.",
     "watch": "The kind cannot be watched. Where a permission is missing, the verb and the resource are "
     "named; it is tried again each minute.",
+    "behind": "Events of the kind named come more than a minute after the objects were written, so that what is decided is as old: the API "
+    "server is overloaded, or its clock is wrong. A warning only.",
     "access": "The permissions named are missing, as the API server said when it was asked at the start.",
     "reports": "Device reports of the kind named were not updated for longer than their writers ever take (600 s for a device "
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
@@ -46,7 +48,7 @@ REASONS: Final[Mapping[str, str]] = {
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
 WARNINGS: Final = frozenset(
-    {"clock", "decisions", "guarantees", "policy", "rejections", "reports", "use"}
+    {"behind", "clock", "decisions", "guarantees", "policy", "rejections", "reports", "use"}
 )
 """Reasons that are shown and do not make the daemon unready: it does what it is for. A stopped device plugin is that of a node; a correction of the time may
 last for weeks, and a rolling update waits for readiness; with a policy file that is refused, the policy before it stays in force."""

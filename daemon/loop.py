@@ -31,10 +31,11 @@ from daemon.log.snapshots import payload_of
 from daemon.memory_tuning import return_freed_memory
 from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
+from engine.pending_requests import is_moot
 from engine.shadow import HOLD_NS
 from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
-from events.messages import Answer, ResumePoint, WatchMessage
+from events.messages import Answer, Request, ResumePoint, WatchMessage
 from events.record import Head
 from projections import snapshot
 from projections.batch import Batch
@@ -186,7 +187,14 @@ class Loop:
         """Audits beside everything else; none where time stands still meanwhile."""
         self._room = asyncio.Event()
         self._room.set()
-        self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
+        self._effects = Effects(
+            cluster,
+            clock,
+            self._woken,
+            running.in_flight_max,
+            tenant_of=None if self._clock.is_stepped else self._tenant_of,
+            is_moot=self._is_moot,
+        )
         self._ahead = AppendAhead(log.append, self._woken)
         self._appended = 0
         """Batches appended that nothing else was done beside."""
@@ -419,6 +427,23 @@ class Loop:
         return self._effects.in_flight
 
     @property
+    def status_updates(self) -> tuple[int, int, int, int]:
+        """How many status updates are queued, were dropped as no longer due, were put off, and how many objects rest."""
+        effects = self._effects
+        return (
+            effects.queued_status_updates,
+            effects.dropped,
+            effects.put_off,
+            effects.resting,
+        )
+
+    def _tenant_of(self, namespace: str) -> str:
+        return self._present().state.cluster.tenants.tenant_of(namespace)
+
+    def _is_moot(self, request: Request) -> bool:
+        return is_moot(self._present().state, request)
+
+    @property
     def audited_ns(self) -> int:
         """Time spent on audits since State was last folded."""
         return 0 if self._audits is None else self._audits.spent_ns
@@ -535,7 +560,8 @@ class Loop:
             await self._ahead.until_durable()
             self.is_synced = True
             what = "finding what to ask of the cluster"
-            self._effects.ask(await self._change_state(what, lambda: list(engine.requests())))
+            due = await self._change_state(what, lambda: list(engine.requests()))
+            self._effects.ask(due, are_all=True)
         elif self._clock.is_stepped:
             self._effects.ask([*engine.urgent_requests(), *engine.follow_up_requests(answers)])
         elif answers and (due := list(engine.follow_up_requests(answers))):

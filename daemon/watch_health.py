@@ -14,6 +14,9 @@ from projections.kind_table import REQUIRED
 PATIENCE_SECONDS: Final = 10.0
 """How long a watch may be away before the daemon is not ready."""
 
+LAG_SECONDS: Final = 60.0
+"""From how late on the events of a watch are said to be behind; clocks of two machines may differ by seconds."""
+
 SILENCE_SECONDS: Final = 720.0
 """The longest that a kind may be silent: the longest `timeoutSeconds`, 600, the 30 s after which a watch is
 given up, and as much again as it may take to be asked."""
@@ -54,6 +57,10 @@ class WatchStatus(Protocol):
     def reason(self) -> str:
         """Why it does not watch."""
 
+    @property
+    def lag_seconds(self) -> float | None:
+        """How late its events come after the objects were written, in seconds; None if that is not known."""
+
 
 class WatchHealthCheck:
     """Asked by `Health` as long as the task of the watches runs."""
@@ -80,6 +87,10 @@ class WatchHealthCheck:
         if missing:
             why = next((f" ({self._server}: {one.reason})" for one in needed if one.reason), "")
             found["lists"] = f"not listed yet: {', '.join(missing)}{why}"
+        for one in needed:
+            if one.lag_seconds is not None and one.lag_seconds > LAG_SECONDS:
+                text = f"events come {one.lag_seconds:.0f} s after the objects were written"
+                found[f"behind/{one.resource}"] = text
         return found
 
     def still(self) -> dict[str, float]:

@@ -14,6 +14,8 @@ from events.messages import (
     AnnotateRequest,
     BindRequest,
     EvictRequest,
+    PodConditionRequest,
+    PodGroupConditionRequest,
     PodGroupCountsRequest,
     PodGroupPhaseRequest,
     QueueStatusRequest,
@@ -198,6 +200,19 @@ def phase_updates(
         yield from asked
 
 
+def is_moot(state: State, request: Request) -> bool:
+    """Return True for a status update that tells nothing any more: its object is gone, or the pod has a node."""
+    match request:
+        case PodConditionRequest():
+            pod = state.cluster.pods.get(request.uid)
+            return pod is None or bool(pod.node) or pod.facts.is_releasing
+        case PodGroupConditionRequest() | PodGroupCountsRequest():
+            group = state.cluster.groups.get(f"{request.namespace}/{request.name}")
+            return group is None or group.facts is None or group.uid != request.uid
+        case _:
+            return False
+
+
 class StatusUpdates:
     """The status updates that one State still calls for, and how far this reader has looked at its changes.
 
@@ -247,7 +262,7 @@ class StatusUpdates:
             request = _of_queue(queue, state.position) if queue is not None and is_ours else None
             return () if request is None else (request,)
 
-        for key, asked in _each("PodGroup", list(self._groups), conditions, on_error):
+        for key, asked in _each("PodGroup", self._groups_in_turn(), conditions, on_error):
             if not asked:
                 del self._groups[key]
                 continue
@@ -269,6 +284,23 @@ class StatusUpdates:
                 del self._queues[name]
             yield from asked
 
+    def _groups_in_turn(self) -> list[str]:
+        """Return the groups to report: in the order of their last changes, or, if there are more than can be reported in one
+        go, those of each tenant in turn, and of one tenant the last changed first."""
+        if len(self._groups) <= STATUS_UPDATES_MAX:
+            return list(self._groups)
+        by_tenant: dict[str, list[str]] = {}
+        tenant_of = self._state.cluster.tenants.tenant_of
+        for key in self._groups:
+            by_tenant.setdefault(tenant_of(key.partition("/")[0]), []).append(key)
+        found: list[str] = []
+        while by_tenant and len(found) <= STATUS_UPDATES_MAX:
+            for tenant, keys in list(by_tenant.items()):
+                found.append(keys.pop())
+                if not keys:
+                    del by_tenant[tenant]
+        return found
+
     def _read_changes(self) -> None:
         """Add the groups and queues that changed since the last call; at first, and after the list of changes was
         emptied, all that may have something to report."""
@@ -281,6 +313,7 @@ class StatusUpdates:
         for key in keys:
             group = cluster.groups.get(key)
             if group is not None and _may_lack_condition(group):
+                self._groups.pop(key, None)
                 self._groups[key] = None
         self._version, self._read = cluster.changed_groups_version, len(cluster.changed_groups)
         if self._position == 0:

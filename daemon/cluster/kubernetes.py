@@ -64,6 +64,7 @@ class KubernetesCluster:
             jitter,
             streams_lists=manner.streams_lists,
             full_list_seconds=manner.full_list_seconds,
+            now_ns=now_ns,
         )
         budget = EvictionBudget(manner.evictions_per_minute, manner.evictions_per_workload)
         self._actor = Actor(client, pacing, now_ns, budget)

@@ -92,6 +92,12 @@ class Gauges:
         yield _many("muster_stale_reports", (((kind,), stale[kind]) for kind in stale))
         yield _one("muster_effects_in_flight", sources.in_flight())
         yield _one("muster_queued_watch_events", sources.intake())
+        queued, dropped, put_off, resting = sources.status_updates()
+        yield _one("muster_status_updates_queued", queued)
+        yield _one("muster_status_updates_dropped", dropped)
+        yield _one("muster_status_updates_put_off", put_off)
+        yield _one("muster_status_objects_resting", resting)
+        yield _one("muster_events_queued", sources.events_queued())
         lag = sources.lag()
         if lag is not None:
             yield _one("muster_log_lag_records", lag.records)
@@ -295,6 +301,7 @@ def _unreadable(cluster: Cluster) -> Family:
 def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
     """Counters of watches."""
     opened, age = _family("muster_watch_open"), _family("muster_watch_age_seconds")
+    lag = _family("muster_watch_lag_seconds")
     restarts = _counter("muster_watch_restarts_total")
     counters = {name: _counter(f"muster_watch_{name}_total") for name in COUNTED}
     for one in figures:
@@ -302,6 +309,8 @@ def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
         opened.add_metric((resource,), one.state == "watching")
         if one.last_event_seconds is not None:
             age.add_metric((resource,), one.last_event_seconds)
+        if one.lag_seconds is not None:
+            lag.add_metric((resource,), one.lag_seconds)
         for name, family in counters.items():
             family.add_metric((resource,), getattr(one, name))
         causes: Tally[str] = Tally()
@@ -309,7 +318,7 @@ def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
             causes[cause_of(cause)] += count
         for cause, count in causes.items():
             restarts.add_metric((resource, cause), count)
-    yield from (opened, age, *counters.values(), restarts)
+    yield from (opened, age, lag, *counters.values(), restarts)
 
 
 def _counter(name: str) -> CounterMetricFamily:

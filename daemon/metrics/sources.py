@@ -40,6 +40,10 @@ class WatchFigures(Protocol):
     def malformed(self) -> int:
         """Revisions that cannot be compared."""
 
+    @property
+    def lag_seconds(self) -> float | None:
+        """Seconds that events come late; None if that is not known."""
+
 
 class Lag(Struct, frozen=True):
     """How far a standby is behind the log."""
@@ -56,6 +60,10 @@ def _no_state() -> State | None:
 
 def _nothing() -> int:
     return 0
+
+
+def _no_updates() -> tuple[int, int, int, int]:
+    return 0, 0, 0, 0
 
 
 async def _no_wait() -> None:
@@ -94,6 +102,9 @@ class Sources(Struct):
     epoch: Callable[[], int] = _nothing
     in_flight: Callable[[], int] = _nothing
     intake: Callable[[], int] = _nothing
+    status_updates: Callable[[], tuple[int, int, int, int]] = _no_updates
+    """Queued, dropped and put off, and objects that rest."""
+    events_queued: Callable[[], int] = _nothing
     watches: Callable[[], Iterable[WatchFigures]] = _no_watches
     lag: Callable[[], Lag | None] = _no_lag
     clock_ahead: Callable[[], float] = float

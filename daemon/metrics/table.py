@@ -154,6 +154,37 @@ _LOOP: Final = (
         "Requests that carry out decisions and are not answered yet.",
     ),
     Metric(
+        "muster_status_updates_queued",
+        "gauge",
+        "Updates of conditions, counts and allocated amounts that are due and not begun.",
+    ),
+    Metric(
+        "muster_status_updates_dropped",
+        "gauge",
+        "Such updates since the start that were not made, because their object was gone or changed first.",
+    ),
+    Metric(
+        "muster_status_updates_put_off",
+        "gauge",
+        "Times since the start that such an update was put off, because the last one of its object took long or was lost.",
+    ),
+    Metric(
+        "muster_status_objects_resting",
+        "gauge",
+        "Updates of objects that took long or were lost the last time, and are not repeated at once.",
+    ),
+    Metric(
+        "muster_events_queued",
+        "gauge",
+        "Kubernetes Events that wait to be written.",
+    ),
+    Metric(
+        "muster_watch_lag_seconds",
+        "gauge",
+        "How late the events of a watch come after the objects were written; absent while few come.",
+        {"kind": _KIND},
+    ),
+    Metric(
         "muster_leaf_switches",
         "gauge",
         "Leaf switches of the switch map, by their state for jobs that are placed by leaf switch.",

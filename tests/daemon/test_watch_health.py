@@ -18,6 +18,7 @@ class Standing(Struct):
     requests: int = 2
     last_event_seconds: float | None = None
     reason: str = ""
+    lag_seconds: float | None = None
 
 
 class Watched:
@@ -127,3 +128,14 @@ def test_watches_may_pause_while_the_log_accepts_no_records(watched: Watched) ->
         assert watched.health.is_live
         watched.seconds += 1
         assert list(watched.health.still) == ["watch/Deployment", "watch/Pod"]
+
+
+def test_a_watch_that_is_a_minute_behind_is_said_and_the_daemon_stays_ready() -> None:
+    watched = Watched()
+    watched.pods.lag_seconds = 59.0
+    assert watched.check.reasons() == {}
+    watched.pods.lag_seconds = 75.4
+    with watched.health.asking(watched.check):
+        found = {"behind/Pod": "events come 75 s after the objects were written"}
+        assert watched.health.reasons == found
+        assert watched.health.is_ready

@@ -28,7 +28,10 @@ from events.record import Record
 from projections.cluster import Cluster
 
 QUEUE_MAX: Final = 10_000
-"""Queued notices; further ones are dropped."""
+"""Queued notices; beyond, the oldest are dropped."""
+
+MANY: Final = 100
+"""Queued notices of a tenant from which on the newest are written first."""
 
 TRIES_MAX: Final = 12
 """Tries of one Event before it is dropped (K11.3)."""
@@ -54,7 +57,12 @@ class Recorder:
         self._now_ns = now_ns
         self._noticer = EventFactory()
         self._correlator = Correlator(instance)
-        self._queue: deque[tuple[int, EventNotice]] = deque()
+        self._queues: dict[str, deque[tuple[int, EventNotice]]] = {}
+        """Tenant to its notices; the tenant whose turn it is first."""
+        self.queued = 0
+        """Notices that wait."""
+        self._cluster: Cluster | None = None
+        """As of the last records."""
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -63,33 +71,41 @@ class Recorder:
         self.written = 0
         """Requests that made an Event or lengthened a series."""
         self.dropped = 0
-        """Notices dropped because the queue was full or the server refused them."""
+        """Notices dropped because too many waited, their object was gone, or the server refused them."""
 
     def observe(self, records: Iterable[Record], cluster: Cluster) -> None:
         """Queue the notices of durable records. It never waits."""
+        self._cluster = cluster
         for record in records:
             if record.kind in NOTICED:
                 self.note(self._noticer.notices(event_of(record), cluster))
 
     def note(self, notices: Iterable[EventNotice]) -> None:
-        """Queue notices with the present time, as far as there is space."""
+        """Queue notices with the present time. If too many wait, the oldest of the tenant with most of them is dropped."""
         at_ns = self._now_ns()
         for notice in notices:
-            if len(self._queue) >= QUEUE_MAX:
+            self._queues.setdefault(self._tenant(notice), deque()).append((at_ns, notice))
+            self.queued += 1
+            if self.queued > QUEUE_MAX:
+                most = max(self._queues, key=lambda one: len(self._queues[one]))
+                self._queues[most].popleft()
+                self.queued -= 1
                 self.dropped += 1
-                continue
-            self._queue.append((at_ns, notice))
             self._idle.clear()
             self._ready.set()
 
     async def run(self) -> None:
         """Write what is queued, until cancelled."""
         while True:
-            if not self._queue:
+            if not self.queued:
                 self._idle.set()
                 self._ready.clear()
                 await self._ready.wait()
-            at_ns, notice = self._queue.popleft()
+            found = self._next()
+            if found is None:
+                self.dropped += 1
+                continue
+            at_ns, notice = found
             write = self._correlator.write(notice, at_ns)
             if write is None:
                 continue
@@ -98,6 +114,31 @@ class Recorder:
                 self.written += 1
             else:
                 self.dropped += 1
+
+    def _next(self) -> tuple[int, EventNotice] | None:
+        """Take the next notice of the tenant whose turn it is: the oldest, or, while many wait, the newest. None for one about
+        a pod or pod group that has gone while many waited."""
+        tenant = next(iter(self._queues))
+        waiting = self._queues.pop(tenant)
+        are_many = len(waiting) > MANY
+        at_ns, notice = waiting.pop() if are_many else waiting.popleft()
+        self.queued -= 1
+        if waiting:
+            self._queues[tenant] = waiting
+        return None if are_many and self._is_gone(notice) else (at_ns, notice)
+
+    def _tenant(self, notice: EventNotice) -> str:
+        namespace = notice.regarding.namespace
+        return namespace if self._cluster is None else self._cluster.tenants.tenant_of(namespace)
+
+    def _is_gone(self, notice: EventNotice) -> bool:
+        regarding, cluster = notice.regarding, self._cluster
+        if cluster is None or not regarding.uid:
+            return False
+        if regarding.kind == "PodGroup":
+            group = cluster.groups.get(f"{regarding.namespace}/{regarding.name}")
+            return group is None or group.uid != regarding.uid
+        return regarding.kind == "Pod" and regarding.uid not in cluster.pods
 
     async def drained(self, seconds: float) -> bool:
         """Wait until the queue is empty, at most for a time; return whether it is."""

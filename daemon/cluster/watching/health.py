@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, field
 
+from daemon.cluster.watching.lag import WatchLag
 from daemon.cluster.watching.rate_limit import now
 
 logger: Final = structlog.get_logger("muster")
@@ -38,6 +39,8 @@ class WatchHealth(Struct, frozen=True):
     """Duplicates and regressions that were not handed over (K3.14)."""
     malformed: int
     """Revisions that cannot be compared (K1.2)."""
+    lag_seconds: float | None = None
+    """How late events come after the objects were written; None while too few come."""
 
 
 class WatchState(Struct):
@@ -56,6 +59,7 @@ class WatchState(Struct):
     events: int = 0
     dropped: int = 0
     malformed: int = 0
+    lag: WatchLag = field(default_factory=WatchLag)
 
     def become(self, state: str, cause: str = "", reason: str = "") -> None:
         """Change state. Logged once per change, not once per try."""
@@ -85,4 +89,5 @@ class WatchState(Struct):
             events=self.events,
             dropped=self.dropped,
             malformed=self.malformed,
+            lag_seconds=self.lag.at(moment),
         )

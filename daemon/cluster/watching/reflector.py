@@ -322,6 +322,8 @@ class Reflector:
             if self._is_resuming:
                 await self._open(stream)
         messages = reading.messages
+        if messages and self._standing.state == "watching":
+            self._standing.lag.sample(messages, now())
         if stream.is_bookmarked and now() - self._progressed_at >= PROGRESS_SECONDS:
             stream.is_bookmarked = False
             self._progressed_at = now()

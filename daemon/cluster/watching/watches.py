@@ -9,6 +9,7 @@ from daemon.cluster.watching.audit import FULL_LIST_SECONDS, Audit
 from daemon.cluster.watching.client_protocol import ApiClient, watched_kind
 from daemon.cluster.watching.discovery import discover, features
 from daemon.cluster.watching.health import WatchHealth, WatchState, logger
+from daemon.cluster.watching.lag import WatchLag
 from daemon.cluster.watching.list_order import ListOrder
 from daemon.cluster.watching.message_buffer import KindSink, MessageBuffer
 from daemon.cluster.watching.rate_limit import RateLimit, now
@@ -37,12 +38,16 @@ class Watches:
         resources: Sequence[Resource] = WATCHED,
         streams_lists: bool = False,
         full_list_seconds: float = FULL_LIST_SECONDS,
+        now_ns: Callable[[], int] | None = None,
     ) -> None:
+        """With `now_ns`, the time of this machine since the epoch, it is found out how far watches are behind."""
         self._server = server
         self._watched = [watched_kind(resource) for resource in resources]
         self._kept = {
             one.name: KindState(
-                RateLimit(jitter), WatchState(one.name, one.is_required), streams_lists
+                RateLimit(jitter),
+                WatchState(one.name, one.is_required, lag=WatchLag(now_ns)),
+                streams_lists,
             )
             for one in self._watched
         }

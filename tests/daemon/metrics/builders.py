@@ -45,6 +45,7 @@ class Figures(Struct):
     events: int = 10
     dropped: int = 1
     malformed: int = 0
+    lag_seconds: float | None = 4.0
 
 
 class HeardLog(MemoryLog):
