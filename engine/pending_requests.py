@@ -26,6 +26,7 @@ from projections.cluster import Cluster
 from projections.device_family import PlacedPod, writing_families
 from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
+from projections.leaf_switches import CLASS_LABEL
 from projections.pod_groups import INQUEUE, PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
@@ -163,7 +164,7 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         tasks=0 if group is None else sum(count for _, count in group.device_tasks),
         assigned_ns=one.assigned_ns,
     )
-    found: dict[str, str] = dict(pod.network)
+    found = {key: value for key, value in pod.network if key != CLASS_LABEL}
     for family in writing_families(pod.pod_class):
         found |= family.annotations(placed)
     if is_in_place(cluster, pod):

@@ -97,6 +97,9 @@ class ActionArguments(Struct, frozen=True):
     trusts_stated_phase: bool = False
     """Whether a new PodGroup begins with the phase that its object states, as in Volcano, and not as Pending
     (`trustStatedPhase` of `enqueue`)."""
+    moves_running_groups: bool = False
+    """Whether a PodGroup takes the charges of its running pods along to another queue that it names, as in Volcano
+    (`moveRunningGroups` of `enqueue`)."""
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, if given."""
     rescheduling: RescheduleArguments = RescheduleArguments()
@@ -144,6 +147,8 @@ def _with(
         return structs.replace(found, pod_creation_ns=_duration(argument, path))
     if (action, key) == ("enqueue", "trustStatedPhase"):
         return structs.replace(found, trusts_stated_phase=truth_at(argument, path))
+    if (action, key) == ("enqueue", "moveRunningGroups"):
+        return structs.replace(found, moves_running_groups=truth_at(argument, path))
     if (action, key) == ("cycle", "workBudget"):
         return structs.replace(found, work_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "classBudget"):

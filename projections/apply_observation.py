@@ -7,7 +7,7 @@ from msgspec import Struct, msgpack
 from events.cluster import ObjectDeleted
 from events.record import PodParts, Record
 from projections.cluster import Cluster
-from projections.fixed_requests import CHANGED, Fixed, fixed_request, with_request
+from projections.fixed_requests import FIXED, Fixed, fixed_request, with_request
 from projections.kind_table import KINDS
 from projections.kinds.workload import apply_workload, drop_owner
 from projections.objects import Metadata, PodObject, readable_pod
@@ -38,7 +38,7 @@ def read_pod(
             return bare(found, reading.metadata())
         facts, key = found
         nonlocal fixed, stated
-        if old is not None:
+        if old is not None or facts.node:
             fixed = fixed_request(classes, old, facts, key)
         if facts.problem:
             key = (*key, "problem", facts.problem)
@@ -55,7 +55,7 @@ def read_pod(
     facts, pod_class = reading.of(whole, bare)
     faults = reading.faults
     if fixed is not None and fixed.changed:
-        faults = (*faults, (CHANGED, fixed.message))
+        faults = (*faults, (FIXED, fixed.message))
     if facts.pool_options and facts.scheduler in cluster.scheduler_names:
         faults = (*faults, *job_options((), (facts.pool_options,)).problems)
     cluster.config_errors.put(reading.subject, faults, keeps=ASSIGNMENT_ERRORS)

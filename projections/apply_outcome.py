@@ -26,7 +26,7 @@ from projections import eviction_pauses
 from projections.eviction_pauses import EVICTION_SHARE
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
-from projections.fixed_requests import CHANGED
+from projections.fixed_requests import FIXED
 from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches
 from projections.pod_class import class_key_of
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
@@ -286,7 +286,7 @@ def cancel_placement(
     if pod.facts is old.facts:
         cluster.replace_pod(old, pod)
         return
-    cluster.config_errors.replace(f"Pod/{old.key}", CHANGED, ())
+    cluster.config_errors.replace(f"Pod/{old.key}", FIXED, ())
     cluster.adopt(pod)
     if pod.group_key == old.group_key:
         cluster.replace_pod(old, pod)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from projections import quota_charging
 from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
-from projections.config_errors import ConfigErrors
+from projections.config_errors import QUEUE_CHANGED, ConfigErrors, queue_changed
 from projections.deltas import (
     RECORD_APPLIED,
     PodChanged,
@@ -35,13 +35,20 @@ from projections.inter_pod_affinity_index import (
 from projections.job_order import equivalence_keys, job_order
 from projections.kept_quota import KeptQuota
 from projections.leaf_switches import LeafSwitches
-from projections.namespace_access import NamespaceAccess, denial_of, queue_to_enter, stated_queue
+from projections.namespace_access import NamespaceAccess, denial_of, queue_to_enter
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
 from projections.pending_status import PendingStatus, record_overwritten
 from projections.plugin import PluginSet, build_plugins
 from projections.pod_group_resolution import group_key_of, origin_of
-from projections.pod_groups import PHASES, EquivalenceKey, Nomination, PodGroup
+from projections.pod_groups import (
+    INQUEUE,
+    PHASES,
+    WAITING,
+    EquivalenceKey,
+    Nomination,
+    PodGroup,
+)
 from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
     Charge,
@@ -390,8 +397,26 @@ class Cluster:
             group.phase = group.listed_phase = facts.phase
         elif before is not None:
             record_overwritten(self, group, before)
-        self.move_group(group, queue_to_enter(self, group, facts.queue or DEFAULT))
+        self._follow_queue(group, facts, is_new=before is None)
         self.update_group(group)
+
+    def _follow_queue(self, group: PodGroup, facts: GroupFacts, *, is_new: bool = False) -> None:
+        """Move a group to the queue that its object names. While pods of it are charged it stays, as what they hold was
+        admitted there and must not be charged to others; without such pods it is voted on again (`moveRunningGroups`
+        of the policy: as in Volcano it takes all along, to a queue that it may use)."""
+        named, subject = facts.queue or DEFAULT, f"PodGroup/{group.key}"
+        moves_all = self.policy.action_arguments.moves_running_groups
+        entered = queue_to_enter(self, group, named)
+        if group.queue and group.allocated_count and not moves_all:
+            entered = group.queue
+        if entered != named:
+            self.config_errors.add(subject, (QUEUE_CHANGED, queue_changed(named, entered)))
+        else:
+            self.config_errors.replace(subject, QUEUE_CHANGED, ())
+        is_stated = is_new or moves_all or group.is_foreign or self.is_shadow
+        if entered != group.queue and group.phase == INQUEUE and not is_stated:
+            group.phase, group.listed_phase = WAITING, ""
+        self.move_group(group, entered)
 
     def drop_group_object(self, key: str) -> None:
         """Remove the PodGroup object; pods that name it wait until it is created again."""
@@ -447,6 +472,9 @@ class Cluster:
         self.changed_rows.groups[group.key] = None
         self.changed_groups.append(group.key)
         charges_changed = self.foreign_groups.update(self, group) or charges_changed
+        facts = group.facts
+        if facts is not None and group.queue != (facts.queue or DEFAULT):
+            self._follow_queue(group, facts)
         access = self.namespace_access
         if group.denied is not None or access.queues or access.is_in_policy:
             charges_changed = self.update_denial(group) or charges_changed
@@ -475,8 +503,6 @@ class Cluster:
         is_restricted = self.namespace_access.is_restricted
         if not is_restricted and group.denied is None:
             return False
-        if group.queue != stated_queue(group):
-            self.move_group(group, queue_to_enter(self, group, stated_queue(group)))
         denied = denial_of(self, group) if is_restricted else None
         if denied == group.denied:
             return False

@@ -11,6 +11,18 @@ if TYPE_CHECKING:
 REQUEST_DIFFERS: Final = "CardRequestDiffers"
 """Code if the pods of a group request other cards than the annotation of the group."""
 
+QUEUE_CHANGED: Final = "QueueChangedWhileRunning"
+"""Code if a PodGroup names another queue than the one that its running pods are charged to."""
+
+
+def queue_changed(named: str, charged: str) -> str:
+    """Return the text of that error."""
+    return (
+        f"spec.queue names {named}, and pods of the group are charged to {charged}: the group stays there until none "
+        "of them is"
+    )
+
+
 Pairs = tuple[tuple[str, str], ...]
 """Code and message of each error."""
 

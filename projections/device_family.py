@@ -239,6 +239,9 @@ class DeviceFamily(ABC):
     labels of a Job to its PodGroup."""
     pod_assignments: ClassVar[tuple[str, ...]] = ()
     """Annotations of pods that say which devices they have; `assigned` reads them."""
+    annotated_requests: ClassVar[tuple[str, ...]] = ()
+    """Those of `pod_options` that ask for devices without a resource that a kubelet counts. Of a pod that is first seen on its node
+    without any of `pod_assignments` they count for nothing, as no scheduler has given it devices."""
     reported_assignments: ClassVar[tuple[str, ...]] = ()
     """Those of `pod_assignments` that the device plugin writes: they are read also when the pod is on its node already. The others
     are read as they are when it is first seen there."""
@@ -414,6 +417,21 @@ def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> b
         annotations[one.confirmation] == (one.confirmed_value or annotations[one.confirmation])
         for one in FAMILIES.values()
         if one.confirmation in annotations and one.unconfirming_label not in labels
+    )
+
+
+def unplaced_options(options: Labels, assignments: Labels) -> tuple[str, ...]:
+    """Return the keys of options that count for nothing for a pod that is first seen on its node with these annotations."""
+    stated, given = dict(options), dict(assignments)
+    return tuple(
+        sorted(
+            key
+            for one in FAMILIES.values()
+            if any(key in stated for key in one.annotated_requests)
+            and not any(key in given for key in one.pod_assignments)
+            for key in one.pod_options
+            if key in stated
+        )
     )
 
 

@@ -2,7 +2,8 @@
 
 Any user who may change a pod can rewrite its annotations and labels while it runs. They then change neither what the pod
 is charged nor what it holds: its card, its devices, its pod group and with that its queue, its place in the group, its
-terms about other pods. A pod that could not be evicted before cannot be made so later, but the reverse is followed. What
+terms about other pods. What asks for shares of GPUs by annotations alone, on a pod that is first seen on a node and that no scheduler has
+given any, counts for nothing. A pod that could not be evicted before cannot be made so later, but the reverse is followed. What
 differs is an error of the pod alone. The exception is what a kubelet reports of a resize, and what a device plugin
 confirms (`projections/pod_devices.py`).
 
@@ -15,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.limits import clipped
-from projections.device_family import reported_assignments
+from projections.device_family import reported_assignments, unplaced_options
 from projections.objects import PodObject
 from projections.pod_class import CARD_NAME, ClassKey, PodClasses, StatedRequest
 from projections.pod_group_resolution import group_key_of
@@ -32,8 +33,8 @@ from projections.pods import (
     PodFacts,
 )
 
-CHANGED: Final = "ChangedAfterBinding"
-"""Code of the error of a pod of which something was changed that is fixed since it has its node."""
+FIXED: Final = "FixedWhenBound"
+"""Code of the error of a pod of which the object says something else than what it was placed by."""
 
 KEYS_MAX: Final = 8
 """Maximum number of keys that the error names."""
@@ -55,16 +56,22 @@ class Fixed(Struct, frozen=True):
         more = len(self.changed) - KEYS_MAX
         keys = ", ".join(self.changed[:KEYS_MAX]) + (f" and {more} more" if more > 0 else "")
         return clipped(
-            f"{keys}: changed after the pod got its node, without effect: what a pod asks for is fixed then"
+            f"{keys}: without effect, as the pod was not placed by this: what it asks for is fixed when it gets its node"
         )
 
 
-def fixed_request(classes: PodClasses, old: Pod, facts: PodFacts, key: ClassKey) -> Fixed | None:
-    """Return what is read of a pod that keeps its node, or the one that was decided for it; None if the object says nothing
-    else than when the pod got it, and for pods without a node. `key` is the key of the class by the object."""
+def fixed_request(
+    classes: PodClasses, old: Pod | None, facts: PodFacts, key: ClassKey
+) -> Fixed | None:
+    """Return what is read of a pod that has a node, or the one that was decided for it; None if that is what its object says,
+    and for pods without a node. `key` is the key of the class by the object."""
+    if old is None:
+        return _first_request(facts, key)
     kept = old.facts
     if facts.node != (kept.node or old.assumed) and (facts.node or kept.node):
-        return None  # It has another node than before, or lost it.
+        # It has another node than before, or lost it.
+        is_ours = old.failed_binding(facts.decision, facts.node) is not None
+        return None if is_ours else _first_request(facts, key)
     if not kept.node and not old.assumed:
         return None
     known = classes.by_key.get(key)
@@ -118,6 +125,20 @@ def fixed_request(classes: PodClasses, old: Pod, facts: PodFacts, key: ClassKey)
     for before, now in ((request.options, stated.options), (request.labels, stated.labels)):
         changed.update(dict.fromkeys(_unlike(before, now)))
     return Fixed(fixed, request.in_key(key, kept.problem), request, tuple(changed))
+
+
+def _first_request(facts: PodFacts, key: ClassKey) -> Fixed | None:
+    """Return what is read of a pod that is first seen on its node: what asks for devices that no scheduler has given it counts
+    for nothing."""
+    stated = StatedRequest.of(key)
+    if not facts.node or stated is None or not stated.options:
+        return None
+    without = unplaced_options(stated.options, facts.assignments)
+    if not without:
+        return None
+    options = tuple([one for one in stated.options if one[0] not in without])
+    request = structs.replace(stated, options=options)
+    return Fixed(facts, request.in_key(key, facts.problem), request, without)
 
 
 def with_request(pod: PodObject, request: StatedRequest) -> PodObject:

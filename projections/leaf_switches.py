@@ -18,6 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from projections.index import Index
+from projections.pod_terms import Labels
 from projections.switch_map import LeafSwitch, SwitchMap
 
 if TYPE_CHECKING:
@@ -291,8 +292,17 @@ class LeafSwitches(Index):
         )
 
     def class_of(self, pod: Pod) -> str:
-        """Return the class of the job of a pod: of the label of the pod, else of its pod group; empty without one."""
-        return _stated_class(pod.pod_class.device_options) or self._classes.get(pod.group_key, "")
+        """Return the class of the job of a pod: of the label of the pod, else of its pod group; empty without one. That of a pod
+        that muster bound is the one by which it was placed."""
+        own = _stated_class(pod.pod_class.device_options)
+        return own or (
+            _stated_class(pod.network) if pod.decision else self._classes.get(pod.group_key, "")
+        )
+
+    def class_of_group(self, key: str) -> Labels:
+        """Return the class that a pod group states, as an annotation; empty if it states none."""
+        stated = self._classes.get(key, "")
+        return ((CLASS_LABEL, stated),) if stated else ()
 
     def _of_job(self, number: int, key: str) -> list[Attributes]:
         """Return what a switch is for the pods of a job."""
@@ -344,7 +354,7 @@ class LeafSwitches(Index):
         if not pod.node or not pod.pod_class.asked_devices or not pod.occupies:
             return None
         place = self.places.get(pod.node)
-        attributes = _attributes(pod, self._classes.get(pod.group_key, "")) if place else None
+        attributes = _attributes(pod, self.class_of(pod)) if place else None
         if place is None or attributes is None:
             return None
         return place.switch, pod.group_key, attributes
@@ -413,11 +423,9 @@ def _stated_class(options: tuple[tuple[str, str], ...]) -> str:
     return next((value for key, value in options if key == CLASS_LABEL), "")
 
 
-def _attributes(pod: Pod, stated: str) -> Attributes | None:
+def _attributes(pod: Pod, job_class: str) -> Attributes | None:
     """Return what the switch of a pod is for it; None if its job is not placed by leaf switches."""
-    job_class = _stated_class(pod.pod_class.device_options) or stated
-    given = dict(pod.network_annotations)
-    return _given({**given, CLASS_LABEL: job_class})
+    return _given({**dict(pod.network_annotations), CLASS_LABEL: job_class})
 
 
 def _given(given: Mapping[str, str]) -> Attributes | None:

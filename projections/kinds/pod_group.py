@@ -5,7 +5,7 @@ from typing import Final
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.config_errors import REQUEST_DIFFERS
+from projections.config_errors import QUEUE_CHANGED, REQUEST_DIFFERS
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
@@ -31,7 +31,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
-        kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT)
+        kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT, QUEUE_CHANGED)
         overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
         cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])

@@ -95,6 +95,7 @@ class GpuShares(DeviceFamily):
     node_annotations: ClassVar[tuple[str, ...]] = (REGISTERED,)
     pod_options: ClassVar[tuple[str, ...]] = OPTIONS
     pod_assignments: ClassVar[tuple[str, ...]] = (GPU_INDEX, HAMI_ALLOCATED)
+    annotated_requests: ClassVar[tuple[str, ...]] = ANNOTATIONS
     container_resources: ClassVar[tuple[str, ...]] = CONTAINER_RESOURCES
     counting_resources: ClassVar[tuple[str, ...]] = (GPU,)
     writes_annotations = True

@@ -7,7 +7,7 @@ from events.messages import Answer, BindRequest, ObjectSeen, Rejected
 from projections import snapshot
 from tests.scheduling.builders import EngineHarness, node, pod
 
-CODE = "ChangedAfterBinding"
+CODE = "FixedWhenBound"
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE = "scheduling.volcano.sh/queue-name"
 
@@ -83,9 +83,11 @@ def test_a_name_that_is_not_valid_takes_nothing_from_a_pod_with_a_node() -> None
     found = harness.state.cluster.pods["uid-a"]
     assert (found.group_key, found.facts.problem) == (before.group_key, "")
     assert found.pod_class.unsupported == ""
-    assert errors(harness)[0].startswith(f"{GROUP}: changed after the pod got its node")
+    assert errors(harness)[0].startswith(
+        f"{GROUP}: without effect, as the pod was not placed by this"
+    )
     seen(harness, "n1", **{GROUP: "g", "volcano.sh/card.name": "c" * 5000})
-    assert errors(harness)[0].startswith("volcano.sh/card.name: changed")
+    assert errors(harness)[0].startswith("volcano.sh/card.name: without effect")
     check(harness)
 
 
