@@ -13,7 +13,8 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from traceback import clear_frames
 from typing import Final
 
 import structlog
@@ -50,7 +51,8 @@ BACKLOG: Final = 1024
 """Connections that the kernel holds until they are accepted. A probe behind fewer that come at once need not try again."""
 
 ACCEPTED_AT_ONCE: Final = 16
-"""Connections that are accepted in one turn of the event loop."""
+"""Connections that are accepted in one turn of the event loop. From the accept to its answer a request takes some four turns: much fewer
+must come in these than there are places, or it would have to make room before it was read."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Pause after the kernel could not accept a connection, as for want of a descriptor."""
@@ -323,6 +325,7 @@ class _Connection(asyncio.Protocol):
         self._opening.add_done_callback(lambda _: self._opened(accepted))
 
     def _opened(self, accepted: socket.socket) -> None:
+        self._opening = None
         if self._transport is None:
             accepted.close()
             self._end()
@@ -331,7 +334,7 @@ class _Connection(asyncio.Protocol):
         self, accepted: socket.socket, tls: ssl.SSLContext | None, seconds: float
     ) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(OSError):  # Errors of TLS are of this class, too.
+        try:
             if tls is None:
                 await loop.connect_accepted_socket(lambda: self, accepted)
             else:
@@ -342,6 +345,12 @@ class _Connection(asyncio.Protocol):
                     ssl_handshake_timeout=2 * seconds,  # The timer of the connection comes first.
                     ssl_shutdown_timeout=seconds,
                 )
+        except OSError as error:  # Errors of TLS are of this class, too.
+            clear_frames(error.__traceback__)
+        except asyncio.CancelledError as error:
+            # The error and the frames of a handshake hold each other, and its buffers of half a megabyte.
+            clear_frames(error.__traceback__)
+            raise
 
     def begin(self, seconds: float | None, phase: str, *, is_waiting: bool) -> None:
         """Enter a phase that must end within its time."""

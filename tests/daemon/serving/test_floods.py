@@ -1,11 +1,14 @@
 """Floods of connections from many addresses: descriptors, memory and the answers to probes stay bounded."""
 
 import asyncio
+import gc
 import resource
 import ssl
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +25,12 @@ from tests.daemon.serving.flood import CLIENT_HELLO
 
 PATIENCE_SECONDS: Final = 30.0
 
-ANSWER_SECONDS_MAX: Final = 5.0
-"""A probe is answered within this during a flood, on a machine that other tests and the flood itself share."""
+ANSWER_SECONDS_MAX: Final = 15.0
+"""A probe is answered within this during a flood, on a machine that other tests and the flood itself share: where the kernel's queue
+is full, the kernel of the prober tries again after 1, 3, 7 and 15 s."""
+
+LONG_ANSWER_SECONDS_MAX: Final = 32.0
+"""The same where the flood lasts for minutes."""
 
 MIB: Final = 1 << 20
 
@@ -140,6 +147,29 @@ async def test_handshakes_count_from_the_accept_on(tls: ssl.SSLContext) -> None:
             writer.close()
 
 
+async def test_a_handshake_that_failed_leaves_nothing_to_the_garbage_collector(
+    tls: ssl.SSLContext,
+) -> None:
+    """Each has buffers of half a megabyte, and full collections are rare in a daemon with a large State."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with served(tls, Bounds(handshake_seconds=0.2)) as (address, refused):
+            for first in (b"", CLIENT_HELLO, b"GET / HTTP/1.1\r\n\r\n"):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+                writer.write(first)
+                with suppress(ConnectionError):
+                    await reader.read()
+                writer.close()
+                del reader, writer
+            await asyncio.sleep(0.1)
+            left = [one for one in gc.get_objects() if isinstance(one, SSLProtocol)]
+            assert left == []
+        assert refused == ["handshake", "handshake"]
+    finally:
+        gc.enable()
+
+
 async def test_handshakes_of_a_second_are_bounded(
     tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
@@ -182,7 +212,19 @@ async def test_heads_in_a_row_do_not_keep_others_waiting() -> None:
     assert refused == []
 
 
-async def _flooded(count: int, tls: ssl.SSLContext, client_tls: ssl.SSLContext) -> None:
+def probed(address: Address) -> int:
+    """The status of a probe, from a thread of its own, as from another process."""
+    connection = HTTPConnection(address.host, address.port, timeout=60)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+async def _flooded(
+    count: int, tls: ssl.SSLContext, client_tls: ssl.SSLContext, answer_seconds_max: float
+) -> None:
     """Flood a listener with TLS and one without beside it, and ask both for a page again and again."""
     raise_descriptor_limit()
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
@@ -206,7 +248,7 @@ async def _flooded(count: int, tls: ssl.SSLContext, client_tls: ssl.SSLContext) 
         loop, answers, slowest, most_files, most_memory = asyncio.get_running_loop(), 0, 0.0, 0, 0
         while not all(one.done() for one in opened) or answers < 20:
             begun = loop.time()
-            assert await status_of(plain, None) == 200
+            assert await asyncio.to_thread(probed, plain) == 200
             slowest = max(slowest, loop.time() - begun)
             answers += 1
             most_files = max(most_files, descriptors() - files)
@@ -219,18 +261,18 @@ async def _flooded(count: int, tls: ssl.SSLContext, client_tls: ssl.SSLContext) 
         # The bounds of two listeners, what is accepted in a turn, and ours.
         assert most_files <= 2 * (128 + 64) + 32, most_files
         assert most_memory <= 256 * MIB, most_memory
-        assert slowest <= ANSWER_SECONDS_MAX, slowest
+        assert slowest <= answer_seconds_max, slowest
         await until(lambda: descriptors() <= files + 8)
 
 
 async def test_a_flood_from_many_addresses_takes_bounded_descriptors_and_memory(
     tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
-    await _flooded(1_000, tls, client_tls)
+    await _flooded(1_000, tls, client_tls, ANSWER_SECONDS_MAX)
 
 
 @pytest.mark.soak
 async def test_a_flood_of_20_000_connections_takes_no_more(
     tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
-    await _flooded(20_000, tls, client_tls)
+    await _flooded(20_000, tls, client_tls, LONG_ANSWER_SECONDS_MAX)
