@@ -82,7 +82,8 @@ async def admit(api: Api) -> str:
 
 def _definitions() -> list[Path]:
     shipped = sorted((ROOT / "deploy/kustomize/crds").glob("*.yaml"))
-    return [*shipped, Path(__file__).parent / "volcano_job.yaml"]
+    overrides = ROOT / "deploy/kustomize/queue-operators/groupoverrides.yaml"
+    return [*shipped, overrides, Path(__file__).parent / "volcano_job.yaml"]
 
 
 def _manifest(resource: Resource, name: str = NAME) -> Object:
