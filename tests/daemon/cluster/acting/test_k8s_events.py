@@ -222,6 +222,25 @@ def test_an_invalid_label_makes_an_event_on_its_object() -> None:
     assert told("Node//n9") == told("PodGroup/default/z") == []
 
 
+CUT = ConfigInvalid(subject="PodGroup/default/a", code="JobOptionCut", message="m")
+
+
+def test_a_cut_value_of_a_group_without_an_object_makes_an_event_on_its_first_pod() -> None:
+    (on_group,) = EventFactory().notices(CUT, cluster())
+    assert on_group.regarding == GROUP
+    without = cluster(has_group=False)
+    (on_pod,) = EventFactory().notices(CUT, without)
+    assert on_pod == EventNotice(POD, "Warning", "Misconfigured", "JobOptionCut", "m")
+
+
+def test_an_override_that_cannot_be_read_has_an_event_of_its_own() -> None:
+    shown = cluster()
+    shown.others["GroupOverride"] = {"/ml.a": ("uid-o", "digest")}
+    event = ConfigInvalid(subject="GroupOverride//ml.a", code="InvalidObject", message="m")
+    (told,) = EventFactory().notices(event, shown)
+    assert told.regarding == Regarding("GroupOverride", "ml.a", "uid-o", "", "muster.sh/v1alpha1")
+
+
 ALL: list[Fact] = [
     *(BOUND, refusal(), PodGroupUpdated(pod_group="default/a", phase="Running")),
     *(refusal(code) for code in sorted(REFUSAL_CODES)),
@@ -245,6 +264,8 @@ def test_reasons_are_a_closed_list_in_camel_case_each_of_which_is_used_k11_4() -
         reason = REASONS[one.reason]
         assert one.type in reason.types
         assert one.regarding.kind in reason.regarding
+    without = cluster(has_group=False)
+    told += EventFactory().notices(CUT, without)
     used = {(one.reason, one.regarding.kind) for one in told}
     assert used == {(name, kind) for name, one in REASONS.items() for kind in one.regarding}
     assert all(name.isalpha() and name[0].isupper() for name in REASONS)
