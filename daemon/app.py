@@ -186,7 +186,10 @@ class DaemonApp:
                 "tenants_listen: a shadow answers no tenants, for it would have to create reviews"
             )
         questions = TenantQuestions(
-            Reviews(client), answers_from(plan.log), asyncio.get_running_loop().time
+            Reviews(client),
+            answers_from(plan.log),
+            asyncio.get_running_loop().time,
+            tenant_of=self._tenant_of,
         )
         certificate, key = settings.tenants_certificate_file, settings.tenants_key_file
         files = (plan.folder / certificate, plan.folder / key) if certificate and key else None
@@ -466,6 +469,10 @@ class DaemonApp:
         elif not is_busy:
             self._closed_nodes = closed_nodes_text(self._step.state.cluster.quarantines)
         return self._closed_nodes
+
+    def _tenant_of(self, namespace: str) -> str:
+        state = self._state()
+        return namespace if state is None else state.cluster.tenants.tenant_of(namespace)
 
     def _guarantees(self) -> str:
         """Return which guarantees of queues cannot be kept; as of the last look while State is being changed."""

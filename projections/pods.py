@@ -106,6 +106,10 @@ NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
 """Node name, `occupied` or `releasing`, and the request."""
 
 
+CONDITIONS_MAX: Final = 100
+"""Conditions of a pod beyond which muster updates none of them: Kubernetes and controllers write about ten."""
+
+
 class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     """What muster reads of a Pod."""
 
@@ -149,8 +153,8 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     """Whether a device plugin has given it its devices: as the plugin says by an annotation, or because the kubelet has
     admitted the pod (K8.7). False for pods without annotations for a device plugin."""
     is_cut: bool = False
-    """Whether a long field of its spec was left out. Its conditions are not updated, because each update would make
-    the API server store and send the whole object again."""
+    """Whether a long field of its spec was left out, or it has more than CONDITIONS_MAX conditions. Its conditions are not
+    updated, because each update would make the API server store and send the whole object again."""
     assignments: Labels = ()
     """Annotations that say which devices it has, as keys and values."""
     device_rejection: str = ""
@@ -350,7 +354,7 @@ def combine_facts(
         problem=meta.problem or asked.problem,
         decision=meta.decision,
         is_confirmed=meta.is_confirmed or bool(meta.assignments and status.startTime),
-        is_cut=bool(asked.problem),
+        is_cut=bool(asked.problem) or len(status.conditions or ()) > CONDITIONS_MAX,
         assignments=meta.assignments,
         device_rejection=_device_rejection(status),
         fault_options=meta.fault_options,

@@ -5,6 +5,7 @@ whether that user may `get` the object (SubjectAccessReview); only then is the l
 same answer whether the object exists or not. Whatever fails on the way refuses the question.
 
 Each user has one question under way and a rate, and all of them share a few places, so that no user delays the others.
+So has each tenant about whose namespaces users ask: many users of one do not take the places of all.
 """
 
 import asyncio
@@ -45,6 +46,10 @@ class TenantLimits(Struct, frozen=True):
     """Requests for a review under way at a time; further questions are refused."""
     per_minute: int = 20
     """Questions of one user in a minute."""
+    per_minute_of_tenant: int = 60
+    """Questions about the namespaces of one tenant in a minute."""
+    under_way_of_tenant: int = 6
+    """Questions about the namespaces of one tenant that wait for a place or are answered at a time."""
     review_seconds: float = 10.0
     """Seconds for which the answer of a review is kept."""
     cached_max: int = 1024
@@ -78,8 +83,9 @@ class TenantQuestions:
         answer: Answerer,
         now_seconds: Callable[[], float],
         limits: TenantLimits | None = None,
+        tenant_of: Callable[[str], str] = str,
     ) -> None:
-        """`now_seconds` is a clock that only goes forward."""
+        """`now_seconds` is a clock that only goes forward; `tenant_of` returns the tenant of a namespace."""
         self._limits = limits = limits or TenantLimits()
         self._reviewer = reviewer
         self._answer = answer
@@ -92,6 +98,10 @@ class TenantQuestions:
         self._windows = _Recent[int](limits.cached_max)
         """The questions of a user in the minute that began with its first one."""
         self._asking: set[str] = set()
+        self._tenant_of = tenant_of
+        self._tenant_windows = _Recent[int](limits.cached_max)
+        self._under_way: dict[str, int] = {}
+        """Tenant to its questions that wait for a place or are answered."""
 
     def application(self) -> web.Application:
         """Return the application."""
@@ -113,7 +123,7 @@ class TenantQuestions:
             user = await self._user(token)
             if user is None:
                 return _unauthorized("the API server does not accept this token")
-            if not self._admits(user.username):
+            if not self._admits(self._windows, user.username, self._limits.per_minute):
                 return _busy("too many questions of this user", 60)
             if user.username in self._asking:
                 return _busy("another question of this user is being answered", 1)
@@ -122,7 +132,7 @@ class TenantQuestions:
                 if not await self._may_get(user, kind, namespace, name):
                     text = f"user {user.username!r} may not get {kind} {namespace}/{name}"
                     return _refusal(HTTPStatus.FORBIDDEN, text)
-                return await self._answered(subject)
+                return await self._of_tenant(self._tenant_of(namespace), subject)
             finally:
                 self._asking.discard(user.username)
         except _BusyError as error:
@@ -133,6 +143,21 @@ class TenantQuestions:
             # What failed is for the operator: it may name what the caller must not see.
             logger.warning("tenant question failed", subject=subject, error=str(error))
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "cannot be answered now")
+
+    async def _of_tenant(self, tenant: str, subject: str) -> web.Response:
+        """Answer a question about an object of a tenant, within the bounds of that."""
+        if not self._admits(self._tenant_windows, tenant, self._limits.per_minute_of_tenant):
+            return _busy("too many questions about this tenant", 60)
+        under_way = self._under_way.get(tenant, 0)
+        if under_way >= self._limits.under_way_of_tenant:
+            return _busy("too many questions about this tenant at a time", 2)
+        self._under_way[tenant] = under_way + 1
+        try:
+            return await self._answered(subject)
+        finally:
+            self._under_way[tenant] -= 1
+            if not self._under_way[tenant]:
+                del self._under_way[tenant]
 
     async def _answered(self, subject: str) -> web.Response:
         if self._waiting >= self._limits.waiting_max:
@@ -179,14 +204,14 @@ class TenantQuestions:
         known.keep(key, value, self._now_seconds() + self._limits.review_seconds)
         return value
 
-    def _admits(self, username: str) -> bool:
-        """Count a question; return False if the user has asked too many in this minute."""
+    def _admits(self, windows: "_Recent[int]", name: str, most: int) -> bool:
+        """Count a question of a user or about a tenant; return False if there were too many in this minute."""
         now = self._now_seconds()
-        window = self._windows.find(username, now)
+        window = windows.find(name, now)
         count = 1 if window is None else window.value + 1
-        if count > self._limits.per_minute:
+        if count > most:
             return False
-        self._windows.keep(username, count, now + 60 if window is None else window.until)
+        windows.keep(name, count, now + 60 if window is None else window.until)
         return True
 
 

@@ -17,7 +17,7 @@ from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pod_waits import is_backing_off
-from projections.pods import GATED, Pod
+from projections.pods import CONDITIONS_MAX, GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import (
     CARD_CODES,
@@ -114,6 +114,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
                 )
                 if not _is_repeated(one, hurdles)
             ),
+            *_unreported_hurdle(pod),
             *_pause_hurdle(session.state, group),
             *_evicting_hurdles(session.state, group),
         ),
@@ -145,6 +146,13 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
         yield Hurdle(
             "pod group", False, f"{gated} pods wait for their scheduling gates to be removed"
         )
+
+
+def _unreported_hurdle(pod: Pod | None) -> Iterable[Hurdle]:
+    """Yield that the status of a pod is not updated because of its size; it is placed all the same."""
+    if pod is not None and pod.facts.is_cut and not pod.facts.problem:
+        text = f"the pod has more than {CONDITIONS_MAX} conditions: muster does not update them"
+        yield Hurdle("status", True, text)
 
 
 def _pause_hurdle(state: State, group: PodGroup) -> Iterable[Hurdle]:

@@ -1,5 +1,6 @@
 """What is asked of the API server: all that was decided, and what objects do not know yet."""
 
+from engine.pending_requests import is_moot
 from events.messages import (
     Accepted,
     Answer,
@@ -14,7 +15,7 @@ from events.messages import (
     Rejected,
     Request,
 )
-from tests.scheduling.builders import EngineHarness, node, pod, raw
+from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 
 def requests(harness: EngineHarness, kind: type[Request]) -> list[Request]:
@@ -205,3 +206,46 @@ def test_a_queue_that_will_not_hear_is_left_alone_until_it_changes() -> None:
     assert requests(harness, QueueStatusRequest) == []
     harness.see(ObjectSeen(raw("Queue", "q", spec={"weight": 2})))
     assert len(requests(harness, QueueStatusRequest)) == 1
+
+
+def test_a_pod_with_very_many_conditions_gets_no_condition_and_others_do() -> None:
+    harness = EngineHarness(updates_status=True)
+    many = [{"type": f"example.com/{index}", "status": "True"} for index in range(101)]
+    harness.show_all("Node", node("n1", cpu=1))
+    harness.show_all(
+        "Pod",
+        pod("busy", on="n1", phase="Running"),
+        pod("huge", status={"conditions": many}),
+        pod("plain", status={"conditions": many[:100]}),
+    )
+    harness.show_the_rest()
+    harness.cycle()
+    told = [one.name for one in harness.engine.requests() if isinstance(one, PodConditionRequest)]
+    assert told == ["plain"]
+
+
+def test_a_condition_of_a_pod_that_is_gone_or_bound_is_moot() -> None:
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=1))
+    harness.show_all("Pod", pod("busy", on="n1", phase="Running"), pod("a"), pod("b"), pod("c"))
+    harness.show_the_rest()
+    harness.cycle()
+    found = {
+        one.name: one for one in harness.engine.requests() if isinstance(one, PodConditionRequest)
+    }
+    harness.see(gone(pod("a")), ObjectSeen(pod("b", on="n1")))
+    assert [name for name, one in found.items() if is_moot(harness.state, one)] == ["a", "b"]
+
+
+def test_if_more_is_due_than_fits_tenants_take_turns_and_the_newest_comes_first() -> None:
+    harness = EngineHarness(updates_status=True)
+    harness.show_all("Node", node("n1", cpu=1))
+    crowd = [pod(f"p{index:04}", metadata={"namespace": "crowd"}) for index in range(700)]
+    few = [pod(f"q{index}", f"few-{index}", metadata={"namespace": "few"}) for index in range(3)]
+    harness.show_all("Pod", pod("busy", on="n1", phase="Running"), *few, *crowd)
+    harness.show_the_rest()
+    harness.cycle()
+    told = [one.name for one in harness.engine.requests() if isinstance(one, PodConditionRequest)]
+    assert len(told) >= 500
+    assert sorted(one for one in told[:6] if one[0] == "q") == ["q0", "q1", "q2"]
+    assert "p0000" not in told

@@ -27,7 +27,9 @@ class Rig:
         self.under_way = asyncio.Semaphore(0)
         self.gate = asyncio.Event()
         self.gate.set()
-        self.questions = TenantQuestions(self, self.answer, lambda: self.now, limits)
+        self.questions = TenantQuestions(
+            self, self.answer, lambda: self.now, limits, tenant_of=lambda name: name[0]
+        )
 
     async def user_of(self, token: str) -> ReviewedUser | None:
         """Part of Reviewer."""
@@ -152,3 +154,32 @@ async def test_what_is_not_in_the_log_is_404_for_who_may_get_it() -> None:
     async with rig.client() as client:
         status, body = await _ask(client, "ann", "ann/pods/none")
     assert (status, body) == (404, {"error": "Pod/ann/none is not in the log"})
+
+
+async def test_many_users_of_one_tenant_do_not_take_the_places_of_another() -> None:
+    rig = Rig(TenantLimits(answers_at_once=2, under_way_of_tenant=2))
+    crowd = ["ann", "amy", "ada"]
+    rig.tokens = {*crowd, "bob"}
+    rig.gate.clear()
+    async with rig.client() as client, asyncio.TaskGroup() as tasks:
+        first = [tasks.create_task(_ask(client, one, f"{one}/pods/a")) for one in crowd[:2]]
+        await rig.under_way.acquire()
+        await rig.under_way.acquire()
+        status, body = await _ask(client, "ada", "ada/pods/a")
+        assert (status, body["error"]) == (429, "too many questions about this tenant at a time")
+        other = tasks.create_task(_ask(client, "bob", "bob/pods/b"))
+        rig.gate.set()
+        assert [(await one)[0] for one in (*first, other)] == [200, 200, 200]
+        assert (await _ask(client, "ada", "ada/pods/a"))[0] == 200
+
+
+async def test_the_users_of_a_tenant_share_a_rate() -> None:
+    rig = Rig(TenantLimits(per_minute_of_tenant=3))
+    rig.tokens = {"ann", "amy", "bob"}
+    async with rig.client() as client:
+        for user in ("ann", "amy", "ann"):
+            assert (await _ask(client, user, f"{user}/pods/a"))[0] == 200
+        assert (await _ask(client, "amy", "amy/pods/a"))[0] == 429
+        assert (await _ask(client, "bob", "bob/pods/a"))[0] == 200
+        rig.now = 60.0
+        assert (await _ask(client, "amy", "amy/pods/a"))[0] == 200
