@@ -51,9 +51,9 @@ RBAC: Final = "rbac.authorization.k8s.io"
 NAMESPACE_OF_MUSTER: Final = "muster-system"
 EXCLUDED: Final = ("kube-system",)
 """Namespaces in which nothing is checked: tenants have no rights there."""
-TO_OPERATOR: Final = {"muster.sh/aggregate-to-operator": "true"}
+TO_OPERATOR: Final = {"muster.sh/aggregate-to-admission-operator": "true"}
 TO_QUEUE_USER: Final = {"muster.sh/aggregate-to-queue-user": "true"}
-"""Labels of ClusterRoles whose rules `muster-operator` and `muster-queue-user` have, too."""
+"""Labels of ClusterRoles whose rules `muster-admission-operator` and `muster-queue-user` have, too."""
 UNCHECKED_SCHEDULER: Final = "default-scheduler"
 LOOP_MAX: Final = 64
 """Entries of an object that are looped over; an object of the table has fewer."""
@@ -237,7 +237,7 @@ def roles() -> list[Manifest]:
         _role("muster-queue-names", [_rule(names, [USE])], TO_QUEUE_USER),
         _aggregated("muster-queue-user", TO_QUEUE_USER),
         _role("muster-keys", [_rule([KEYS], [SET]), _rule(names, [USE])], TO_OPERATOR),
-        _aggregated("muster-operator", TO_OPERATOR),
+        _aggregated("muster-admission-operator", TO_OPERATOR),
     ]
 
 
@@ -701,9 +701,10 @@ subjects:
 | `muster-admission-controllers` | `delegate`, and `set` what controllers write | the accounts of `kube-system` and `volcano-system`; bind those of other controllers, such as the namespaces of a training operator, JobSet, LeaderWorkerSet, or the Determined master |
 | `muster-admission-default-queue` | `use` the queue `default` | everyone |
 | `muster-queue-user` | `use` all queues, pools and priority classes | no account: a RoleBinding gives it to a namespace |
-| `muster-operator` | `set` all keys, `use` all | no account: a ClusterRoleBinding, or a RoleBinding for one namespace |
+| `muster-admission-operator` | `set` all keys, `use` all | no account: a ClusterRoleBinding, or a RoleBinding for one namespace |
 
-A ClusterRole of yours with the label `muster.sh/aggregate-to-operator: "true"` or `muster.sh/aggregate-to-queue-user: "true"` adds its rules to the
+Operators change the order of jobs by GroupOverride objects, for which the role `muster-operator` is enough ([pools](pools.md)): no right to
+set keys is needed for it. A ClusterRole of yours with the label `muster.sh/aggregate-to-admission-operator: "true"` or `muster.sh/aggregate-to-queue-user: "true"` adds its rules to the
 last two.
 
 ### Switching it on

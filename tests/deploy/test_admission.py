@@ -175,7 +175,7 @@ def test_the_roles_for_people_hold_by_aggregation_what_their_parts_hold() -> Non
         one["metadata"]["name"]: one for one in shipped("roles") if one["kind"] == "ClusterRole"
     }
     for whole, parts in (
-        ("muster-operator", {"muster-keys"}),
+        ("muster-admission-operator", {"muster-keys"}),
         ("muster-queue-user", {"muster-queue-names"}),
     ):
         (selector,) = roles[whole]["aggregationRule"]["clusterRoleSelectors"]

@@ -1,6 +1,7 @@
 """The admission policies on a real API server: what tenants may not state is refused, and all else passes."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 import pytest
 from msgspec import Struct
 
+from daemon.cluster.client.calls import EVENTS
 from events.privileges import CLASSES, KEYS, POOLS, QUEUES, SET, USE
 from projections.api_resource import Resource
 from projections.kinds.disruption_budget import BUDGETS
@@ -19,7 +21,7 @@ from projections.kinds.volcano_queue import QUEUES as QUEUE_OBJECTS
 from projections.kinds.workload import DEPLOYMENT, JOB, STATEFUL_SET, VOLCANO_JOBS
 from tests.control_plane.api import JSON_PATCH, STRATEGIC, Answer, Api, Object
 from tests.control_plane.cluster import Cluster, prepared
-from tests.control_plane.manifests import GPU, GPU_NAME, pod_spec
+from tests.control_plane.manifests import CARD, GPU, GPU_NAME, pod_spec
 from tests.control_plane.setup import (
     CLUSTER_ROLES,
     DEFINITIONS,
@@ -39,6 +41,7 @@ from tests.e2e.admission import (
     until_true,
     user_of,
 )
+from tests.e2e.rig import POOL as POOL_LABEL
 from tests.e2e.rig import rigged
 
 CRON_JOBS: Final = Resource("CronJob", "cronjobs", "batch")
@@ -694,7 +697,7 @@ async def test_operators_may_set_all_keys_by_the_role_that_is_shipped(
     cluster: Cluster, admin: Api
 ) -> None:
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "operator"}
-    await bind(admin, NAMESPACE, "muster-operator", subject)
+    await bind(admin, NAMESPACE, "muster-admission-operator", subject)
     await bind(admin, NAMESPACE, "edit", subject)
     async with Api.of(cluster.admin, impersonated="operator") as operator:
         wanted = pod(
@@ -821,34 +824,58 @@ async def test_the_policies_cost_a_creation_little(cluster: Cluster, team: Api, 
     assert found["stated"] < found["none"] + COST_MS_MAX
 
 
-async def test_muster_goes_on_when_the_policies_are_removed_while_objects_of_theirs_stand(
+async def test_muster_keeps_its_own_bounds_when_the_policies_are_removed_while_objects_stand(
     cluster: Cluster, admin: Api, tmp_path: Path
 ) -> None:
     async with rigged(cluster, tmp_path) as rig:
         await rig.add_nodes(1)
-        daemon = await rig.started()
+        pool = {
+            "name": "own",
+            "nodeSelector": {POOL_LABEL: rig.namespace},
+            "slots": [CARD],
+            "decider": "priority",
+            "preemptionTimeout": "0s",
+            "priorityMax": 50,
+        }
+        policy = tmp_path / "policy.yaml"
+        policy.write_text(json.dumps({"pools": [pool], "defaultComputePool": "own"}))
+        daemon = await rig.started(policy=str(policy))
         await rig.group("stands", 1)
-        await rig.pod("stands", group="stands")
+        await rig.pod("stands", cards=8, group="stands")
         await rig.until_running(1)
         path = POD_GROUPS.object_path("stands", rig.namespace)
-        (
-            await admin.patch(path, {"metadata": {"annotations": {"muster.sh/priority": "60"}}})
-        ).expect(200)
+        stated = {"metadata": {"annotations": {"muster.sh/priority": "50"}}}
+        (await admin.patch(path, stated)).expect(200)
         await remove(admin)
         try:
-            async with tenant(cluster, admin, rig.namespace) as own:
-                forged = {**group("forged"), "status": {"phase": "Running"}}
-                forged["metadata"] |= {
-                    "namespace": rig.namespace,
-                    "annotations": {"muster.sh/queue-position": "1"},
+            async with tenant(cluster, admin, "team-d") as own:
+                keys = {
+                    "muster.sh/priority": "99",
+                    "muster.sh/queue-position": "1",
+                    "muster.sh/submitted-at": "2020-01-01T00:00:00Z",
                 }
-                collection = POD_GROUPS.collection_path(rig.namespace)
-                await until(own, collection, forged, 201)
-                (await own.post(collection, forged)).expect(201)
-                await rig.pod("forged", group="forged")
-                await rig.pod("after")
-            await rig.until_running(3)
-            assert (await rig.judged(daemon)).bound == 3
+                forged = {**group("forged", keys), "status": {"phase": "Running"}}
+                named = pod("forged", {"scheduling.k8s.io/group-name": "forged"})
+                named["spec"] = rig.spec(8)
+                for manifest in (forged, named):
+                    manifest["metadata"]["namespace"] = "team-d"
+                await until(own, POD_GROUPS.collection_path("team-d"), forged, 201)
+                await own.create(POD_GROUPS, forged)
+                await own.create(PODS, named)
+
+                async def is_said() -> bool:
+                    found = await admin.items(EVENTS.collection_path("team-d"))
+                    return any(
+                        one["reason"] == "Misconfigured"
+                        and "muster.sh/queue-position" in one["note"]
+                        for one in found
+                    )
+
+                await until_true(is_said)
+                await rig.pod("after", cards=0)
+                await rig.until_running(2)
+                await own.delete(PODS.object_path("forged", "team-d"), gracePeriodSeconds="0")
+            assert (await rig.judged(daemon)).bound == 2
         finally:
             await install(admin)
             async with tenant(cluster, admin, NAMESPACE) as team:
