@@ -156,3 +156,43 @@ async def test_events_are_written_no_faster_than_a_server_should_have_to_take_th
         given.recorder.note(notice(str(one)) for one in range(600))
     assert given.recorder.written == 600
     assert sum(given.time.slept) == pytest.approx((600 - 100) / 50, rel=0.01)
+
+
+def crowd(count: int, namespace: str = "crowd") -> list[EventNotice]:
+    """Notices about many pods of one namespace."""
+    return [
+        EventNotice(
+            Regarding("Pod", f"p{index}", f"{namespace}-{index}", namespace),
+            *("Normal", "Scheduled", "Binding", "m"),
+        )
+        for index in range(count)
+    ]
+
+
+async def test_namespaces_take_turns_and_the_newest_comes_first_while_many_wait() -> None:
+    async with running(b"{}", repeats=True) as given:
+        given.recorder.note([*crowd(130), *crowd(2, "few")])
+    written = [one.body.decode() for one in given.client.asked]
+    first = ["crowd-129", "few-0", "crowd-128", "few-1", "crowd-127"]
+    assert all(uid in body for uid, body in zip(first, written, strict=False))
+    assert "crowd-0" in written[-100]
+    assert len(written) == 132
+
+
+async def test_events_of_pods_that_are_gone_are_dropped_while_many_wait() -> None:
+    async with running(b"{}", repeats=True) as given:
+        given.recorder.observe([], cluster())
+        given.recorder.note(crowd(130))
+    assert given.recorder.dropped == 30
+    assert given.recorder.written == 100
+
+
+async def test_if_too_many_wait_the_oldest_of_the_longest_queue_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "QUEUE_MAX", 5)
+    async with running(b"{}", repeats=True) as given:
+        given.recorder.note([*crowd(2, "few"), *crowd(9)])
+    written = [one.body.decode() for one in given.client.asked]
+    assert given.recorder.dropped == 6
+    assert sum("few-" in body for body in written) == 2
