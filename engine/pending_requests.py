@@ -61,7 +61,8 @@ def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator
             queue=queue,
             has_other_tenants=sharers.has_other_tenants(tenant),
             has_other_queues=sharers.has_other_queues(tenant, queue),
-            is_limited=not one.mode,
+            is_without_budgets=one.is_without_budgets,
+            is_limited=not one.mode or one.is_without_budgets,
         )
     yield from mark_requests(state.cluster)
     yield from state.cluster.pool_facts.requests()

@@ -27,13 +27,15 @@ class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Annotations that say where in the network it is, as keys and values, sorted."""
 
 
-class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
+class Eviction(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One pod that a decision evicts."""
 
     pod: str
     """`namespace/name`"""
     uid: str
     node: str
+    is_without_budgets: bool = False
+    """Whether it is deleted in spite of its disruption budgets, which have refused its eviction for too long."""
 
 
 class DecisionItem(Struct, frozen=True, gc=False):

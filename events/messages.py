@@ -176,6 +176,8 @@ class EvictRequest(Struct, frozen=True):
     """Whether other tenants have pod groups."""
     has_other_queues: bool = False
     """Whether its tenant has pod groups in other queues."""
+    is_without_budgets: bool = False
+    """Whether the pod is deleted with its grace period, and without its disruption budgets."""
     is_limited: bool = True
     """Whether it counts among the evictions of a minute. Restarts of jobs after faults have a limit of their own."""
 

@@ -108,6 +108,13 @@ class ActionArguments(Struct, frozen=True):
     victim_timeout_ns: int = 600 * SECOND
     """Time for which a pod group waits for terminating pods on the nodes that it is nominated to (`victimTimeout` of `cycle`)."""
 
+    protects_always: bool = False
+    """Whether pods that `volcano.sh/preemptable` or a budget protects are never reclaimed, as in Volcano, and not only within
+    what their queue deserves (`protection` of `cycle`)."""
+    budget_timeout_ns: int = 300 * SECOND
+    """Time for which a PodDisruptionBudget may refuse the eviction of a pod above what its queue deserves; then the pod is
+    deleted (`budgetTimeout` of `cycle`); 0: for ever."""
+
     def of_gangs(self, action: str) -> GangEvictionArguments:
         """Return the arguments of a gang action."""
         return dict(self.ganging).get(action, GangEvictionArguments())
@@ -157,6 +164,11 @@ def _with(
         return structs.replace(found, not_ready_ns=_duration(argument, path))
     if (action, key) == ("cycle", "victimTimeout"):
         return structs.replace(found, victim_timeout_ns=_duration(argument, path))
+    if (action, key) == ("cycle", "protection"):
+        always = _one_of(argument, path, (WITHIN_DESERVED, ALWAYS)) == ALWAYS
+        return structs.replace(found, protects_always=always)
+    if (action, key) == ("cycle", "budgetTimeout"):
+        return structs.replace(found, budget_timeout_ns=_duration(argument, path))
     if action == "preempt" and key in _PREEMPTING:
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(argument, path)}
         changes = number or {_PREEMPTING[key]: truth_at(argument, path)}
@@ -218,6 +230,9 @@ def _least_one(value: object, path: str) -> int:
     return count
 
 
+WITHIN_DESERVED: Final = "withinDeserved"
+ALWAYS: Final = "always"
+"""Values of `protection` of `cycle`."""
 RESCHEDULE: Final = "reschedule"
 DURATION_MAX: Final = 24 * 3600 * SECOND
 _RESCHEDULING: Final[dict[str, tuple[str, Callable[[object, str], object]]]] = {

@@ -24,7 +24,7 @@ from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
 from events.record import Record
 from projections import quota_charging, restarts
-from projections.apply_outcome import Commitment
+from projections.apply_outcome import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_family import writing_families
 from projections.fault_marks import begin_marks
@@ -218,6 +218,7 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
             uid=one.uid,
             node=one.node,
             in_favour_of=event.in_favour_of,
+            mode=DELETE if one.is_without_budgets else "",
         )
     if event.action == RELEASE:
         state.cluster.pool_facts.evicted(record.position, event, state.now_ns)

@@ -23,6 +23,7 @@ from events.outcome import (
 from events.record import Record
 from events.union import Outcome
 from projections import eviction_pauses
+from projections.budget_refusals import BUDGET_CODES, record_refusal
 from projections.eviction_pauses import EVICTION_SHARE
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
@@ -49,6 +50,9 @@ COUNTS: Final = "counts"
 """Value of `what` for an update of the counts in PodGroup.status, rather than of conditions."""
 
 
+DELETE: Final = "delete"
+"""Mode of an eviction that deletes the pod in spite of disruption budgets."""
+
 BIND: Final = "bind"
 EVICT: Final = "evict"
 """Values of `what` for the decisions of a shadow."""
@@ -68,7 +72,8 @@ class Commitment(Struct, frozen=True):
     is_annotated: bool = False
     """Whether the annotations that name its devices are written."""
     mode: str = ""
-    """Of a deletion after a fault: `grace`, or `force` for one without grace period and disruption budgets."""
+    """Of a deletion after a fault: `grace`, or `force` for one without grace period and disruption budgets. Of another
+    eviction: `delete` if it is no longer left to disruption budgets."""
     in_favour_of: str = ""
     """Key of the pod group for which a pod is evicted, if it is for one."""
 
@@ -76,6 +81,11 @@ class Commitment(Struct, frozen=True):
     def is_forced(self) -> bool:
         """Return whether the pod is deleted at once, without its grace period and disruption budgets."""
         return self.mode == FORCE
+
+    @property
+    def is_without_budgets(self) -> bool:
+        """Return whether the pod is deleted with its grace period and without its disruption budgets."""
+        return self.mode == DELETE
 
 
 def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
@@ -142,6 +152,9 @@ def _eviction_outcome(
         case PodEvicted():
             state.evictions.pop(event.uid, None)
         case EvictionFailed():
+            if event.code in BUDGET_CODES and event.uid in state.evictions:
+                namespace = event.pod.partition("/")[0]
+                record_refusal(state.cluster, event.uid, namespace, state.now_ns)
             in_favour_of = "" if one is None else one.in_favour_of
             is_of_share = event.code == EVICTION_SHARE
             if is_of_share and eviction_pauses.start(state.cluster, in_favour_of):

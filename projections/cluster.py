@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections import quota_charging
+from projections.budget_refusals import BudgetRefusal
 from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import QUEUE_CHANGED, ConfigErrors, queue_changed
@@ -157,6 +158,8 @@ class Cluster:
         """UID of a pod whose eviction failed to the time before which it is not evicted again."""
         self.eviction_pauses: dict[str, dict[str, int]] = {}
         """Tenant to queue to the time before which no more pods are evicted for its groups there."""
+        self.budget_refusals: dict[str, BudgetRefusal] = {}
+        """Pod UID to the refusals of its eviction by budgets."""
         self.victim_waits: dict[str, VictimWait] = {}
         """Pod group key to its wait for terminating pods."""
         self.reschedulings = Reschedulings()

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from projections import eviction_pauses, quarantine, restart_times, suspensions, victim_waits
+from projections.budget_refusals import FORGOTTEN_NS, forget_refusals
 from projections.cluster import Cluster
 from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
@@ -27,6 +28,7 @@ def next_deadline(state: "State") -> int | None:
     ends += [one.until_ns for one in cluster.victim_waits.values() if one.until_ns is not None]
     if cluster.eviction_pauses:
         ends += eviction_pauses.ends(cluster)
+    ends += [one.last_ns + FORGOTTEN_NS for one in cluster.budget_refusals.values()]
     if cluster.pod_waits:
         ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
     ends += cluster.reschedulings.deadlines.values()
@@ -58,6 +60,8 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     restart_times.open_cycle(state, at_ns)
     quarantine.open_cycle(cluster, at_ns)
     victim_waits.expire(cluster, at_ns)
+    if cluster.budget_refusals:
+        forget_refusals(cluster, at_ns)
 
 
 def _end_eviction_backoff(cluster: Cluster, uid: str) -> None:

@@ -87,6 +87,7 @@ def fixed_request(
         and facts.task_priority == kept.task_priority
         and facts.min_member == kept.min_member
         and facts.is_evictable == kept.is_evictable
+        and facts.is_protected == kept.is_protected
         and facts.problem == kept.problem
         and (facts.assignments == kept.assignments or not kept.node)
     ):
@@ -106,6 +107,7 @@ def fixed_request(
         is_numbered=kept.is_numbered,
         task_priority=kept.task_priority,
         is_evictable=kept.is_evictable or facts.is_evictable,
+        is_protected=facts.is_protected and not kept.is_evictable,
         problem=kept.problem,
         assignments=_assignments(kept, facts, changed),
     )

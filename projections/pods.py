@@ -141,7 +141,10 @@ class PodFacts(Struct, frozen=True, gc=False, array_like=True):
     scheduled_message: str = ""
     """Message of its condition PodScheduled=False, or ""."""
     is_evictable: bool = True
-    """Whether it may be evicted in favour of others at all."""
+    """Whether it may be evicted in favour of others, wherever they are."""
+    is_protected: bool = False
+    """Whether `volcano.sh/preemptable`, or an owner on its node, protects it: other queues may have it evicted only for what its queue holds
+    above what that deserves."""
     labels: Labels = ()
     nominated_node: str = ""
     """The node in its `status.nominatedNodeName`, or ""."""
@@ -194,6 +197,7 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     task_priority: str | None
     owner: Owner | None
     is_evictable: bool
+    is_protected: bool
     labels: Labels
     label_of: dict[str, str]
     cards: str
@@ -230,6 +234,7 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         owner = owner if is_valid else None
     least = labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER)
     least = least or annotations.get(MIN_AVAILABLE)
+    is_static, is_protected = MIRROR in annotations, _is_protected(meta)
     options = pod_options(annotations, labels)
     for key, value in options:
         names.read(key, value, DEVICE_OPTION_BYTES_MAX)
@@ -251,7 +256,8 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         or meta.name.rpartition("-")[2].isdecimal(),
         task_priority=annotations.get(TASK_PRIORITY),
         owner=owner,
-        is_evictable=_is_evictable(meta),
+        is_evictable=not is_static and not is_protected,
+        is_protected=not is_static and is_protected,
         labels=shared(tuple(sorted(labels.items()))),
         label_of=labels,
         cards=names.read(CARD_NAME, stated_cards(annotations), CHOICE_BYTES_MAX),
@@ -349,6 +355,7 @@ def combine_facts(
         reason=status.reason or "",
         scheduled_message=_scheduled_message(status),
         is_evictable=meta.is_evictable,
+        is_protected=meta.is_protected,
         labels=meta.labels,
         nominated_node=status.nominatedNodeName or "",
         problem=meta.problem or asked.problem,
@@ -369,17 +376,13 @@ def _node_name(name: str) -> str:
     return storable(name) if name_problem(name) else name
 
 
-def _is_evictable(meta: Metadata) -> bool:
-    """Return whether a pod may be evicted: not if it belongs to its node (K9.7), or if its annotation forbids it.
-
-    As in Volcano, a value that is not a truth value forbids it.
-    """
-    annotations, labels = meta.annotations or {}, meta.labels or {}
-    owners = meta.ownerReferences or ()
-    if MIRROR in annotations or any(one.kind in NODE_OWNERS for one in owners if one.controller):
-        return False
-    value = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
-    return value is None or value in _TRUE
+def _is_protected(meta: Metadata) -> bool:
+    """Return whether its annotation, else its label, forbids the eviction of a pod, or whether it belongs to its node: it would come
+    back there (K9.7). As in Volcano, a value that is not a truth value forbids it."""
+    if any(one.kind in NODE_OWNERS for one in meta.ownerReferences or () if one.controller):
+        return True
+    value = (meta.annotations or {}).get(PREEMPTABLE, (meta.labels or {}).get(PREEMPTABLE))
+    return value is not None and value not in _TRUE
 
 
 def _device_rejection(status: PodStatus) -> str:
@@ -655,4 +658,5 @@ def has_same_charge(old: Pod | None, new: Pod | None) -> bool:
         and old.status in ALLOCATED
         and new.status in ALLOCATED
         and old.facts.is_evictable == new.facts.is_evictable
+        and old.facts.is_protected == new.facts.is_protected
     )

@@ -102,10 +102,15 @@ def record_victim_added(cluster: "Cluster", group: PodGroup, old: Pod | None, ne
     """Record that a pod may newly be evicted."""
     if not cluster.policy.evicting:
         return
-    status, is_evictable = new.status, new.facts.is_evictable
+    status, facts = new.status, new.facts
     if status not in EVICTABLE:
         return
-    if old is not None and (old.status, old.facts.is_evictable) == (status, is_evictable):
+    may_be = (status, facts.is_evictable, facts.is_protected)
+    if old is not None and may_be == (
+        old.status,
+        old.facts.is_evictable,
+        old.facts.is_protected,
+    ):
         return
     arrived = cluster.wakeup_events.victims_added
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))

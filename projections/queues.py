@@ -213,6 +213,7 @@ class Queue:
         "nominated",
         "parent",
         "pending",
+        "protected",
         "rejects_status_updates",
         "reported_errors",
         "sums",
@@ -222,6 +223,7 @@ class Queue:
         "allocated",
         "held",
         "evictable",
+        "protected",
         "nominated",
         "pending",
         "inqueue",
@@ -243,6 +245,8 @@ class Queue:
         """Charges of pods that are binding, bound or running."""
         self.held: Amounts = {}
         """Requests of the same pods, by resource, charged or not."""
+        self.protected = 0
+        """Number of charged pods that `volcano.sh/preemptable` protects."""
         self.evictable: dict[int, tuple[Amounts, Amounts]] = {}
         """Priority to the charges and requests of those of these pods that may be evicted."""
         self.nominated: Amounts = {}
@@ -393,6 +397,8 @@ class Queue:
         """Add a charged pod to what groups of higher priority could free, if it may be evicted."""
         if pod.facts.is_evictable:
             self._offer(pod.charge or (), pod.pod_class.request, priority, sign)
+        elif pod.facts.is_protected:
+            self.protected += sign
 
     def _offer(self, charge: Charge, request: Charge, priority: int, count: int) -> None:
         """Add so many times a charge and a request to `evictable`."""
@@ -421,6 +427,7 @@ class Queue:
         for group in groups:
             for pod in group.pods.values():
                 if pod.status in ALLOCATED:
+                    self.protected += pod.facts.is_protected
                     facts, request = pod.facts, pod.pod_class.request
                     key = (pod.charge or (), request, facts.is_evictable, group.priority)
                     charged[key] = charged.get(key, 0) + 1

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from projections.apply_outcome import Commitment
+from projections.budget_refusals import BudgetRefusal
 from projections.cluster import Cluster
 from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
@@ -172,6 +173,7 @@ class Image(Struct, frozen=True):
     pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
     are_groups_listed: bool = False
+    budget_refusals: dict[str, BudgetRefusal] = {}
     volume_kinds: dict[str, str] = {}
     eviction_pauses: dict[str, dict[str, int]] = {}
 
@@ -275,6 +277,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
         is_shadow=cluster.is_shadow,
         are_groups_listed=cluster.are_groups_listed,
+        budget_refusals=cluster.budget_refusals,
         volume_kinds=cluster.volume_kinds,
         pod_waits=cluster.pod_waits,
         eviction_pauses=cluster.eviction_pauses,
@@ -346,6 +349,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     cluster.unready_nodes.since_ns = image.not_ready_since_ns
     cluster.unready_nodes.uncounted = image.uncounted_nodes
     cluster.victim_waits = image.victim_waits
+    cluster.budget_refusals = image.budget_refusals
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue

@@ -2,7 +2,7 @@
 
     bound = future + requests of the pods of some queues below some priority
 
-Single plugins, PodDisruptionBudgets and pod annotations are not considered: a node whose bound is too small is
+Single plugins and PodDisruptionBudgets are not considered: a node whose bound is too small is
 not searched. The bounds only save time and can be recomputed from State.
 """
 
@@ -20,13 +20,14 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
 from projections.policy import RECLAIMING
 from scheduling.quota.reclaiming import DonorQueues
-from scheduling.victim_eligibility import needs_surplus, priority_bound
+from scheduling.victim_eligibility import limits_protection, needs_surplus, priority_bound
 
 COLUMNS_MAX: Final = 256
 """Maximum number of cached columns; beyond it all are dropped."""
 
-PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
-"""(queue, priority, whether the group has more pods than minMember) to what its pods on a node request."""
+PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool, bool], Amounts]
+"""(queue, priority, whether the group has more pods than minMember, whether its pods are protected) to what its pods on a
+node request."""
 
 
 class VictimScope(Struct, frozen=True):
@@ -39,6 +40,8 @@ class VictimScope(Struct, frozen=True):
     """True if only groups with more pods than minMember give victims."""
     without: str = ""
     """A queue that is none of them: that of the preemptor."""
+    takes_protected: bool = False
+    """True if pods that `volcano.sh/preemptable` protects may be among them."""
 
 
 class VictimIndex(DonorQueues):
@@ -61,7 +64,13 @@ class VictimIndex(DonorQueues):
 
 
 def victim_scope(
-    cluster: Cluster, donors: DonorQueues, action: str, queue: str, priority: int
+    cluster: Cluster,
+    donors: DonorQueues,
+    action: str,
+    queue: str,
+    priority: int,
+    *,
+    takes_protected: bool,
 ) -> VictimScope:
     """Return the scope of the victims of an action for a group of a queue and a priority."""
     return VictimScope(
@@ -69,6 +78,7 @@ def victim_scope(
         priority_bound(cluster, action, priority),
         needs_surplus(cluster, action),
         queue if action in RECLAIMING else "",
+        takes_protected,
     )
 
 
@@ -77,7 +87,14 @@ def can_free(
 ) -> Callable[[Request], bool]:
     """Return a function that tells whether an action could free a node for a request of a group."""
     by_queue = donors.on_node(node)
-    scope = victim_scope(cluster, donors, action, group.queue, group.priority)
+    scope = victim_scope(
+        cluster,
+        donors,
+        action,
+        group.queue,
+        group.priority,
+        takes_protected=limits_protection(cluster, action),
+    )
     return lambda request: all(
         _max_free(node, by_queue, scope, name) >= amount for name, amount in request
     )
@@ -204,8 +221,8 @@ class _Column:
 
 def _max_free(node: Node, by_queue: PreemptibleByQueue, scope: VictimScope, name: str) -> int:
     most = node.future(name)
-    for (queue, priority, has_spare), amounts in by_queue.items():
-        if scope.surplus_only and not has_spare:
+    for (queue, priority, has_spare, is_protected), amounts in by_queue.items():
+        if (scope.surplus_only and not has_spare) or (is_protected and not scope.takes_protected):
             continue
         if queue == scope.without or queue not in scope.queues:
             continue
@@ -215,14 +232,18 @@ def _max_free(node: Node, by_queue: PreemptibleByQueue, scope: VictimScope, name
 
 
 def preemptible_by_queue(cluster: Cluster, node: Node) -> PreemptibleByQueue:
-    """Return what the pods of each queue, priority and kind of group on a node request, without protected pods."""
+    """Return what the pods of each queue, priority and kind of group on a node request, without pods that are never
+    evicted."""
     by_queue: PreemptibleByQueue = {}
     for uid in node.pods:
         pod = cluster.pods[uid]
         group = cluster.groups.get(pod.group_key)
-        if group is None or not pod.facts.is_evictable or pod.status not in ALLOCATED:
+        if group is None or pod.status not in ALLOCATED:
             continue
-        amounts = by_queue.setdefault((group.queue, group.priority, group.has_surplus), {})
+        if not pod.facts.is_evictable and not pod.facts.is_protected:
+            continue
+        key = (group.queue, group.priority, group.has_surplus, pod.facts.is_protected)
+        amounts = by_queue.setdefault(key, {})
         for name, amount in pod.pod_class.request:
             amounts[name] = amounts.get(name, 0) + amount
     return by_queue

@@ -27,7 +27,7 @@ from scheduling.pod_topology.wakeup import has_anti_affinity
 from scheduling.preemptible_capacity import VictimIndex
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import FREED_MAX
-from scheduling.victim_eligibility import needs_surplus
+from scheduling.victim_eligibility import limits_protection, needs_surplus
 
 REQUESTS_MAX: Final = 16
 """If the pods of a group have more unlike requests than this, it is looked up with every node."""
@@ -447,8 +447,11 @@ class RequeueIndex:
                 return
             freed: dict[str, int] = {}
             surplus_only = needs_surplus(self._cluster, action)
-            for (queue, _, has_surplus), amounts in self._donors.on_node(node).items():
+            keeps_protected = not limits_protection(self._cluster, action)
+            for key, amounts in self._donors.on_node(node).items():
+                queue, _, has_surplus, is_protected = key
                 is_donor = queue in self._donors.names and (has_surplus or not surplus_only)
+                is_donor = is_donor and not (is_protected and keeps_protected)
                 for name, amount in amounts.items() if is_donor else ():
                     freed[name] = freed.get(name, 0) + amount
             yield from self._fitting(
@@ -459,8 +462,9 @@ class RequeueIndex:
             )
         elif FITS_AFTER_EVICTION in of_action.by_request:
             yield from self._fitting(of_action, FITS_AFTER_EVICTION, node, node.future)
-            for queue, *_ in self._donors.on_node(node):
-                yield of_action.by_key.get(("victims of", queue), {})
+            for queue, *_, is_protected in self._donors.on_node(node):
+                if not is_protected:
+                    yield of_action.by_key.get(("victims of", queue), {})
 
     def _waiting_for_updates(self, of_action: _OfAction, events: WakeupEvents) -> Iterator[Classes]:
         for name in events.nodes_updated:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from projections.cluster import Cluster
 from projections.plugin import JobOrder, PluginSet
-from projections.policy import GANG_EVICTING
+from projections.policy import GANG_EVICTING, RECLAIMING
 from scheduling.plugin import VictimFilter
 
 
@@ -50,3 +50,9 @@ def priority_bound(cluster: Cluster, action: str, priority: int) -> int | None:
     if not any(one.takes_lower_priority_only for tier in tiers for one in tier):
         return None
     return priority if len(tiers) == 1 else priority + 1
+
+
+def limits_protection(cluster: Cluster, action: str) -> bool:
+    """Return True if an action may evict pods that `volcano.sh/preemptable` or a PodDisruptionBudget protects, where their
+    queue holds more than it deserves (`scheduling/victims/protection.py`)."""
+    return action in RECLAIMING and not cluster.policy.action_arguments.protects_always

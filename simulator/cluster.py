@@ -307,7 +307,7 @@ class SimulatedCluster:
             self.advance(self.now_ns)
 
     def evict(self, request: EvictRequest) -> Reply:
-        """`POST pods/NAME/eviction` (rule K9), or `DELETE pods/NAME` without a grace period."""
+        """`POST pods/NAME/eviction` (rule K9), or `DELETE pods/NAME`, by force without a grace period."""
         key: Key = ("Pod", request.namespace, request.name)
         pod = self._store.find(key)
         result = "done"
@@ -317,7 +317,7 @@ class SimulatedCluster:
             result = "NotFound"
         elif is_terminating(pod):
             result = "again"
-        elif held := eviction_refusal(self._store, pod):
+        elif not request.is_without_budgets and (held := eviction_refusal(self._store, pod)):
             result = held
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(

@@ -39,6 +39,8 @@ class SearchDeferred(PodGroupDecision, frozen=True, kw_only=True):
     """How many nodes this cycle examined without success."""
     is_within: bool = False
     """Whether the search is for pods of the group itself."""
+    takes_protected: bool = False
+    """Whether it is the second search, in which protected pods may be victims."""
     is_outdated: bool = False
     """Whether something has changed since nodes were examined: they are examined once more at the end."""
     freed: tuple[FreedNode, ...] = ()

@@ -9,6 +9,7 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
+from projections.budget_refusals import is_overdue
 from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
@@ -165,7 +166,7 @@ class PoolPassDecider:
             return  # It is asked already, or cannot be until its binding has an outcome.
         group = state.cluster.groups[task.group.key]
         cause = "" if one.cause is None else one.cause.group.key
-        evictions = _evictions(task.pods)
+        evictions = _evictions(state.cluster, task.pods)
         timeout = task.job.timeout_ns
         if timeout and all(pod.status == RUNNING for pod in task.pods):
             yield ReleaseDecided(
@@ -230,7 +231,7 @@ def evict_overdue(state: State) -> Iterator[Decision]:
         yield EvictionDecided(
             pod_group=key,
             queue="" if group is None else group.queue,
-            evictions=_evictions(pods),
+            evictions=_evictions(cluster, pods),
             action=RELEASE,
             in_favour_of=cause,
             code=DEADLINE,
@@ -252,8 +253,20 @@ def refuse_without_pool(state: State) -> Iterator[Decision]:
         yield refusal(group, POOL_ACTION, Unschedulable(POOL_NOT_FOUND, "", text))
 
 
-def _evictions(pods: list[Pod]) -> tuple[Eviction, ...]:
-    return tuple([Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods])
+def _evictions(cluster: Cluster, pods: list[Pod]) -> tuple[Eviction, ...]:
+    """Return the evictions of pods. Budgets delay what a pool releases for `budgetTimeout` of the policy at most."""
+    is_always = cluster.policy.action_arguments.protects_always
+    return tuple(
+        [
+            Eviction(
+                pod=pod.key,
+                uid=pod.facts.uid,
+                node=pod.node,
+                is_without_budgets=not is_always and is_overdue(cluster, pod.facts.uid),
+            )
+            for pod in pods
+        ]
+    )
 
 
 def _waiting(

@@ -1,8 +1,8 @@
 """Victim candidates: pods on a node that an action considers, in eviction order.
 
 `preempt` considers pods of the same queue, `reclaim` running pods of other queues that are reclaimable. Never
-considered are DaemonSet and static pods, pods that are marked as not evictable, and pods whose eviction failed a
-moment ago; PodDisruptionBudgets are checked later. For a best-effort preemptor only best-effort pods are
+considered are static pods, and pods whose eviction failed a moment ago; pods of DaemonSets and those that are marked as not preemptable
+are by a preemptor that takes protected pods (`scheduling/victims/protection.py`). PodDisruptionBudgets are checked later. For a best-effort preemptor only best-effort pods are
 considered.
 """
 
@@ -36,7 +36,7 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
     group = preemptor.cluster.groups.get(pod.group_key)
     if (
         group is None
-        or not pod.facts.is_evictable
+        or not may_be_victim(preemptor, pod)
         or pod.facts.uid in preemptor.cluster.eviction_backoff
     ):
         return False
@@ -55,6 +55,11 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
         return False
     facts = preemptor.cluster.queues[group.queue].facts
     return facts is None or facts.is_reclaimable
+
+
+def may_be_victim(preemptor: Preemptor, pod: Pod) -> bool:
+    """Return True if a pod may be evicted at all."""
+    return pod.facts.is_evictable or (preemptor.takes_protected and pod.facts.is_protected)
 
 
 def _is_there(pod: Pod) -> bool:

@@ -72,11 +72,14 @@ class GangSearch:
         action: str,
         group: PodGroup,
         so_far: SearchDeferred | None = None,
+        *,
+        takes_protected: bool = False,
     ) -> None:
         self.session = session
         self.action = action
         self.group = group
         self.overlay = NodeOverlay(session.cluster, group)
+        self.takes_protected = takes_protected
         self.is_whole = False
         self.counts: Counter[str] = Counter()
         """Why domains could not be freed, with the number of domains."""
@@ -134,6 +137,7 @@ class GangSearch:
         return structs.replace(
             start,
             is_outdated=is_outdated,
+            takes_protected=self.takes_protected,
             cursors=(cursor,),
             counts=dict(sorted(self.counts.items())),
         )
@@ -163,7 +167,12 @@ class GangSearch:
     @property
     def _preemptor(self) -> Preemptor:
         return Preemptor(
-            self.session, self.action, self.overlay, self._wanted[0], wanted=tuple(self._wanted)
+            self.session,
+            self.action,
+            self.overlay,
+            self._wanted[0],
+            takes_protected=self.takes_protected,
+            wanted=tuple(self._wanted),
         )
 
     def _is_not_entitled(self) -> bool:
@@ -257,7 +266,12 @@ class GangSearch:
         """Yield the cluster part by part, from where the search continues."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
         scope = victim_scope(
-            session.cluster, session.donors, self.action, group.queue, group.priority
+            session.cluster,
+            session.donors,
+            self.action,
+            group.queue,
+            group.priority,
+            takes_protected=self.takes_protected,
         )
         pods = np.cumsum([len(node.pods) for node in table.order])
         rooms = {

@@ -3,7 +3,8 @@
 A pod beyond minMember of its gang is a bundle of its own (*safe*); all pods of a gang are another (*whole*). Safe
 bundles come first; then those of groups of the lowest priority, of whichever queue; then those of groups last in job order;
 then those that free more of what is needed. A pod
-that may not be evicted (PodDisruptionBudget, victim plugins, annotation) protects its whole bundle.
+that may not be evicted (PodDisruptionBudget, victim plugins, annotation) protects its whole bundle. Where protected pods may be
+evicted, bundles with any come last.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,10 +21,9 @@ from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
 from scheduling.topology.node_scope import NodeScope
 from scheduling.victim_eligibility import counts_priority
-from scheduling.victims.candidates import victim_order
-from scheduling.victims.pdb_filter import allowed_by_budgets
+from scheduling.victims.candidates import may_be_victim, victim_order
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.victim_plugins import eligible_victims
+from scheduling.victims.protection import allowed_victims, is_protected
 
 
 class VictimBundle(Struct, frozen=True):
@@ -68,14 +68,14 @@ def victim_bundles(
     if counts_priority(preemptor.cluster):
         found.sort(key=lambda one: one[1].group.priority)
     found.sort(key=lambda one: not one[1].is_safe)
+    if preemptor.takes_protected:
+        found.sort(key=lambda one: any(is_protected(preemptor, pod) for pod in one[1].pods))
     return [one for _, one in found]
 
 
 def may_evict_all(preemptor: Preemptor, bundle: VictimBundle) -> bool:
     """Return True if all pods of a bundle may be evicted, after those chosen already."""
-    return len(
-        allowed_by_budgets(preemptor, eligible_victims(preemptor, list(bundle.pods)))
-    ) == len(bundle.pods)
+    return len(allowed_victims(preemptor, list(bundle.pods))) == len(bundle.pods)
 
 
 def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
@@ -109,7 +109,7 @@ def _is_donor(preemptor: Preemptor, group: PodGroup) -> bool:
 
 
 def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
-    if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.eviction_backoff:
+    if not may_be_victim(preemptor, pod) or pod.facts.uid in preemptor.cluster.eviction_backoff:
         return False
     return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in EVICTABLE
 

@@ -1,34 +1,61 @@
 """PodDisruptionBudgets: pods that the API server would not evict (rules K7.4 and K9.2)."""
 
+from collections.abc import Iterable
+
+from projections.cluster import Cluster
 from projections.disruption_budgets import Budget
 from projections.pods import RUNNING, Pod
 from scheduling.victims.preemptor import Preemptor
 
 
-def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates that may be evicted together, in the order given; victims chosen already count.
+class BudgetsLeft:
+    """How many pods each budget still lets go, after those that are victims already."""
 
-    A pod that does not run yet is not protected. A pod covered by several budgets is: the API server refuses its
-    eviction.
-    """
-    budgets = preemptor.cluster.budgets
-    if not budgets.all:
+    def __init__(self, cluster: Cluster, gone: Iterable[Pod]) -> None:
+        self._budgets = cluster.budgets
+        self._left: dict[int, int] = {}
+        for pod in gone:
+            self.take(pod)
+
+    def take(self, pod: Pod) -> None:
+        """Count a pod as a victim."""
+        for budget in self._covering(pod):
+            self._left[id(budget)] = self._of(budget) - 1
+
+    def refuse(self, pod: Pod) -> bool:
+        """Return whether a budget refuses the eviction of a pod. Several budgets of one pod do, whatever they allow."""
+        covering = self._covering(pod)
+        return len(covering) > 1 or any(self._of(budget) < 1 for budget in covering)
+
+    def _covering(self, pod: Pod) -> list[Budget]:
+        """Return the budgets of a pod; none if it does not run yet: it is not protected."""
+        return self._budgets.covering(pod) if pod.status == RUNNING else []
+
+    def _of(self, budget: Budget) -> int:
+        known = self._left.get(id(budget))
+        return budget.allowed if known is None else known
+
+
+def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+    """Return the candidates that may be evicted together, in the order given; victims chosen already count."""
+    if not preemptor.cluster.budgets.all:
         return candidates
-    left: dict[int, int] = {}
-    for pod in preemptor.overlay.evicted:
-        for budget in budgets.covering(pod) if pod.status == RUNNING else ():
-            left[id(budget)] = _left(left, budget) - 1
+    left = BudgetsLeft(preemptor.cluster, preemptor.overlay.evicted)
     chosen: list[Pod] = []
     for pod in candidates:
-        covering = budgets.covering(pod) if pod.status == RUNNING else []
-        if len(covering) > 1 or any(_left(left, budget) < 1 for budget in covering):
-            continue
-        for budget in covering:
-            left[id(budget)] = _left(left, budget) - 1
-        chosen.append(pod)
+        if not left.refuse(pod):
+            left.take(pod)
+            chosen.append(pod)
     return chosen
 
 
-def _left(left: dict[int, int], budget: Budget) -> int:
-    known = left.get(id(budget))
-    return budget.allowed if known is None else known
+def refused_by_budgets(cluster: Cluster, victims: Iterable[Pod]) -> list[Pod]:
+    """Return those of some victims whose eviction budgets refuse: as counted here, or as the API server said."""
+    left = BudgetsLeft(cluster, ())
+    refused: list[Pod] = []
+    for pod in victims:
+        if pod.facts.uid in cluster.budget_refusals or left.refuse(pod):
+            refused.append(pod)
+        else:
+            left.take(pod)
+    return refused

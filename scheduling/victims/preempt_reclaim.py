@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from events.decision import Decision
 from events.decisions.search_deferred import SearchDeferred
 from events.requeue import NODE_FREED
-from projections.duration import SECOND
+from projections.duration import SECOND, format_duration
 from projections.pod_groups import PodGroup
-from projections.policy import GANG_EVICTING
+from projections.policy import GANG_EVICTING, RECLAIMING
 from projections.quarantine import OWN_NODES_MAX
 from projections.scheduling_queue import EquivalenceGroup
 from projections.tenants import tenant_word
@@ -18,8 +18,10 @@ from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_search import GangSearch
+from scheduling.victims.protection import asked_first, may_be_protected
 from scheduling.victims.search import PreemptionSearch
 from scheduling.victims.search_digest import wanted
+from scheduling.victims.victim_decisions import evictions_of, victim_events
 
 
 def preempt_or_reclaim(
@@ -49,7 +51,13 @@ def preempt_or_reclaim(
         search = _search(session, action, group, None if left is None else left.so_far)
         is_outdated = left is not None and session.is_outdated(equivalence_group, left)
         if search.is_whole:
-            yield from search.decisions()
+            asked = asked_first(search.overlay) if search.takes_protected else []
+            if asked:
+                yield from evictions_of(action, search.overlay, asked)
+                problem = _asks_budgets(session, action, len(asked))
+                yield from refuse_equivalence_group(equivalence_group, problem)
+            else:
+                yield from search.decisions()
         elif search.is_cut or is_outdated:
             yield search.deferred(is_outdated=is_outdated, is_over=not search.is_cut)
         else:
@@ -89,10 +97,29 @@ def _rejected_on_nodes(session: Session, action: str, group: PodGroup) -> Unsche
     return None
 
 
+def _asks_budgets(session: Session, action: str, count: int) -> Unschedulable:
+    """Return why a group waits: the budgets of its victims are asked to let them go."""
+    span = format_duration(session.cluster.policy.action_arguments.budget_timeout_ns)
+    text = (
+        f"{action}: {count} pod(s) above what their queues deserve are protected by disruption budgets, which are asked to let"
+        f" them go; after {span} of refusals they are deleted"
+    )
+    return Unschedulable("NoVictims", "", text, requeue_on=victim_events(action))
+
+
 def _search(
     session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
 ) -> PreemptionSearch | GangSearch:
-    """Search for victims in other groups, then, for `preempt`, in the group itself."""
+    """Search for victims in other groups; then, for `preempt`, in the group itself, and for `reclaim` once more among all pods
+    of other queues, the protected ones, too."""
+    takes_protected = so_far is not None and so_far.takes_protected
+    searches = GangSearch if action in GANG_EVICTING else PreemptionSearch
+    if action in RECLAIMING:
+        found = searches(session, action, group, so_far, takes_protected=takes_protected)
+        is_done = found.is_whole or found.is_cut or takes_protected
+        if is_done or not may_be_protected(session, action, group):
+            return found
+        return searches(session, action, group, takes_protected=True)
     if action in GANG_EVICTING:
         return GangSearch(session, action, group, so_far)
     is_within = so_far is not None and so_far.is_within

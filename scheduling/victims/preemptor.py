@@ -24,6 +24,9 @@ class Preemptor(Struct):
     is_within: bool = False
     """True if the victims are pods of the group itself, rather than of other groups."""
 
+    takes_protected: bool = False
+    """True if protected pods may be victims, as far as their queues hold more than they deserve."""
+
     wanted: tuple[Pod, ...] = ()
     """The pods that are placed together, if room is needed for more than this pod."""
 

@@ -50,12 +50,11 @@ from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victim_eligibility import counts_priority
 from scheduling.victims.candidates import victim_candidates
-from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.preemptor_class import preemptor_class
+from scheduling.victims.protection import allowed_victims
 from scheduling.victims.search_digest import wanted
 from scheduling.victims.victim_decisions import decisions, is_whole, victim_events
-from scheduling.victims.victim_plugins import eligible_victims
 from scheduling.victims.victim_ranking import eviction_cost
 
 LEVELS_MAX: Final = 8
@@ -79,6 +78,7 @@ class PreemptionSearch:
         so_far: SearchDeferred | None = None,
         *,
         is_within: bool = False,
+        takes_protected: bool = False,
     ) -> None:
         self.session = session
         self.action = action
@@ -106,6 +106,7 @@ class PreemptionSearch:
         pods of the group had a node then."""
         self._counts_before: Counter[str] = Counter()
         self._is_within = is_within
+        self.takes_protected = takes_protected
         self._problem = ""
         self._limits: dict[str, None] = {}
         """Quota limits that refused pods of the group."""
@@ -166,6 +167,7 @@ class PreemptionSearch:
         return structs.replace(
             start,
             is_within=self._is_within,
+            takes_protected=self.takes_protected,
             is_outdated=is_outdated,
             freed=tuple(
                 FreedNode(node=name, pods=len(list(run))) for name, run in groupby(self._freed)
@@ -223,7 +225,7 @@ class PreemptionSearch:
                 continue
             if pod_class.index in self._failed:
                 continue
-            preemptor = Preemptor(self.session, self.action, self.overlay, pod, self._is_within)
+            preemptor = self._preemptor(pod)
             if self._use_free_room(preemptor) or self._free_node(preemptor):
                 continue
             if self.is_cut:
@@ -234,6 +236,11 @@ class PreemptionSearch:
                 self._cursors[pod_class.index] = (pod, node.name, self.overlay.count)
             if not self._can_still_be_whole(index):
                 return
+
+    def _preemptor(self, pod: Pod) -> Preemptor:
+        return Preemptor(
+            self.session, self.action, self.overlay, pod, self._is_within, self.takes_protected
+        )
 
     def _can_still_be_whole(self, index: int) -> bool:
         """Return True if the gang can still be complete after a pod failed."""
@@ -464,7 +471,12 @@ class PreemptionSearch:
         ranking.scores()
         is_open = _admitting_nodes(preemptor)
         scope = victim_scope(
-            session.cluster, session.donors, self.action, self.group.queue, self.group.priority
+            session.cluster,
+            session.donors,
+            self.action,
+            self.group.queue,
+            self.group.priority,
+            takes_protected=self.takes_protected,
         )
         if self._is_within:
             can = np.zeros(len(table.order), dtype=np.bool_)
@@ -537,7 +549,7 @@ class PreemptionSearch:
         if useful is None:
             return "node(s) have no victims that release the exceeded quota of the queue"
         chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
-        allowed = allowed_by_budgets(preemptor, eligible_victims(preemptor, chosen))
+        allowed = allowed_victims(preemptor, chosen)
         gone: list[Pod] = []
         for pod in allowed:
             if _has_room(preemptor, node):

@@ -1,16 +1,21 @@
 """The outcome of a preemption attempt: whether the gang is complete with it, and the resulting decisions."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from events.decision import Decision, Eviction
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.requeue import ANY_QUOTA, PODS_CHANGED, VICTIMS_OF_OTHERS, VICTIMS_OF_QUEUE
+from projections.budget_refusals import is_overdue
+from projections.cluster import Cluster
+from projections.duration import format_duration
 from projections.pod_groups import PodGroup
+from projections.pods import Pod
 from projections.policy import GANG_EVICTING, RECLAIMING
 from scheduling.node_overlay import NodeOverlay, placements
+from scheduling.victims.pdb_filter import refused_by_budgets
 
 
 def victim_events(action: str) -> tuple[str, ...]:
@@ -40,20 +45,7 @@ def is_whole(overlay: NodeOverlay) -> bool:
 def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
     """Yield the evictions, group by group, and the nominations for the preemptor."""
     cluster, group = overlay.cluster, overlay.group
-    for key, pods in overlay.evicted_by_group.items():
-        if not pods:
-            continue
-        yield EvictionDecided(
-            pod_group=key,
-            queue=cluster.groups[key].queue,
-            evictions=tuple(
-                Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods
-            ),
-            action=action,
-            in_favour_of=group.key,
-            code="Reclaimed" if action in RECLAIMING else "Preempted",
-            message=_message(action, group, cluster.groups[key]),
-        )
+    yield from _evictions(action, overlay, overlay.evicted_by_group)
     if overlay.later:
         placed = placements(cluster, overlay.placed, overlay.devices)
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
@@ -63,9 +55,59 @@ def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
 
 
-def _message(action: str, ours: PodGroup, victim: PodGroup) -> str:
+def evictions_of(action: str, overlay: NodeOverlay, some: list[Pod]) -> Iterator[Decision]:
+    """Yield the evictions of some of the victims, group by group."""
+    by_group: dict[str, list[Pod]] = {}
+    for pod in some:
+        by_group.setdefault(pod.group_key, []).append(pod)
+    yield from _evictions(action, overlay, by_group)
+
+
+def _evictions(
+    action: str, overlay: NodeOverlay, by_group: Mapping[str, Sequence[Pod]]
+) -> Iterator[EvictionDecided]:
+    cluster, group = overlay.cluster, overlay.group
+    late: dict[str, None] = {}
+    if action in RECLAIMING and cluster.budget_refusals:
+        late = {
+            pod.facts.uid: None
+            for pod in refused_by_budgets(cluster, overlay.evicted)
+            if is_overdue(cluster, pod.facts.uid)
+        }
+    for key, pods in by_group.items():
+        if not pods:
+            continue
+        yield EvictionDecided(
+            pod_group=key,
+            queue=cluster.groups[key].queue,
+            evictions=tuple(
+                Eviction(
+                    pod=pod.key,
+                    uid=pod.facts.uid,
+                    node=pod.node,
+                    is_without_budgets=pod.facts.uid in late,
+                )
+                for pod in pods
+            ),
+            action=action,
+            in_favour_of=group.key,
+            code="Reclaimed" if action in RECLAIMING else "Preempted",
+            message=_message(cluster, action, group, pods, late),
+        )
+
+
+def _message(
+    cluster: Cluster, action: str, ours: PodGroup, pods: Sequence[Pod], late: Mapping[str, None]
+) -> str:
+    victim = cluster.groups[pods[0].group_key]
     if action in RECLAIMING:
-        return f"reclaimed for pod group {ours.key} of queue {ours.queue}: queue {victim.queue} exceeds its share"
+        text = f"reclaimed for pod group {ours.key} of queue {ours.queue}: queue {victim.queue} exceeds its share"
+        if any(pod.facts.is_protected for pod in pods):
+            text += "; pods are protected only within what their queue deserves"
+        if any(pod.facts.uid in late for pod in pods):
+            span = format_duration(cluster.policy.action_arguments.budget_timeout_ns)
+            text += f"; disruption budgets have refused for {span}, so that pods are deleted without them"
+        return text
     if victim is ours:
         return "preempted by a pod of the same pod group with higher priority"
     return f"preempted by pod group {ours.key} of priority {ours.priority}; this pod group has priority {victim.priority}"

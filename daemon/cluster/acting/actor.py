@@ -81,13 +81,14 @@ class Actor:
     async def _evict(self, budget: RequestBudget, request: EvictRequest) -> Reply:
         if request.is_forced:
             return await delete(budget, request)
+        carry_out = delete if request.is_without_budgets else evict
         if self._budget is None or not request.is_limited:
-            return await evict(budget, request)
+            return await carry_out(budget, request)
         now_ns = int(self._pacing.elapsed_seconds() * 1_000_000_000)
         over = self._budget.take(request, now_ns)
         if over is not None:
             return over
-        reply = await evict(budget, request)
+        reply = await carry_out(budget, request)
         if isinstance(reply, Rejected):
             self._budget.give_back(request.uid)
         return reply

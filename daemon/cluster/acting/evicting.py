@@ -59,16 +59,19 @@ async def evict(budget: RequestBudget, request: EvictRequest) -> Reply:
 
 
 async def delete(budget: RequestBudget, request: EvictRequest) -> Reply:
-    """Delete a pod at once, without its grace period and disruption budgets (K9.5): its node may be lost.
+    """Delete a pod without its disruption budgets: one that is forced also without its grace period (K9.5), because its
+    node may be lost.
 
     The UID makes the request safe to repeat.
     """
-    document = {
+    document: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "gracePeriodSeconds": 0,
         "preconditions": {"uid": request.uid},
     }
+    grace_seconds = 0 if request.is_forced else request.grace_seconds
+    if grace_seconds is not None:
+        document["gracePeriodSeconds"] = grace_seconds
     body = msgspec.json.encode(document)
     while True:
         try:

@@ -46,6 +46,7 @@ def actor(client: Scripted, budget: EvictionBudget | None = None) -> Actor:
     [
         (BIND, ["create pods/binding"], "a"),
         (EVICT, ["create pods/eviction"], "a"),
+        (replace(EVICT, is_without_budgets=True), ["delete pods"], "a"),
         (CONDITION, ["patch pods/status"], "a"),
         (PHASE, ["get podgroups", "patch podgroups/status"], "g"),
         (GROUP, ["get podgroups", "patch podgroups/status"], "g"),
@@ -93,6 +94,15 @@ async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up
     assert isinstance(last, Rejected)
     assert last.code == "EvictionBudget"
     assert len(client.asked) == 2
+
+
+async def test_deletions_without_budgets_count_among_the_evictions_of_a_minute() -> None:
+    acting = actor(Scripted(STATUS, STATUS), EvictionBudget(1, workload_per_minute=1))
+    first = replace(EVICT, is_without_budgets=True)
+    assert await acting.perform(first) == Accepted()
+    second = await acting.perform(replace(first, decision=8, name="b", uid="u9"))
+    assert isinstance(second, Rejected)
+    assert second.code == "EvictionBudget"
 
 
 async def test_evictions_of_one_owners_pods_are_counted_together_k9_8() -> None:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
-from daemon.cluster.acting.evicting import MINUTE_NS, EvictionBudget, evict
+from daemon.cluster.acting.evicting import MINUTE_NS, EvictionBudget, delete, evict
 from daemon.cluster.acting.request_budget import REQUESTS_MAX
 from daemon.cluster.client.errors import (
     ApiError,
@@ -89,6 +90,28 @@ async def test_a_disruption_budget_says_no_and_is_not_asked_again_at_once_k9_2(
     assert "needs 1 healthy pods" in reply.message
     assert told in reply.message
     assert client.whats == [EVICT]
+
+
+@pytest.mark.parametrize(("is_forced", "grace"), [(False, {}), (True, {"gracePeriodSeconds": 0})])
+async def test_a_deletion_without_budgets_names_the_uid_and_keeps_the_grace_period_unless_forced(
+    is_forced: bool, grace: dict[str, int]
+) -> None:
+    client = Scripted(STATUS)
+    request = replace(REQUEST, is_forced=is_forced, is_without_budgets=not is_forced)
+    assert await delete(request_budget(client), request) == Accepted()
+    assert client.whats == ["delete pods"]
+    assert client.asked[0].document == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u1"},
+        **grace,
+    }
+
+
+async def test_a_deletion_without_budgets_of_a_pod_that_is_gone_or_another_is_done() -> None:
+    request = replace(REQUEST, is_without_budgets=True)
+    assert await delete(request_budget(Scripted(GONE)), request) == Accepted()
+    assert await delete(request_budget(Scripted(CONFLICT)), request) == Accepted()
 
 
 async def test_throttling_is_waited_for_k9_2() -> None:
