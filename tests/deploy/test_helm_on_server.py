@@ -21,7 +21,7 @@ pytestmark = pytest.mark.apiserver
 PLACE: Final = "helm-tests"
 RELEASE: Final = "second"
 VALUES: Final[dict[str, Any]] = {
-    f"{part}.create": True for part in ("ascend", "flowControl", "queueOperators")
+    f"{part}.create": True for part in ("ascend", "flowControl", "admission")
 }
 VOLUMES: Final = Resource("PersistentVolumeClaim", "persistentvolumeclaims")
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
