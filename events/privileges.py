@@ -191,7 +191,7 @@ def _devices(
     *,
     writers: tuple[str, ...] = (MUSTER, DEVICE_PLUGIN),
     others: str = "claims devices that others hold or get, or hides those that it holds",
-    bound: str = "decided devices count until the device report or the end of the pod; together at most as many as requested",
+    bound: str = "decided devices count until the device report shows others, made while the pod runs, or until it ends; at most as many as requested",
 ) -> Privilege:
     """Return the row of an annotation of a pod that says which devices it has."""
     return Privilege(
@@ -372,7 +372,14 @@ SECTIONS: Final = (
         "Pod groups",
         (
             *(
-                _own(key, "group of the pod, in its namespace", form=form, kinds=(POD, WORKLOAD))
+                _own(
+                    key,
+                    "group of the pod, in its namespace",
+                    form=form,
+                    kinds=(POD, WORKLOAD),
+                    others="of a running pod: moves its charge into another queue",
+                    bound="fixed when the pod is bound",
+                )
                 for key, form in (
                     ("scheduling.k8s.io/group-name", ANNOTATION),
                     ("scheduling.volcano.sh/group-name", ANNOTATION),
