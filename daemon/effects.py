@@ -79,13 +79,17 @@ TenantOf: TypeAlias = Callable[[str], str]
 
 
 class _Lane:
-    """Requests that wait for each other. Tenants take turns, and each may have at most three quarters of the requests under
-    way, unless all are in one order."""
+    """Requests that wait for each other. Tenants take turns, and if there are several, each has at most three quarters of the
+    requests under way."""
 
     def __init__(self, limit: int, tenant_of: TenantOf | None) -> None:
         self.limit = limit
         self._tenant_of = tenant_of
-        self._of_tenant_max = max(1, limit - max(1, limit // 4)) if tenant_of else limit
+        self._of_tenant_max = limit - limit // 4
+        self._only: str | None = None
+        """The tenant of all requests so far; None before the first one."""
+        self._has_several = False
+        """Whether more than one tenant has asked for anything."""
         self._waiting: dict[str, dict[Key, tuple[int, Request]]] = {}
         """Tenant to its requests that were not begun, with their sequence numbers; the tenant whose turn it is first."""
         self._tenants: dict[Key, str] = {}
@@ -107,6 +111,8 @@ class _Lane:
             sequence, _ = self._waiting[tenant][key]
         else:
             tenant = self._tenants[key] = self._tenant(request)
+            self._only = self._only or tenant
+            self._has_several = self._has_several or tenant != self._only
         self._waiting.setdefault(tenant, {})[key] = sequence, request
         self.ready.set()
 
@@ -156,7 +162,7 @@ class _Lane:
 
     def _next_tenant(self) -> str | None:
         for tenant in self._waiting:
-            if self._begun.get(tenant, 0) < self._of_tenant_max:
+            if not self._has_several or self._begun.get(tenant, 0) < self._of_tenant_max:
                 return tenant
         return None
 

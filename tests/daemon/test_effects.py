@@ -163,12 +163,12 @@ async def test_an_update_that_is_no_longer_due_is_dropped_before_it_is_begun() -
         every = [condition(f"p{index}") for index in range(9)]
         effects.ask(every, are_all=True)
         await settle()
-        assert actor.begun == every[:3]
-        effects.ask([*every[:3], every[8], every[4]], are_all=True)
-        assert (effects.queued_status_updates, effects.dropped) == (2, 4)
-        for index in range(3):
+        assert actor.begun == every[:4]
+        effects.ask([*every[:4], every[8], every[5]], are_all=True)
+        assert (effects.queued_status_updates, effects.dropped) == (2, 3)
+        for index in range(4):
             await actor.end(index)
-        assert actor.begun[3:] == [every[8], every[4]]
+        assert actor.begun[4:] == [every[8], every[5]]
         assert effects.in_flight == 2
 
 
