@@ -27,11 +27,12 @@ NODES: Final = 24
 CPU: Final = 8
 
 
-def policy(budget: int, actions: str) -> dict[str, object]:
+def policy(budget: int, actions: str, protection: str = "always") -> dict[str, object]:
     """A policy under which a cycle may take so many thousands of units."""
+    arguments = {"workBudget": budget, "protection": protection}
     return {
         "actions": actions,
-        "configurations": [{"name": "cycle", "arguments": {"workBudget": budget}}],
+        "configurations": [{"name": "cycle", "arguments": arguments}],
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "conformance"}]},
             {"plugins": [{"name": "capacity"}, {"name": "predicates"}, {"name": "nodeorder"}]},
@@ -67,10 +68,15 @@ def pod(
 
 
 def cluster(
-    budget: int, actions: str, pods: list[bytes], *, gangs: tuple[tuple[str, int], ...] = ()
+    budget: int,
+    actions: str,
+    pods: list[bytes],
+    *,
+    gangs: tuple[tuple[str, int], ...] = (),
+    protection: str = "always",
 ) -> EngineHarness:
     """A cluster of nodes in which pods wait and some that run are held by a disruption budget."""
-    harness = EngineHarness(policy=policy(budget, actions))
+    harness = EngineHarness(policy=policy(budget, actions, protection))
     harness.show_all("Node", *[node(f"n{index:02}", cpu=CPU) for index in range(NODES)])
     queues = [
         raw("Queue", "a", spec={"deserved": {"cpu": "1000"}}, status={"state": "Open"}),
@@ -185,6 +191,21 @@ def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) ->
         "part(s) of the cluster would not have enough room after evicting all allowed victims"
         in refusal.message
     )
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_a_search_among_protected_pods_follows_the_first_one_and_is_bounded_as_well(
+    action: str,
+) -> None:
+    pods = [*full(victims_of(action), ()), pod("high", 3_000, priority=100)]
+    harness = cluster(NARROW, actions_of(action), pods, protection="withinDeserved")
+    units = to_rest(harness)
+    assert max(units) <= 1_000 * NARROW + 2 * STEP
+    assert len(of_kind(harness, SearchDeferred)) > 2
+    [asked] = of_kind(harness, EvictionDecided)
+    assert len(asked.evictions) == 1, "the budget of one pod is asked"
+    [refusal] = [one for one in of_kind(harness, PodGroupUnschedulable) if one.action == action]
+    assert "protected by disruption budgets" in refusal.message
 
 
 @pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
