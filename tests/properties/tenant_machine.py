@@ -19,23 +19,23 @@ from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import ReleaseDecided
-from events.normalize import Json, JsonObject
-from events.privileges import BUDGET, POD, POD_GROUP
+from events.normalize import JsonObject
+from events.privileges import BUDGET, POD, POD_GROUP, ROWS, WORKLOAD
 from events.union import Event
 from projections.devices import device_of
 from projections.snapshot import restore, take
 from projections.state import State
 from replay.log_replay import Replay
-from simulator.manifest import LocatedManifest
+from simulator.manifest import VOLCANO_JOB as VOLCANO
+from simulator.manifest import Kind, LocatedManifest
 from simulator.manifest_fields import merged
 from simulator.scenario import Apply, Patch, Scenario, Step, kind_named
 from tests.properties.tenant_worlds import ATTACKERS, SHARES, VICTIMS, WORLDS, World
 from tests.properties.tenant_writes import (
     BINDING,
+    LEAST,
     MIRROR,
     NODE_NAME,
-    POD_STATUS,
-    REQUESTS,
     Write,
     writes,
 )
@@ -55,6 +55,24 @@ BATCHES: Final = 8
 """Of so many batches, sums are recounted after one."""
 
 
+BARE: Final = "bare"
+GANG: Final = "gang"
+DEPLOYMENT: Final = "Deployment"
+EMPTY: Final = "empty"
+VOLCANO_JOB: Final = "Job"
+OWN_FORMS: Final = (BARE, GANG)
+"""Forms of jobs whose pods have names of their own."""
+GROUPS: Final = (GANG, EMPTY)
+KINDS: Final = {
+    BARE: (POD,),
+    GANG: (POD, POD_GROUP),
+    EMPTY: (POD_GROUP,),
+    DEPLOYMENT: (WORKLOAD,),
+    VOLCANO_JOB: (WORKLOAD,),
+}
+"""Form to the kinds of its objects, as the table names them."""
+
+
 class Job(Struct, frozen=True):
     """Pods of a tenant that come together."""
 
@@ -62,8 +80,9 @@ class Job(Struct, frozen=True):
     at: int
     """In seconds."""
     size: int
-    has_group: bool
-    """Whether they have a PodGroup, that starts them whole."""
+    form: str
+    """BARE: single pods; GANG: with a PodGroup that starts them whole; EMPTY: a PodGroup without pods; else the kind of the
+    workload that creates them."""
     run_seconds: int = 0
     """0: for ever"""
     stop_seconds: int = 0
@@ -96,12 +115,21 @@ class Common(Struct, frozen=True):
     budget: Write | None = None
 
 
+class Closed(Struct, frozen=True):
+    """A time in which the namespace of a tenant has not the label by which it may use its queue."""
+
+    tenant: str
+    at: int
+    seconds: int
+
+
 class History(Struct, frozen=True):
     """What tenants do."""
 
     world: World
     victims: tuple[Job, ...]
     attacks: tuple[Attack, ...]
+    closed: tuple[Closed, ...] = ()
 
 
 class Outcome(Struct):
@@ -114,14 +142,17 @@ class Outcome(Struct):
     state: State
 
 
+_MOMENTS: Final = st.integers(1, LAST_SECONDS)
+
+
 @st.composite
-def jobs(draw: st.DrawFn, tenant: str, left: int) -> Job:
+def jobs(draw: st.DrawFn, tenant: str, left: int, forms: tuple[str, ...] = OWN_FORMS) -> Job:
     """Draw a job of at most `left` pods."""
     return Job(
         tenant,
         at=draw(st.integers(1, LAST_SECONDS)),
         size=draw(st.integers(1, min(left, PODS_MAX))),
-        has_group=draw(st.booleans()),
+        form=draw(st.sampled_from(forms)),
         run_seconds=draw(st.sampled_from([0, 0, 0, 20])),
     )
 
@@ -142,7 +173,7 @@ def victims(draw: st.DrawFn, tenant: str, left: int) -> tuple[Job, ...]:
 def attacks(draw: st.DrawFn, common: Common, *, is_flood: bool = False) -> Attack:
     """Draw a job of an attacker, and writes on its objects beside those that all of its jobs have. With `is_flood` it
     takes two thirds of the cluster from the beginning."""
-    job = draw(jobs(draw(st.sampled_from(ATTACKERS)), ATTACKING_PODS_MAX))
+    job = draw(jobs(draw(st.sampled_from(ATTACKERS)), ATTACKING_PODS_MAX, tuple(KINDS)))
     job = msgspec.structs.replace(
         job,
         at=0 if is_flood else draw(st.integers(0, LAST_SECONDS)),
@@ -150,7 +181,7 @@ def attacks(draw: st.DrawFn, common: Common, *, is_flood: bool = False) -> Attac
         run_seconds=0 if is_flood else job.run_seconds,
         stop_seconds=draw(st.sampled_from([0, 0, 5, STOP_SECONDS_MAX])),
     )
-    kinds = [POD, POD_GROUP] if job.has_group else [POD]
+    kinds = list(KINDS[job.form])
     found = [one for one in common.written if one.kind in kinds]
     found += draw(st.lists(_written(kinds, job.size), max_size=2))
     return Attack(job, tuple(found), common.budget or draw(st.none() | writes(BUDGET)))
@@ -172,19 +203,36 @@ def histories(draw: st.DrawFn, worlds: tuple[World, ...] = WORLDS) -> History:
     world = draw(st.sampled_from(worlds))
     jobs_ = [draw(victims(name, world.promised or SHARES[name])) for name in VICTIMS]
     common = Common(
-        tuple(draw(st.lists(_written([POD, POD_GROUP]), max_size=2))),
+        tuple(draw(st.lists(_written([POD, POD_GROUP, WORKLOAD]), max_size=2))),
         draw(st.none() | st.none() | writes(BUDGET)),
     )
     floods = [draw(attacks(common, is_flood=True)) for _ in range(draw(st.sampled_from([0, 2])))]
     found = floods + draw(st.lists(attacks(common), min_size=not floods, max_size=3))
-    return History(world, tuple(one for these in jobs_ for one in these), tuple(found))
+    closed = draw(st.none() | st.builds(Closed, st.sampled_from(ATTACKERS), _MOMENTS, _MOMENTS))
+    return History(
+        world,
+        tuple(one for these in jobs_ for one in these),
+        tuple(found),
+        () if closed is None or world.queue else (closed,),
+    )
+
+
+PRIVILEGED: Final = {row.key for row in ROWS if row.verb}
+"""Rows that need a right of their own, where admission asks for it."""
 
 
 def neutral(history: History) -> History:
-    """Return the history without what attackers write: their jobs are plain."""
+    """Return the history without what attackers write of privileged keys."""
     return msgspec.structs.replace(
-        history, attacks=tuple(Attack(one.job) for one in history.attacks)
+        history, attacks=tuple(_without_privileges(one) for one in history.attacks)
     )
+
+
+def _without_privileges(attack: Attack) -> Attack:
+    kept = tuple(one for one in attack.written if one.write.key not in PRIVILEGED)
+    budget = attack.budget
+    is_kept = budget is not None and budget.key not in PRIVILEGED
+    return Attack(attack.job, kept, budget if is_kept else None)
 
 
 # As a scenario
@@ -218,6 +266,10 @@ def _whole(manifest: JsonObject) -> JsonObject:
 
 
 def _steps(history: History) -> Iterator[Step]:
+    for one in history.closed:
+        for at, team in ((one.at, "none"), (one.at + one.seconds, one.tenant)):
+            merge: JsonObject = {"metadata": {"labels": {"team": team}}}
+            yield Patch(at * SECOND, kind_named("Namespace"), "", one.tenant, merge)
     numbers = dict.fromkeys((*VICTIMS, *ATTACKERS), 0)
     attacks_ = [Attack(one) for one in history.victims] + list(history.attacks)
     for attack in attacks_:
@@ -237,22 +289,72 @@ def _steps_of(world: World, name: str, attack: Attack) -> Iterator[Step]:
             "spec": {"selector": {}},
         }
         yield _apply(job.at, budget, [attack.budget])
-    if job.has_group:
+    if job.form not in (*OWN_FORMS, EMPTY):
+        workload = _workload(world, job, name)
+        for one in _in_manifest(attack, WORKLOAD):
+            workload = _with(workload, _in_workload(job.form, one))
+        if job.form == VOLCANO_JOB:
+            spec = {**_section(workload, "spec")}
+            task: JsonObject = {
+                "name": "w",
+                "replicas": job.size,
+                "template": spec.pop("template"),
+            }
+            workload = {**workload, "spec": {**spec, "tasks": [task]}}
+        yield _apply(job.at, workload, [])
+    if job.form in GROUPS:
         group: JsonObject = {
             "kind": "PodGroup",
             "metadata": {"name": name, "namespace": job.tenant},
-            "spec": {"minMember": job.size, "queue": job.tenant},
+            "spec": {"minMember": job.size, "queue": world.queue or job.tenant},
         }
+        if job.form == EMPTY:
+            amounts = {**_section(world.resources, "requests"), "cpu": str(job.size)}
+            group = _with(group, {"spec": {"minResources": amounts}})
         yield _apply(job.at, group, _in_manifest(attack, POD_GROUP))
-    for index, pod in enumerate(pods):
+    for index, pod in enumerate(pods if job.form in OWN_FORMS else ()):
         yield _apply(job.at, _pod(world, job, name, pod), _in_manifest(attack, POD, index))
-    for one in attack.written:
-        if one.after < 0:
+    for later in attack.written:
+        if later.after < 0:
             continue
-        names = [name] if one.kind == POD_GROUP else pods if one.number < 0 else [pods[one.number]]
-        at = (job.at + one.after) * SECOND + SECOND // 2
+        at = (job.at + later.after) * SECOND + SECOND // 2
+        if later.kind == WORKLOAD:
+            merge: JsonObject = {"metadata": later.write.merge.get("metadata", {})}
+            yield Patch(at, _kind(job.form), job.tenant, name, merge)
+            continue
+        names = (
+            [name]
+            if later.kind == POD_GROUP
+            else pods
+            if later.number < 0
+            else [pods[later.number]]
+        )
         for of in names:
-            yield Patch(at, kind_named(one.kind), job.tenant, of, one.write.merge)
+            yield Patch(at, kind_named(later.kind), job.tenant, of, later.write.merge)
+
+
+def _in_workload(form: str, write: Write) -> JsonObject:
+    """Return what a write is in the manifest of a workload: its metadata are also those of the template."""
+    found: JsonObject = {}
+    if "metadata" in write.merge:
+        meta = write.merge["metadata"]
+        found = {"metadata": meta, "spec": {"template": {"metadata": meta}}}
+    spec = _section(write.merge, "spec")
+    if form == VOLCANO_JOB and write.key in ("spec.queue", "spec.priorityClassName"):
+        found = _with(found, {"spec": spec})
+    if write.key in (LEAST, "spec.queue"):
+        least = spec.get("minMember")
+        is_accepted = isinstance(least, int) and 0 <= least < 2**31
+        if form == VOLCANO_JOB and is_accepted:
+            found = _with(found, {"spec": {"minAvailable": least}})
+    elif spec:
+        found = _with(found, {"spec": {"template": {"spec": spec}}})
+    return found
+
+
+def _section(value: JsonObject, key: str) -> JsonObject:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _in_manifest(attack: Attack, kind: str, index: int = -1) -> list[Write]:
@@ -263,20 +365,49 @@ def _in_manifest(attack: Attack, kind: str, index: int = -1) -> list[Write]:
     ]
 
 
+def _kind(form: str) -> Kind:
+    return VOLCANO if form == VOLCANO_JOB else kind_named(form)
+
+
 def _apply(at: int, manifest: JsonObject, written: list[Write]) -> Apply:
-    found: Json = _whole(manifest)
     for one in written:
-        found = merged(found, one.merge)
+        manifest = _with(manifest, one.merge)
+    kind = _kind(str(manifest["kind"]))
+    return Apply(at * SECOND, kind, {**manifest, "apiVersion": kind.api_version})
+
+
+def _with(manifest: JsonObject, merge: JsonObject) -> JsonObject:
+    found = merged(manifest, merge)
     assert isinstance(found, dict)
-    return Apply(at * SECOND, kind_named(str(found["kind"])), found)
+    return found
+
+
+def _workload(world: World, job: Job, name: str) -> JsonObject:
+    """Return a workload, with its template in `spec.template`."""
+    pod = _pod(world, job, name, name)
+    template: JsonObject = {
+        "metadata": {
+            "labels": {"app": name},
+            "annotations": _section(_section(pod, "metadata"), "annotations"),
+        },
+        "spec": _section(pod, "spec"),
+    }
+    meta: JsonObject = {"name": name, "namespace": job.tenant}
+    if job.form == DEPLOYMENT:
+        template = _with(template, {"spec": {"restartPolicy": "Always"}})
+        selector: JsonObject = {"matchLabels": {"app": name}}
+        spec: JsonObject = {"replicas": job.size, "selector": selector, "template": template}
+    else:
+        spec = {"minAvailable": job.size, "queue": world.queue or job.tenant, "template": template}
+    return {"kind": job.form, "metadata": meta, "spec": spec}
 
 
 def _pod(world: World, job: Job, group: str, name: str) -> JsonObject:
     annotations: JsonObject = {**world.annotations}
-    if job.has_group:
+    if job.form == GANG:
         annotations["scheduling.k8s.io/group-name"] = group
     else:
-        annotations["scheduling.volcano.sh/queue-name"] = job.tenant
+        annotations["scheduling.volcano.sh/queue-name"] = world.queue or job.tenant
     if job.run_seconds:
         annotations["muster.sh/run-seconds"] = str(job.run_seconds)
     if job.stop_seconds:
@@ -297,12 +428,12 @@ def _pod(world: World, job: Job, group: str, name: str) -> JsonObject:
 
 def play(history: History) -> Outcome:
     """Play a history, and hold its log to what must hold always."""
-    return asyncio.run(_play(scenario_of(history)))
+    return asyncio.run(_play(history))
 
 
-async def _play(scenario: Scenario) -> Outcome:
+async def _play(history: History) -> Outcome:
     log = MemoryLog()
-    end = await simulate(scenario, log, with_views=False)
+    end = await simulate(scenario_of(history), log, with_views=False)
     entries = [entry async for entries in log.read() for entry in entries]
     judge, replay, batch = Judge(end.state), Replay(), -1
     tail: State | None = None
@@ -328,7 +459,11 @@ async def _play(scenario: Scenario) -> Outcome:
     end.state.validate()
     for call in end.cluster.journal:
         if call.verb == "bind" and call.result == "done":
-            judge.outcome.bound.setdefault(call.subject, call.at_ns / SECOND)
+            at, tenant = call.at_ns / SECOND, _tenant(call.subject)
+            judge.outcome.bound.setdefault(call.subject, at)
+            for one in history.closed:
+                is_closed = one.tenant == tenant and one.at < at < one.at + one.seconds
+                assert not is_closed, f"{call.subject} enters a queue at {at} s that it may not use"
     return judge.outcome
 
 
@@ -370,6 +505,10 @@ class Judge:
                 holders.setdefault((node, device_of(device)), []).append(pod.key)
             if pod.facts.namespace in VICTIMS:
                 assert pod.devices == devices, f"{pod.key} has {pod.devices} instead of {devices}"
+        for pod in state.cluster.pods.values():
+            queue = state.cluster.groups[pod.group_key].queue if pod.charge else ""
+            is_other = queue in VICTIMS and pod.facts.namespace != queue
+            assert not is_other, f"{pod.key} is charged to queue {queue}"
         for (node, device), pods in holders.items():
             # Every pod of a victim is given whole devices.
             is_shared = len(pods) > 1 and any(one.partition("/")[0] in VICTIMS for one in pods)
@@ -382,31 +521,29 @@ EXCUSES: Final = {
     NODE_NAME: "takes room without a decision",
     BINDING: "the same",
     MIRROR: "the same, and is not evicted",
-    POD_STATUS: "hides what a pod holds from everybody who reads its status",
-    REQUESTS: "required anti-affinity keeps pods of others from a node",
 }
 """Rows by which a tenant may delay others, as the table says, to how."""
 
 
+def may_delay(write: Write) -> bool:
+    """Return whether a tenant may delay others by a write: besides those rows, by required anti-affinity to their pods."""
+    affinity = _section(_section(write.merge, "spec"), "affinity")
+    return write.key in EXCUSES or "podAntiAffinity" in affinity
+
+
 OPEN: Final = (
-    *("scheduling.volcano.sh/queue-name", "spec.queue", "spec.priorityClassName"),
     *("spec.maxUnavailable", "spec.minAvailable", "volcano.sh/preemptable"),
     *("metadata.ownerReferences", "kubernetes.io/config.mirror"),
-    *("muster.sh/priority", "muster.sh/queue-position", "determined-queue-position"),
-    *("muster.sh/submitted-at", "muster.sh/preemptible", "muster.sh/preemption-timeout"),
-    *("determined.ai/task_type", "muster.sh/weight"),
 )
 """Rows that the scheduler does not bound yet."""
 
 
-def written(history: History) -> dict[str, None]:
-    """Return the rows of what attackers write."""
-    found: dict[str, None] = {}
+def written(history: History) -> Iterator[Write]:
+    """Yield what attackers write."""
     for attack in history.attacks:
-        found |= {one.write.key: None for one in attack.written}
+        yield from [one.write for one in attack.written]
         if attack.budget is not None:
-            found[attack.budget.key] = None
-    return found
+            yield attack.budget
 
 
 def created_at(history: History) -> dict[str, int]:
@@ -424,15 +561,14 @@ def check(history: History) -> Outcome:
     """Play a history, and hold what comes of it to what tenants were promised."""
     found = play(history)
     created = created_at(history)
-    keys = written(history)
-    if any(one in OPEN for one in keys):
+    if any(one.key in OPEN for one in written(history)):
         return found
-    may_delay = any(one in EXCUSES for one in keys)
+    is_excused = any(may_delay(one) for one in written(history))
     if history.world.promised:
         for pod in created:
             of_others = [one for one in found.evicted.get(pod, ()) if _tenant(one) != _tenant(pod)]
             assert not of_others, f"{pod} is evicted for {of_others}"
-        if not may_delay:
+        if not is_excused:
             for pod, created_s in created.items():
                 # A pod that was evicted for another one of its tenant does not come back.
                 bound = found.bound.get(pod, UNTIL_SECONDS)
@@ -444,7 +580,7 @@ def check(history: History) -> Outcome:
         assert len(found.evicted.get(pod, ())) <= len(plain.evicted.get(pod, ())), (
             f"{pod} is evicted for {found.evicted[pod]}"
         )
-    if not may_delay:
+    if not is_excused:
         for pod, at in plain.bound.items():
             if pod in created:
                 bound = found.bound.get(pod, UNTIL_SECONDS)
@@ -472,7 +608,7 @@ def things_of_note(history: History, outcome: Outcome) -> Iterator[str]:
 
 def text_of(history: History) -> str:
     """Return a history as text, to be read or to be made a scenario."""
-    found = [f"world: {history.world.name}"]
+    found = [f"world: {history.world.name}", *[f"closed: {one}" for one in history.closed]]
     for attack in [Attack(one) for one in history.victims] + list(history.attacks):
         found.append(f"job: {attack.job}")
         for one in attack.written:

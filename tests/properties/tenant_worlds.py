@@ -28,6 +28,8 @@ class World(Struct, frozen=True, kw_only=True):
     """Requests and limits of every container."""
     annotations: JsonObject
     """Of every pod."""
+    queue: str = ""
+    """The queue that all tenants share; empty where each has its own."""
     promised: int = 0
     """Pods that each victim gets from others who hold more than their share, within a stated time; 0 if there is no such
     promise."""
@@ -93,6 +95,12 @@ def _deserved(resource: str, amount: int = 1) -> list[JsonObject]:
     ]
 
 
+def _spec(manifest: JsonObject) -> JsonObject:
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    return spec
+
+
 _PODS: Final[JsonObject] = {"cpu": "1", "memory": "1Gi"}
 _H100: Final[JsonObject] = {"nvidia.com/gpu.product": "H100", "nvidia.com/gpu.memory": "80000"}
 _CHIPS: Final[JsonObject] = {
@@ -104,12 +112,25 @@ def _resources(resource: str) -> JsonObject:
     return {"requests": {**_PODS, resource: "1"}, "limits": {resource: "1"}}
 
 
+_USE: Final[Json] = [
+    {"name": name, "namespaceSelector": {"matchLabels": {"team": name}}} for name in SHARES
+]
+"""Who may use the queues: the namespaces that a label names."""
+_BOUNDS: Final[JsonObject] = {
+    "priorityMax": 50,
+    "weightMax": 1,
+    "preemptionTimeoutMax": "10s",
+    "preemptible": False,
+}
+"""What jobs may state in a pool: nothing by which they would be more than others."""
+
+
 def _session(
     name: str, tiers: Json, queues: list[JsonObject], actions: str = ALL_ACTIONS, promised: int = 4
 ) -> World:
     return World(
         name=name,
-        policy={"actions": actions, "tiers": tiers},
+        policy={"actions": actions, "tiers": tiers, "queues": _USE},
         cluster=(*_nodes(GPU, _H100, {}), *queues),
         resources=_resources(GPU),
         annotations={"volcano.sh/card.name": "H100"} if name == "capacity-card" else {},
@@ -123,10 +144,11 @@ def _pool(decider: str) -> World:
         "decider": decider,
         "slots": [GPU],
         "preemptionTimeout": "10s",
+        **_BOUNDS,
     }
     return World(
         name=f"pool {decider}",
-        policy={"pools": [pool], "defaultComputePool": "main"},
+        policy={"pools": [pool], "defaultComputePool": "main", "queues": _USE},
         cluster=(*_nodes(GPU, _H100, {}), *[_queue(name, {}) for name in TENANTS]),
         resources=_resources(GPU),
         annotations={},
@@ -138,6 +160,30 @@ WORLDS: Final = (
     # A whole gang may be more than what its queue holds above its share.
     _session(
         "capacity with whole gangs", _tiers({"name": "capacity"}), _deserved(GPU), GANG_ACTIONS, 0
+    ),
+    _session(
+        "hierarchical capacity",
+        _tiers({"name": "capacity", "enableHierarchy": True}),
+        [{**one, "spec": {**_spec(one), "parent": "research"}} for one in _deserved(GPU)]
+        + [_queue("research", {"deserved": {"cpu": "12", "memory": "12Gi", GPU: "12"}})],
+    ),
+    _session(
+        "capacity with sla and overcommit",
+        _tiers({"name": "capacity"}, {"name": "overcommit"}, {"name": "sla"}),
+        _deserved(GPU),
+    ),
+    # Tenants who share a queue: jobs start in the order of their creation.
+    World(
+        name="one queue",
+        policy={
+            "actions": ALL_ACTIONS,
+            "tiers": _tiers({"name": "capacity"}),
+            "queues": [{"name": "common", "priorityMax": 0}],
+        },
+        cluster=(*_nodes(GPU, _H100, {}), _queue("common", {})),
+        resources=_resources(GPU),
+        annotations={},
+        queue="common",
     ),
     _session("proportion", _tiers({"name": "proportion"}), _deserved(GPU)),
     _session(
@@ -174,6 +220,7 @@ WORLDS: Final = (
         policy={
             "actions": ALL_ACTIONS,
             "tiers": _tiers({"name": "capacity"}, {"name": "volcano-npu"}),
+            "queues": _USE,
         },
         cluster=(
             *_nodes(NPU, {"accelerator": "huawei-Ascend910"}, _CHIPS),
@@ -185,7 +232,7 @@ WORLDS: Final = (
     ),
     World(
         name="shared GPUs",
-        policy={"actions": ALL_ACTIONS, "tiers": _tiers({"name": "capacity"})},
+        policy={"actions": ALL_ACTIONS, "tiers": _tiers({"name": "capacity"}), "queues": _USE},
         cluster=(
             *_nodes(GPU, {**_H100, "muster.sh/gpu-sharing": "true"}, {}),
             *_deserved("muster.sh/gpu-milli", 1000),

@@ -251,6 +251,12 @@ _LEAST: Final[tuple[JsonObject, ...]] = (
 _PHASES: Final[Values] = (
     *("", "Pending", "Inqueue", "Running", "Unknown", "Completed", "Deleted", "no-such", 1),
 )
+_GROUP_STATUSES: Final[tuple[JsonObject, ...]] = (
+    *_each("phase", _PHASES),
+    {"phase": "Running", "running": 2**31, "succeeded": -1, "failed": "x"},
+    {"conditions": [{"type": "Unschedulable", "status": "True", "reason": "x" * 1000}] * 100},
+    {"conditions": [None, 1, {"type": 1}]},
+)
 _OWNERS: Final[Values] = (
     [],
     [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}],
@@ -258,6 +264,13 @@ _OWNERS: Final[Values] = (
     [{"apiVersion": "v1", "kind": "Pod", "name": "blue-0-0", "uid": "x", "controller": True}],
     [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "blue-0", "uid": "blue-0"}],
     [{"kind": "", "name": None, "controller": "yes"}],
+)
+_HUGE: Final[Values] = (
+    [{"name": "m", "resources": {"requests": {"cpu": "9E"}}}],
+    [{"name": "m", "resources": {"requests": {"memory": "9E"}}}],
+    [{"name": "m", "resources": {"limits": {"nvidia.com/gpu": "9E"}}}],
+    [{"name": "m", "resources": {"limits": {"huawei.com/Ascend910": "9E"}}}],
+    [{"name": "m", "resources": {"limits": {"x.example/y": "1"}}}],
 )
 _REQUESTS: Final[tuple[JsonObject, ...]] = (
     {"nodeSelector": {"kubernetes.io/hostname": "n1"}},
@@ -268,7 +281,7 @@ _REQUESTS: Final[tuple[JsonObject, ...]] = (
     {"schedulingGates": [{"name": "x"}]},
     {"terminationGracePeriodSeconds": 2**63 - 1},
     {"preemptionPolicy": "Never"},
-    {"priority": 2_000_000_000},
+    *_each("containers", _HUGE),
     {"overhead": {"cpu": "1"}},
     {"hostNetwork": True},
 )
@@ -330,7 +343,7 @@ FIELDS: Final[Mapping[str, Draw]] = {
     ),
     "spec.priorityClassName": _class,
     LEAST: _group_spec,
-    PHASE: lambda _: st.sampled_from([Write(PHASE, {"status": {"phase": one}}) for one in _PHASES]),
+    PHASE: lambda _: st.sampled_from([Write(PHASE, {"status": one}) for one in _GROUP_STATUSES]),
     OWNER: lambda _: st.sampled_from(
         [Write(OWNER, {"metadata": {"ownerReferences": one}}) for one in _OWNERS]
     ),
