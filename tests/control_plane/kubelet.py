@@ -6,6 +6,7 @@ deleted, and finishes a pod that carries the annotation `FINISH` with the phase 
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,12 +16,14 @@ from daemon.clock import WallClock
 from projections.duration import SECOND
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
+from projections.quantity import cpu_milli
 from tests.control_plane.api import GONE, STRATEGIC, Api, Object, Watch
-from tests.control_plane.manifests import CARD, GPU, condition, node, running
+from tests.control_plane.manifests import CARD, GPU, NODE_CPU, condition, node, running
 
 FINISH: Final = "kubelet.test/finish"
 """On a pod: `Succeeded` or `Failed`."""
 
+CPU: Final = "cpu"
 AT_ONCE: Final = 16
 WATCH_SECONDS: Final = 3_600.0
 AGAIN_SECONDS: Final = 0.2
@@ -39,7 +42,8 @@ class Kubelet:
         self._api = api
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._cards: dict[str, int] = {}
-        self._holds: dict[str, tuple[str, int]] = {}
+        self._holds: dict[str, tuple[str, Counter[str]]] = {}
+        """What each pod holds, by UID: its node, and amounts by resource."""
         self._done: set[tuple[str, str]] = set()
         self.delays: Mapping[str, float] = {}
         self.delay = 0.0
@@ -128,7 +132,7 @@ class Kubelet:
             return ""
         if phase == "Pending":
             return "start"
-        self._holds.setdefault(metadata["uid"], (pod["spec"]["nodeName"], cards_of(pod)))
+        self._holds.setdefault(metadata["uid"], (pod["spec"]["nodeName"], amounts_of(pod)))
         return "finish" if FINISH in metadata.get("annotations", {}) else ""
 
     async def _carry_out(self, deed: str, pod: Object, key: tuple[str, str]) -> None:
@@ -155,13 +159,18 @@ class Kubelet:
             await self._tell(pod, started(pod))
 
     def _admit(self, pod: Object) -> str:
-        """Take its cards, or say why not: a kubelet counts for itself (rule K7.6)."""
-        name, cards = pod["spec"]["nodeName"], cards_of(pod)
+        """Take its cards and CPU, or say why not: a kubelet counts for itself (rule K7.6)."""
+        name, asked = pod["spec"]["nodeName"], amounts_of(pod)
         uid = pod["metadata"]["uid"]
-        held = sum(n for one, (at, n) in self._holds.items() if at == name and one != uid)
-        if cards and held + cards > self._cards.get(name, 0):
-            return f"OutOf{CARD}"
-        self._holds[uid] = (name, cards)
+        held: Counter[str] = Counter()
+        for one, (at, amounts) in self._holds.items():
+            if at == name and one != uid:
+                held += amounts
+        cards = self._cards.get(name, 0)
+        for resource, has in ((CARD, cards), (GPU, cards), (CPU, cpu_milli(NODE_CPU))):
+            if asked[resource] and held[resource] + asked[resource] > has:
+                return f"OutOf{resource}"
+        self._holds[uid] = (name, asked)
         return ""
 
     async def _tell(self, pod: Object, status: Object) -> None:
@@ -259,7 +268,18 @@ def name_of(pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
+def amounts_of(pod: Object) -> Counter[str]:
+    """What its containers ask for of the resources that the kubelet counts: cards, and CPU in thousandths."""
+    found: Counter[str] = Counter()
+    for one in pod["spec"]["containers"]:
+        requests = one.get("resources", {}).get("requests", {})
+        for product in (CARD, GPU):
+            found[product] += int(requests.get(product, "0"))
+        found[CPU] += cpu_milli(requests.get(CPU, "0"))
+    return found
+
+
 def cards_of(pod: Object) -> int:
     """How many cards its containers ask for, of whatever product."""
-    asked = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
-    return sum(int(requests.get(product, "0")) for requests in asked for product in (CARD, GPU))
+    amounts = amounts_of(pod)
+    return amounts[CARD] + amounts[GPU]

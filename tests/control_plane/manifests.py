@@ -8,11 +8,12 @@ CARD: Final = "huawei.com/Ascend910"
 GPU: Final = "nvidia.com/gpu"
 GPU_NAME: Final = "NVIDIA-H200"
 SCHEDULER: Final = "muster"
+NODE_CPU: Final = "64"
 
 
 def node(name: str, cards: int = 8, labels: dict[str, str] | None = None) -> Object:
     """A node that is ready, with what it has to give: cards of two products, so many of each."""
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CARD: str(cards), GPU: str(cards)}
+    amounts = {"cpu": NODE_CPU, "memory": "256Gi", "pods": "110", CARD: str(cards), GPU: str(cards)}
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": GPU_NAME} | (labels or {})
     return {
         "apiVersion": "v1",

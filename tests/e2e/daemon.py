@@ -1,6 +1,7 @@
 """`muster run` on an API server, as a process of its own."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -158,6 +159,17 @@ class Daemon:
         status = Path(f"/proc/{self._running.pid}/status").read_text()
         (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
         return int(line.split()[1]) * 1024
+
+    def starved_seconds(self) -> float:
+        """How long its threads, taken together, were ready to run and got no CPU, since it was started; 0 where unknown.
+
+        The event loop and the deciding thread wait for each other, so this is little more than the time that the process lost.
+        """
+        waited_ns = 0
+        for path in Path(f"/proc/{self._running.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # A thread may end meanwhile.
+                waited_ns += int(path.read_text().split()[1])
+        return waited_ns / 1e9
 
     @property
     def is_running(self) -> bool:

@@ -25,12 +25,16 @@ UPDATED: Final = 1_700_000_000
 
 
 class DevicePlugins:
-    """The plugins of all nodes. With `is_collected` their reports are in one ConfigMap of ClusterD."""
+    """The plugins of all nodes. With `is_collected` their reports are in one ConfigMap of ClusterD; without `has_reports`
+    there are none."""
 
-    def __init__(self, api: Api, chips: int, *, is_collected: bool) -> None:
+    def __init__(
+        self, api: Api, chips: int, *, is_collected: bool, has_reports: bool = True
+    ) -> None:
         self._api = api
         self._chips = chips
         self._is_collected = is_collected
+        self._has_reports = has_reports
         self._given: dict[str, dict[str, Object]] = defaultdict(dict)
         """Node to chip to the pod that has it."""
         self._written = 0
@@ -50,19 +54,17 @@ class DevicePlugins:
         self._given[node] = {}
         await self._report(node)
 
+    async def collect(self, node: str) -> None:
+        """Take back the chips of pods that are gone, and report: a plugin does so every few seconds."""
+        async with self._turn:
+            await self._free(node)
+            await self._report(node)
+
     async def allocate(self, pod: Object) -> str:
         """Serve the pod whose turn it is. Return why the kubelet cannot start what it asked for; empty if it can."""
         async with self._turn:
             node = pod["spec"]["nodeName"]
-            on_node = {"fieldSelector": f"spec.nodeName={node}"}
-            there = await self._api.items(PODS.path, **on_node)
-            uids = {one["metadata"]["uid"] for one in there}
-            # Chips of pods that are gone are free again.
-            self._given[node] = {
-                chip: holder
-                for chip, holder in self._given[node].items()
-                if holder["metadata"]["uid"] in uids
-            }
+            there = await self._free(node)
             waiting = [one for one in there if self._waits(one, cards_of(pod))]
             if not waiting:
                 return "UnexpectedAdmissionError"
@@ -90,6 +92,18 @@ class DevicePlugins:
         self._broken[node].add(chip)
         await self._report(node)
 
+    async def _free(self, node: str) -> list[Object]:
+        """Free the chips of pods that are gone; the pods that are on the node."""
+        on_node = {"fieldSelector": f"spec.nodeName={node}"}
+        there = await self._api.items(PODS.path, **on_node)
+        uids = {one["metadata"]["uid"] for one in there}
+        self._given[node] = {
+            chip: holder
+            for chip, holder in self._given[node].items()
+            if holder["metadata"]["uid"] in uids
+        }
+        return there
+
     def _waits(self, pod: Object, chips: int) -> bool:
         annotations = pod["metadata"].get("annotations", {})
         has_chips = any(
@@ -103,6 +117,8 @@ class DevicePlugins:
         return [f"Ascend910-{number}" for number in range(self._chips)]
 
     async def _report(self, node: str) -> None:
+        if not self._has_reports:
+            return
         self._written += 1
         if self._is_collected:
             infos: JsonObject = {

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from daemon.cluster.client.calls import LEASES
 from projections.api_resource import Resource
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
@@ -19,10 +20,12 @@ from tests.control_plane.api import GONE, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.kubelet import Kubelet
 from tests.control_plane.manifests import GPU, GPU_NAME, pod, pod_spec
-from tests.control_plane.setup import NAMESPACES
+from tests.control_plane.setup import NAMESPACE, NAMESPACES
 from tests.e2e.daemon import Daemon
 from tests.e2e.judge import Verdict, is_settled, judge
 
+LEASE: Final = "muster"
+"""The one that muster's role lets it have."""
 PATIENCE_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.05
 POOL: Final = "muster.test/pool"
@@ -58,7 +61,7 @@ class Rig:
         folder.mkdir()
         given = {
             "scheduler_names": [self.scheduler],
-            "lease_name": "muster",  # The one that muster's role lets it have.
+            "lease_name": LEASE,
             "period_seconds": 0.02,
             "snapshot_every": 100,  # Often, so that starts from a snapshot are tried too.
             **settings,
@@ -214,6 +217,8 @@ class Rig:
         """End the daemons, and leave as little as possible in the cluster."""
         for daemon in self._daemons:
             await daemon.kill()
+        # The next daemon has another log: an anchor of this one would stop it.
+        await self.api.delete(LEASES.object_path(LEASE, NAMESPACE))
         await self.api.delete(NAMESPACES.object_path(self.namespace))
         for name in self._nodes:
             await self.api.delete(NODES.object_path(name))
