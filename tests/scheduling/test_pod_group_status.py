@@ -177,7 +177,7 @@ def test_a_rejected_phase_is_not_requested_again_but_the_next_one_is() -> None:
     assert len(asked(harness, PodGroupPhaseRequest)) == 1
 
 
-def test_a_phase_written_by_another_controller_is_not_overwritten() -> None:
+def test_a_phase_written_by_another_client_is_written_again_three_times() -> None:
     harness = given("Running", RUNS, RUNS)
     harness.see(ObjectSeen(group("Running", running=2)))
     [*counts] = asked(harness, PodGroupCountsRequest)
@@ -186,8 +186,18 @@ def test_a_phase_written_by_another_controller_is_not_overwritten() -> None:
     harness.see(ObjectSeen(member("p-0", ENDED)))
     [request] = asked(harness, PodGroupCountsRequest)
     answer(harness, request, Accepted())
+    for _ in range(3):
+        harness.see(ObjectSeen(group("Running", running=1, succeeded=1)))
+        harness.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
+        [again] = asked(harness, PodGroupPhaseRequest)
+        assert again.phase == "Running"
+        answer(harness, again, Accepted())
+    assert [one for one in harness.state.cluster.config_errors.current if "PodGroup/" in one] == []
+    harness.see(ObjectSeen(group("Running", running=1, succeeded=1)))
     harness.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
     assert asked(harness, PodGroupPhaseRequest) == []
+    [(code, _)] = harness.state.cluster.config_errors.current["PodGroup/default/g"]
+    assert code == "StatusOverwritten"
 
 
 def test_a_gang_without_room_says_how_many_are_missing_in_the_words_of_volcano() -> None:
