@@ -190,6 +190,7 @@ def test_a_phase_written_by_another_client_is_written_again_three_times() -> Non
         harness.see(ObjectSeen(group("Running", running=1, succeeded=1)))
         harness.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
         [again] = asked(harness, PodGroupPhaseRequest)
+        assert isinstance(again, PodGroupPhaseRequest)
         assert again.phase == "Running"
         answer(harness, again, Accepted())
     assert [one for one in harness.state.cluster.config_errors.current if "PodGroup/" in one] == []
