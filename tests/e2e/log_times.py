@@ -24,7 +24,7 @@ class PodTimes(Struct):
 
 
 async def log_times(url: str, names: Collection[str]) -> str:
-    """The median and the longest time between seeing and deciding, and between deciding and binding, of pods by name."""
+    """The median and the longest time between seeing and deciding, and between deciding and binding, of pods by `namespace/name`."""
     log = await open_log(url)
     try:
         entries = await entries_of(log)
@@ -34,16 +34,16 @@ async def log_times(url: str, names: Collection[str]) -> str:
     for entry in entries:
         event, at = event_of(entry.record), entry.record.recorded_at_ns
         if isinstance(event, ObjectObserved) and entry.record.subject.startswith("Pod/"):
-            found = times.get(entry.record.subject.rpartition("/")[2])
+            found = times.get(entry.record.subject.removeprefix("Pod/"))
             if found is not None:
                 found.seen = found.seen or at
         elif isinstance(event, GangBindDecided):
             for one in event.placements:
-                found = times.get(one.pod.rpartition("/")[2])
+                found = times.get(one.pod)
                 if found is not None:
                     found.decided = at
         elif isinstance(event, PodBound):
-            found = times.get(event.pod.rpartition("/")[2])
+            found = times.get(event.pod)
             if found is not None:
                 found.bound = at
                 found.took = event.latency_ns

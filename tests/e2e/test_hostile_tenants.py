@@ -208,7 +208,7 @@ async def survive(rig: Rig, attack: Attack, policy: Policy, log: str | None = No
             await attack.begin(scene)
         reasons = await why(scene, daemon, observed)
         observed.evicted += await vanished(scene)
-        times = await log_times(daemon.log, set(observed.canaries))
+        times = await log_times(daemon.log, [f"{rig.namespace}/{one}" for one in observed.canaries])
         report(scene, attack, log, quiet, observed, probes, times)
         assert daemon.is_running, f"it is gone: {daemon.told[-TOLD:]}"
         assert "Traceback" not in daemon.told, daemon.told[-TOLD:]
