@@ -531,10 +531,15 @@ class Played:
     def _ask_fresh_daemon(self) -> None:
         """A daemon that remembers no refusal, and one that lists the same objects, must decide nothing but refusals.
 
-        One that lists does not know the queue of pods whose PodGroup is gone.
+        One that lists does not know the queue of pods whose PodGroup is gone, nor the queue that admitted running pods of a group
+        that names another queue since.
         """
         self._must_rest(self._forgetful(), "a daemon without its refusals")
-        if all(self._group_of(pod) in self.api.names("PodGroup") for pod in self.api.names("Pod")):
+        has_groups = all(
+            self._group_of(pod) in self.api.names("PodGroup") for pod in self.api.names("Pod")
+        )
+        groups = self.step.state.cluster.groups.values()
+        if has_groups and all(one.facts is None or one.queue == one.facts.queue for one in groups):
             self.seen["a fresh daemon is asked"] += 1
             self._must_rest(self._daemon(), "a fresh daemon")
 

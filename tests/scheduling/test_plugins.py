@@ -145,6 +145,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         *(
             "replay/why_state.py",
             "scheduling/explain/waiting.py",
+            "scheduling/explain/bounds.py",
             "scheduling/explanation.py",
         ),  # columns, checks
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
