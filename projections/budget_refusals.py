@@ -50,6 +50,14 @@ def is_overdue(cluster: "Cluster", uid: str) -> bool:
     return found is not None and 0 < limit_ns <= cluster.now_ns - found.since_ns
 
 
+def is_namespace_overdue(cluster: "Cluster", namespace: str) -> bool:
+    """Return whether budgets have refused evictions in a namespace for as long as the policy allows."""
+    return any(
+        one.namespace == namespace and is_overdue(cluster, uid)
+        for uid, one in cluster.budget_refusals.items()
+    )
+
+
 def forget_refusals(cluster: "Cluster", at_ns: int) -> None:
     """Forget the refusals that are long ago."""
     kept = cluster.budget_refusals

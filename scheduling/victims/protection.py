@@ -16,7 +16,7 @@ Until then no other pod of the plan is evicted, because it would be evicted in v
 from collections.abc import Mapping
 from fractions import Fraction
 
-from projections.budget_refusals import is_overdue
+from projections.budget_refusals import is_namespace_overdue, is_overdue
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -97,13 +97,16 @@ def asked_first(overlay: NodeOverlay) -> list[Pod]:
 
 
 def _may_be_asked(preemptor: Preemptor, pod: Pod) -> bool:
-    """Return False for a pod whose budgets refused another pod a moment ago, or always hold."""
+    """Return False for a pod whose budgets refused another pod a moment ago, or always hold. Those that have refused for long
+    enough are asked about all pods at once: one after the other, many pods would take many times as long."""
     cluster = preemptor.cluster
     covering = cluster.budgets.covering(pod)
     if not covering and pod.facts.uid not in cluster.budget_refusals:
         return True
     if not preemptor.policy.action_arguments.budget_timeout_ns:
         return False
+    if is_namespace_overdue(cluster, pod.facts.namespace):
+        return True
     return not any(
         uid in budget.pods
         for uid in cluster.eviction_backoff

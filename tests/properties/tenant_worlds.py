@@ -112,6 +112,8 @@ def _resources(resource: str) -> JsonObject:
     return {"requests": {**_PODS, resource: "1"}, "limits": {resource: "1"}}
 
 
+_TIMES: Final[Json] = [{"name": "cycle", "arguments": {"budgetTimeout": "10s"}}]
+"""Disruption budgets hold victims up for so long, where they are above what their queue deserves."""
 _USE: Final[Json] = [
     {"name": name, "namespaceSelector": {"matchLabels": {"team": name}}} for name in SHARES
 ]
@@ -130,7 +132,7 @@ def _session(
 ) -> World:
     return World(
         name=name,
-        policy={"actions": actions, "tiers": tiers, "queues": _USE},
+        policy={"actions": actions, "tiers": tiers, "queues": _USE, "configurations": _TIMES},
         cluster=(*_nodes(GPU, _H100, {}), *queues),
         resources=_resources(GPU),
         annotations={"volcano.sh/card.name": "H100"} if name == "capacity-card" else {},
@@ -148,7 +150,12 @@ def _pool(decider: str) -> World:
     }
     return World(
         name=f"pool {decider}",
-        policy={"pools": [pool], "defaultComputePool": "main", "queues": _USE},
+        policy={
+            "pools": [pool],
+            "defaultComputePool": "main",
+            "queues": _USE,
+            "configurations": _TIMES,
+        },
         cluster=(*_nodes(GPU, _H100, {}), *[_queue(name, {}) for name in TENANTS]),
         resources=_resources(GPU),
         annotations={},
@@ -179,6 +186,7 @@ WORLDS: Final = (
             "actions": ALL_ACTIONS,
             "tiers": _tiers({"name": "capacity"}),
             "queues": [{"name": "common", "priorityMax": 0}],
+            "configurations": _TIMES,
         },
         cluster=(*_nodes(GPU, _H100, {}), _queue("common", {})),
         resources=_resources(GPU),
@@ -221,6 +229,7 @@ WORLDS: Final = (
             "actions": ALL_ACTIONS,
             "tiers": _tiers({"name": "capacity"}, {"name": "volcano-npu"}),
             "queues": _USE,
+            "configurations": _TIMES,
         },
         cluster=(
             *_nodes(NPU, {"accelerator": "huawei-Ascend910"}, _CHIPS),
@@ -232,7 +241,12 @@ WORLDS: Final = (
     ),
     World(
         name="shared GPUs",
-        policy={"actions": ALL_ACTIONS, "tiers": _tiers({"name": "capacity"}), "queues": _USE},
+        policy={
+            "actions": ALL_ACTIONS,
+            "tiers": _tiers({"name": "capacity"}),
+            "queues": _USE,
+            "configurations": _TIMES,
+        },
         cluster=(
             *_nodes(GPU, {**_H100, "muster.sh/gpu-sharing": "true"}, {}),
             *_deserved("muster.sh/gpu-milli", 1000),
