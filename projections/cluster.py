@@ -25,7 +25,7 @@ from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.foreign_pod_groups import ForeignPodGroups
-from projections.group_facts import GroupFacts, spec_of
+from projections.group_facts import GroupFacts, asks_for_more, spec_of
 from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
 from projections.index import Indexes
@@ -400,6 +400,8 @@ class Cluster:
             group.phase = group.listed_phase = facts.phase
         elif before is not None:
             record_overwritten(self, group, before)
+            if asks_for_more(before, facts) and not self.trusts_stated_phase:
+                self._vote_again(group)
         self._follow_queue(group, facts, is_new=before is None)
         self.update_group(group)
 
@@ -417,9 +419,14 @@ class Cluster:
         else:
             self.config_errors.replace(subject, QUEUE_CHANGED, ())
         is_stated = is_new or moves_all or group.is_foreign or self.is_shadow
-        if entered != group.queue and group.phase == INQUEUE and not is_stated:
-            group.phase, group.listed_phase = WAITING, ""
+        if entered != group.queue and not is_stated:
+            self._vote_again(group)
         self.move_group(group, entered)
+
+    def _vote_again(self, group: PodGroup) -> None:
+        """Take back the admission of a group of which nothing is charged yet: it was for something else."""
+        if group.phase == INQUEUE and not group.allocated_count and not group.is_foreign:
+            group.phase, group.listed_phase = WAITING, ""
 
     def drop_group_object(self, key: str) -> None:
         """Remove the PodGroup object; pods that name it wait until it is created again."""

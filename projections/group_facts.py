@@ -173,6 +173,16 @@ def spec_of(facts: GroupFacts | None) -> GroupFacts | None:
     return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
 
 
+def asks_for_more(before: GroupFacts, after: GroupFacts) -> bool:
+    """Return whether the minimum of a group is raised: more pods, or more of any resource or card."""
+    if after.min_available > before.min_available:
+        return True
+    stated, known = after.min_resources or {}, before.min_resources or {}
+    return any(amount > known.get(name, 0) for name, amount in stated.items()) or any(
+        amount > before.card_request.get(name, 0) for name, amount in after.card_request.items()
+    )
+
+
 def compound(cards: tuple[str, ...]) -> str:
     """Return the one name under which a choice of cards is reserved: `A|B`, sorted."""
     return cards[0] if len(cards) == 1 else "|".join(sorted(cards))
