@@ -151,7 +151,10 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
         *("projections/pools.py", "daemon/cli/groups.py"),  # a decider and a key
         *("daemon/cli/group_operations.py", "daemon/cli/state.py"),  # an operation, a column
-        *("replay/job_list.py", "daemon/cluster/group_overrides.py"),  # what a job or an operator states
+        *(
+            "replay/job_list.py",
+            "daemon/cluster/group_overrides.py",
+        ),  # what a job or an operator states
         "replay/redaction.py",  # a field of nodes
         *("replay/fact_changes.py", "replay/tenant_answer.py"),  # names of values and checks
     }
