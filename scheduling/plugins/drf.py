@@ -15,7 +15,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import RECLAIMING
-from projections.queues import Queue
+from projections.queues import Queue, add
 from projections.shares import EQUAL, dominant, with_more
 from scheduling.plugin import QueueKey, QueueOrder, VictimFilter
 from scheduling.quota.fair_tree import FairKey, FairTree
@@ -111,11 +111,13 @@ class _FairOrder(Struct, frozen=True):
 
 
 def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Accept pods of queues that still come after the preemptor's queue, once it has the pod and they lost theirs."""
+    """Accept pods of queues that still come after the preemptor's queue, once it has the pod, or all pods that are placed together,
+    and they lost theirs."""
     cluster, fair, overlay = preemptor.cluster, preemptor.session.fair, preemptor.overlay
     ours = dict(preemptor.group.held)
-    for pod in (*[pod for pod, _ in preemptor.overlay.placed], preemptor.pod):
-        ours = with_more(ours, pod.pod_class.request)
+    for pod in (*[pod for pod, _ in overlay.placed], *(preemptor.wanted or (preemptor.pod,))):
+        add(ours, pod.pod_class.request, 1)
+    preemptor.session.work.add(len(preemptor.wanted))
     base = {
         key: _held_without(preemptor, key) for key in fair.changed_since(overlay, overlay.moved)
     }
