@@ -188,7 +188,7 @@ def accept_loss(log: str, anchors: tuple[str, ...], as_json: bool) -> None:
     Examples:
 
     \b
-        muster log accept-loss muster.db --anchor 1450:3f0c...       # with all 64 digits
+        muster log accept-loss muster.db --anchor 1450:3f0c...  # all 64 digits
     """
     stated = [parse_anchor(one, "--anchor") for one in anchors]
 

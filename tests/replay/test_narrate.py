@@ -11,7 +11,7 @@ import pytest
 from daemon.version import VERSION
 from events.cluster import ObjectUnreadable
 from events.codec import encode, event_of
-from events.daemon import DaemonStarted, PolicyWarned
+from events.daemon import DaemonStarted, PolicyWarned, RecordsLost
 from events.decision import Decision, Eviction, Placement
 from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
@@ -345,6 +345,15 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         ForeignPodPlaced(pod="d/a", uid="u", node="n1", scheduler=""),
         ["pod d/a is on dedicated node n1, bound without a scheduler (because of 3)"],
+    ),
+    (
+        RecordsLost(
+            first=7, last=9, digest="ab" * 32, source="the Lease muster", accepted_by="accept_loss"
+        ),
+        [
+            "the log lost its end: positions 7 to 9 (digest abababababab) were written, as the Lease muster states, and are"
+            " not in this log; accepted by accept_loss"
+        ],
     ),
 ]
 
