@@ -25,6 +25,8 @@ cluster:
 LOT: Final = 120
 """Pods that the crowd makes each second, and deletes three seconds later; 4 patches take 0.3 s."""
 SECONDS: Final = 12
+LATE: Final = 10
+"""Tries, each 0.5 s after the one before, until a condition is late: time runs ahead where the machine is loaded (`hurry.py`)."""
 
 
 def ask(api: Api, method: str, namespace: str, name: str, cpu: str = "") -> None:
@@ -67,8 +69,13 @@ async def test_a_crowd_of_short_lived_pods_keeps_no_pod_of_others_from_its_condi
                     if second > 2:
                         ask(api, "DELETE", "crowd", f"p{second - 3}-{index}")
                 ask(api, "POST", "other", f"canary-{second}", "3")
-                await asyncio.sleep(2.0)
-                assert is_told(api, f"canary-{second}"), second
+                await asyncio.sleep(1.5)
+                for _ in range(LATE):
+                    await asyncio.sleep(0.5)
+                    if is_told(api, f"canary-{second}"):
+                        break
+                else:
+                    raise AssertionError(f"canary-{second} has no condition")
             running.cancel()
         entries = [one for one in server.shell.journal.entries if one.verb == "patch"]
         gone = sum(one.status == 404 for one in entries if one.resource == "pods/status")
