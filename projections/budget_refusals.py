@@ -7,6 +7,7 @@ budget do not take many times as long, nor does a budget that is created again a
 refused for FORGOTTEN_NS.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from projections.duration import SECOND
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+    from projections.disruption_budgets import Budget
 
 BUDGET_CODES: Final = ("DisruptionBudget", "TooManyBudgets")
 """Codes of an eviction that budgets refuse."""
@@ -56,6 +58,21 @@ def is_namespace_overdue(cluster: "Cluster", namespace: str) -> bool:
         one.namespace == namespace and is_overdue(cluster, uid)
         for uid, one in cluster.budget_refusals.items()
     )
+
+
+def wake_covered(cluster: "Cluster", uids: Iterable[str]) -> None:
+    """Wake preemptors that wait for nodes with pods under the budgets that refused these pods: while a refusal was fresh,
+    no other pod was asked for."""
+    found: dict[tuple[str, str], Budget] = {}
+    for uid in uids:
+        pod = cluster.pods.get(uid)
+        if pod is not None and uid in cluster.budget_refusals:
+            for one in cluster.budgets.covering(pod):
+                found[one.facts.namespace, one.facts.name] = one
+    for budget in found.values():
+        for uid in budget.pods:
+            if node := cluster.pods[uid].node:
+                cluster.mark_node_freed(node)
 
 
 def forget_refusals(cluster: "Cluster", at_ns: int) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from projections import eviction_pauses, quarantine, restart_times, suspensions, victim_waits
-from projections.budget_refusals import FORGOTTEN_NS, forget_refusals
+from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, wake_covered
 from projections.cluster import Cluster
 from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
@@ -52,8 +52,11 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     expire_reservations(cluster, at_ns)
     if cluster.pod_waits:
         end_pod_waits(cluster, at_ns)
-    for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
+    ended = [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]
+    for uid in ended:
         _end_eviction_backoff(cluster, uid)
+    if cluster.budget_refusals:
+        wake_covered(cluster, ended)
     if cluster.eviction_pauses:
         eviction_pauses.expire(cluster, at_ns)
     state.assignments.expire(at_ns)

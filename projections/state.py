@@ -29,6 +29,7 @@ from events.watch import (
 from projections import apply_decision, apply_observation, apply_outcome
 from projections.apply_outcome import Commitment
 from projections.audit import audit
+from projections.budget_refusals import wake_covered
 from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline
@@ -348,6 +349,8 @@ class State:
 
     def _pod_deleted(self, event: ObjectDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
+        if event.uid in self.cluster.eviction_backoff:
+            wake_covered(self.cluster, (event.uid,))
         for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)
         if old is not None:

@@ -573,7 +573,7 @@ def check(history: History) -> Outcome:
         assert len(found.evicted.get(pod, ())) <= len(plain.evicted.get(pod, ())), (
             f"{pod} is evicted for {found.evicted[pod]}"
         )
-    if not is_excused:
+    if history.world.is_wait_compared and not is_excused:
         for pod, at in plain.bound.items():
             if pod in created:
                 bound = found.bound.get(pod, UNTIL_SECONDS)

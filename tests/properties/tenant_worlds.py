@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
@@ -28,6 +29,8 @@ class World(Struct, frozen=True, kw_only=True):
     """Requests and limits of every container."""
     annotations: JsonObject
     """Of every pod."""
+    is_wait_compared: bool = True
+    """Whether pods without a promise start about when they do without the privileged writes of others."""
     queue: str = ""
     """The queue that all tenants share; empty where each has its own."""
     promised: int = 0
@@ -164,9 +167,17 @@ def _pool(decider: str) -> World:
 
 WORLDS: Final = (
     _session("capacity", _tiers({"name": "capacity"}), _deserved(GPU)),
-    # A whole gang may be more than what its queue holds above its share.
-    _session(
-        "capacity with whole gangs", _tiers({"name": "capacity"}), _deserved(GPU), GANG_ACTIONS, 0
+    # A gang is reclaimed as a whole, and only where its queue keeps what it deserves without it: one job that is refused lets
+    # another one start that others cannot reclaim from.
+    msgspec.structs.replace(
+        _session(
+            "capacity with whole gangs",
+            _tiers({"name": "capacity"}),
+            _deserved(GPU),
+            GANG_ACTIONS,
+            0,
+        ),
+        is_wait_compared=False,
     ),
     _session(
         "hierarchical capacity",
