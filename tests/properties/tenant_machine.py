@@ -20,7 +20,7 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import ReleaseDecided
 from events.normalize import JsonObject
-from events.privileges import BUDGET, POD, POD_GROUP, ROWS, WORKLOAD
+from events.privileges import BUDGET, POD, POD_GROUP, POOLS, QUEUES, ROWS, WORKLOAD
 from events.union import Event
 from projections.devices import device_of
 from projections.snapshot import restore, take
@@ -218,8 +218,9 @@ def histories(draw: st.DrawFn, worlds: tuple[World, ...] = WORLDS) -> History:
     )
 
 
-PRIVILEGED: Final = {row.key for row in ROWS if row.verb}
-"""Rows that need a right of their own, where admission asks for it."""
+PRIVILEGED: Final = {row.key for row in ROWS if row.verb and row.resource not in (QUEUES, POOLS)}
+"""Rows that need a right of their own, where admission asks for it, and that are bounded. A job that names a queue or pool of
+others is refused, which others may notice: another one gets what it would have had."""
 
 
 def neutral(history: History) -> History:
@@ -558,7 +559,12 @@ def check(history: History) -> Outcome:
     is_excused = any(may_delay(one) for one in written(history))
     if history.world.promised:
         for pod in created:
-            of_others = [one for one in found.evicted.get(pod, ()) if _tenant(one) != _tenant(pod)]
+            others = ATTACKERS if history.world.levels_shares else (*VICTIMS, *ATTACKERS)
+            of_others = [
+                one
+                for one in found.evicted.get(pod, ())
+                if _tenant(one) in others and _tenant(one) != _tenant(pod)
+            ]
             assert not of_others, f"{pod} is evicted for {of_others}"
         if not is_excused:
             for pod, created_s in created.items():
@@ -568,8 +574,10 @@ def check(history: History) -> Outcome:
                 assert bound <= created_s + WAIT_SECONDS, late
         return found
     plain = play(neutral(history))
-    # A budget may delay the end of a job beyond its share, which counts in the shares of others until then.
-    for pod in created if all(one.budget is None for one in history.attacks) else ():
+    has_budgets = any(one.budget is not None for one in history.attacks)
+    if has_budgets and history.world.levels_shares:
+        return found  # A budget delays the end of a job beyond its share, which counts in the shares of others until then.
+    for pod in created if not has_budgets else ():
         assert len(found.evicted.get(pod, ())) <= len(plain.evicted.get(pod, ())), (
             f"{pod} is evicted for {found.evicted[pod]}"
         )

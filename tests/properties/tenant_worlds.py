@@ -29,6 +29,8 @@ class World(Struct, frozen=True, kw_only=True):
     """Requests and limits of every container."""
     annotations: JsonObject
     """Of every pod."""
+    levels_shares: bool = False
+    """Whether a queue within its share may lose pods to a queue that has less of its own."""
     is_wait_compared: bool = True
     """Whether pods without a promise start about when they do without the privileged writes of others."""
     queue: str = ""
@@ -153,6 +155,7 @@ def _pool(decider: str) -> World:
     }
     return World(
         name=f"pool {decider}",
+        levels_shares=decider == "fair_share",
         policy={
             "pools": [pool],
             "defaultComputePool": "main",
@@ -185,10 +188,12 @@ WORLDS: Final = (
         [{**one, "spec": {**_spec(one), "parent": "research"}} for one in _deserved(GPU)]
         + [_queue("research", {"deserved": {"cpu": "12", "memory": "12Gi", GPU: "12"}})],
     ),
+    # `overcommit` admits by the whole cluster: who comes first is admitted, whatever its queue deserves.
     _session(
         "capacity with sla and overcommit",
         _tiers({"name": "capacity"}, {"name": "overcommit"}, {"name": "sla"}),
         _deserved(GPU),
+        promised=0,
     ),
     # Tenants who share a queue: jobs start in the order of their creation.
     World(
@@ -218,21 +223,24 @@ WORLDS: Final = (
         ],
     ),
     # Where the last pod of a share would make queues equal, it is not reclaimed.
-    _session(
-        "hierarchical drf",
-        _tiers({"name": "drf", "enableHierarchy": True}),
-        [
-            _queue(
-                name,
-                {},
-                {
-                    "volcano.sh/hierarchy": f"root/{name}",
-                    "volcano.sh/hierarchy-weights": f"1/{share}",
-                },
-            )
-            for name, share in SHARES.items()
-        ],
-        promised=3,
+    msgspec.structs.replace(
+        _session(
+            "hierarchical drf",
+            _tiers({"name": "drf", "enableHierarchy": True}),
+            [
+                _queue(
+                    name,
+                    {},
+                    {
+                        "volcano.sh/hierarchy": f"root/{name}",
+                        "volcano.sh/hierarchy-weights": f"1/{share}",
+                    },
+                )
+                for name, share in SHARES.items()
+            ],
+            promised=3,
+        ),
+        levels_shares=True,
     ),
     World(
         name="ascend devices",
