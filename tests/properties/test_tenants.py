@@ -7,19 +7,24 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, event, given, seed, settings
+from msgspec import structs
 
-from events.privileges import ROWS, Privilege
+from events.privileges import POD, ROWS, Privilege
 from tests.example_count import examples
 from tests.properties.reached import rarely_reached
 from tests.properties.tenant_machine import (
+    BARE,
+    Attack,
     History,
+    Job,
+    Written,
     check,
     histories,
     text_of,
     things_of_note,
 )
 from tests.properties.tenant_worlds import WORLDS, World
-from tests.properties.tenant_writes import FIELDS, TENANT_KINDS, VALUES, is_drawn
+from tests.properties.tenant_writes import FIELDS, TENANT_KINDS, VALUES, Write, is_drawn
 
 EXAMPLES: Final = 30
 """Of each world."""
@@ -38,6 +43,27 @@ def test_every_row_about_an_object_of_a_tenant_is_drawn(row: Privilege) -> None:
 def test_nothing_is_drawn_that_is_not_in_the_table() -> None:
     keys = {row.key for row in OF_TENANTS}
     assert [key for key in (*VALUES, *FIELDS) if key not in keys] == []
+
+
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+OTHERS_QUEUE: Final = Write(QUEUE_NAME, {"metadata": {"annotations": {QUEUE_NAME: "blue"}}})
+NO_EVICTION: Final = Write("spec.maxUnavailable", {"spec": {"maxUnavailable": 0}})
+ATTACKS: Final = {
+    "queues": (Attack(Job("red", 0, 1, BARE), (Written(-1, POD, -1, OTHERS_QUEUE),)), "charged to"),
+    "configurations": (Attack(Job("red", 0, 12, BARE), budget=NO_EVICTION), "is bound at"),
+}
+"""Key of the policy that bounds an attack; the attack; and what the judge says without that key."""
+
+
+@pytest.mark.parametrize("key", ATTACKS)
+def test_the_judge_finds_an_attack_that_the_policy_does_not_bound(key: str) -> None:
+    attack, found = ATTACKS[key]
+    history = History(WORLDS[0], (Job("blue", 1, 2, BARE),), (attack,))
+    check(history)
+    policy = {name: value for name, value in history.world.policy.items() if name != key}
+    open_world = structs.replace(history.world, policy=policy)
+    with pytest.raises(AssertionError, match=found):
+        check(structs.replace(history, world=open_world))
 
 
 def run(world: World, count: int, number: int | None = None) -> Counter[str]:
