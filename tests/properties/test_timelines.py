@@ -9,7 +9,7 @@ import pytest
 
 from tests.properties.timelines import Played, cut_down, failure, text_of, timeline
 
-SEEDS: Final = 40
+SEEDS: Final = 64
 SOAK_SEEDS: Final = 20_000
 REACHED_MIN: Final = 1
 """In so many timelines at least each of these must happen, or nothing is known of it."""
