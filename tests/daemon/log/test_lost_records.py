@@ -75,16 +75,21 @@ async def test_a_deleted_write_ahead_log_is_found_by_the_anchor(tmp_path: Path) 
     assert "the log ends at 0, but the file log.db.anchor states" in found.stderr
 
 
+async def written_twice(path: Path) -> tuple[Path, Head]:
+    """Write a log in two runs; return a copy of its file after the first, and its head after the second."""
+    log = await written(path)
+    await filled(log, count=2)
+    await log.close()
+    older = copied(path, path.parent / "older")
+    log = await written(path)
+    await filled(log, count=2)
+    await log.close()
+    return older, log.head
+
+
 async def test_an_older_file_in_the_place_of_a_log_is_found_by_the_anchor(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    log = await written(path)
-    await filled(log, count=2)
-    await log.close()
-    older = copied(path, tmp_path / "older")
-    log = await written(path)
-    await filled(log, count=2)
-    newest = log.head
-    await log.close()
+    older, newest = await written_twice(path)
 
     shutil.copyfile(older, path)
     with pytest.raises(LostRecordsError, match=f"{newest.position} was written"):
@@ -102,14 +107,7 @@ async def test_an_older_file_in_the_place_of_a_log_is_found_by_the_anchor(tmp_pa
 
 async def test_a_loss_is_accepted_once_and_recorded(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    log = await written(path)
-    await filled(log, count=2)
-    await log.close()
-    older = copied(path, tmp_path / "older")
-    log = await written(path)
-    await filled(log, count=2)
-    lost = log.head
-    await log.close()
+    older, lost = await written_twice(path)
     shutil.copyfile(older, path)
 
     held = await open_log(str(older), "write")
