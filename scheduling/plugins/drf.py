@@ -111,8 +111,8 @@ class _FairOrder(Struct, frozen=True):
 
 
 def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Accept pods of queues that still come after the preemptor's queue, once it has the pod, or all pods that are placed together,
-    and they lost theirs."""
+    """Accept pods of queues that still use more by weight than the preemptor's queue, once it has the pod, or all pods that are
+    placed together, and they lost theirs."""
     cluster, fair, overlay = preemptor.cluster, preemptor.session.fair, preemptor.overlay
     ours = dict(preemptor.group.held)
     for pod in (*[pod for pod, _ in overlay.placed], *(preemptor.wanted or (preemptor.pod,))):
@@ -131,7 +131,7 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         before = fair.assumed(group)
         held.setdefault(group.key, before)
         fair.assume({group.key: with_more(before, pod.pod_class.request, -1)})
-        if fair.key(preemptor.queue) < fair.key(cluster.queues[group.queue]):
+        if fair.has_less(preemptor.queue, cluster.queues[group.queue]):
             chosen.append(pod)
         else:
             fair.assume({group.key: before})

@@ -114,6 +114,7 @@ class FairNode(_Member):
         "children",
         "level",
         "rank",
+        "total",
         "weight",
     )
 
@@ -124,6 +125,8 @@ class FairNode(_Member):
         self.level: int = 0 if above is None else above.level + 1
         self.children: dict[str, FairNode] = {}
         self.rank: Rank = (True, 0)
+        self.total: Amounts = {}
+        """What all pod groups below it use, whether they are saturated or not; not scaled."""
         self._plain: Amounts = {}
         """Sum over the members that are not scaled."""
         self._scaled: Amounts = {}
@@ -243,6 +246,25 @@ class FairTree:
             return FairKey()
         return FairKey(tuple([one.rank for one in node.path_to_root()][::-1]))
 
+    def has_less(self, queue: Queue, other: Queue) -> bool:
+        """Return whether a queue uses less of the cluster by weight than another one, where their paths part.
+
+        Whether they are saturated makes no difference: a queue that waits for nothing keeps what it has, and one that waits
+        for what there is not gets no more for it.
+        """
+        totals = self._cluster.cluster_totals.totals
+        ours, others = (
+            list(self._node(queue.name).path_to_root()),
+            list(self._node(other.name).path_to_root()),
+        )
+        for mine, theirs in zip(reversed(ours), reversed(others), strict=False):
+            if mine is not theirs:
+                return (
+                    dominant(mine.total, totals) / mine.weight
+                    < dominant(theirs.total, totals) / theirs.weight
+                )
+        return False
+
     def node(self, queue: Queue) -> FairNode:
         """Return the node of a queue that has pod groups."""
         return self._node(queue.name)
@@ -328,7 +350,7 @@ class FairTree:
         """Update the use of the cluster with a group as it is now."""
         group, leaf = self._cluster.groups.get(key), self._leaves.get(key)
         if leaf is not None:
-            add(self._total, tuple(leaf.used.items()), -1)
+            self._count(leaf, -1)
             leaf.node.exclude(leaf)
             if group is None or leaf.queue != group.queue:
                 self._emptied[leaf.node] = None
@@ -339,7 +361,15 @@ class FairTree:
         if leaf is None:
             leaf = self._leaves[key] = _Leaf(self._node(group.queue), group.queue)
         leaf.used, leaf.waits = _used_and_waiting(group, self.assumed(group))
-        add(self._total, tuple(leaf.used.items()), 1)
+        self._count(leaf, 1)
+
+    def _count(self, leaf: _Leaf, sign: int) -> None:
+        """Add what a group uses to the use of the cluster and of the nodes above it, or subtract it."""
+        used = tuple(leaf.used.items())
+        add(self._total, used, sign)
+        amounts = tuple([one for one in used if one[0] != "pods"])
+        for node in leaf.node.path_to_root():
+            add(node.total, amounts, sign)
 
     def _enter(self, leaf: _Leaf) -> None:
         leaf.node.exclude(leaf)

@@ -46,14 +46,17 @@ def may_be_protected(session: Session, action: str, group: PodGroup) -> bool:
     for of_namespace in cluster.budgets.all.values():
         session.work.add(len(of_namespace))
         for budget in of_namespace.values():
-            pod = cluster.pods[next(iter(budget.pods))] if budget.pods else None
-            of_group = None if pod is None else cluster.groups.get(pod.group_key)
-            if (
-                of_group is not None
-                and of_group.queue != group.queue
-                and of_group.queue in donors.names
-            ):
-                return True
+            # A budget selects pods of any queue: its owner chooses which are the first.
+            for count, uid in enumerate(budget.pods, 1):
+                of_group = cluster.groups.get(cluster.pods[uid].group_key)
+                if (
+                    of_group is not None
+                    and of_group.queue != group.queue
+                    and of_group.queue in donors.names
+                ):
+                    session.work.add(count)
+                    return True
+            session.work.add(len(budget.pods))
     return False
 
 

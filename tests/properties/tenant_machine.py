@@ -20,7 +20,7 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import ReleaseDecided
 from events.normalize import JsonObject
-from events.privileges import BUDGET, POD, POD_GROUP, POOLS, QUEUES, ROWS, WORKLOAD
+from events.privileges import BUDGET, CLAIM, POD, POD_GROUP, POOLS, QUEUES, ROWS, WORKLOAD
 from events.union import Event
 from projections.devices import device_of
 from projections.snapshot import restore, take
@@ -107,6 +107,8 @@ class Attack(Struct, frozen=True):
     written: tuple[Written, ...] = ()
     budget: Write | None = None
     """What is written on a disruption budget for all pods of its namespace; None: there is none."""
+    claim: Write | None = None
+    """What is written on a volume claim that its single pods use; None: they use none."""
 
 
 class Common(Struct, frozen=True):
@@ -185,7 +187,9 @@ def attacks(draw: st.DrawFn, common: Common, *, is_flood: bool = False) -> Attac
     kinds = list(KINDS[job.form])
     found = [one for one in common.written if one.kind in kinds]
     found += draw(st.lists(_written(kinds, job.size), max_size=2))
-    return Attack(job, tuple(found), common.budget or draw(st.none() | writes(BUDGET)))
+    budget = common.budget or draw(st.none() | writes(BUDGET))
+    claim = draw(st.sampled_from([False] * 7 + [True])) and draw(writes(CLAIM))
+    return Attack(job, tuple(found), budget, claim or None)
 
 
 @st.composite
@@ -234,7 +238,7 @@ def _without_privileges(attack: Attack) -> Attack:
     kept = tuple(one for one in attack.written if one.write.key not in PRIVILEGED)
     budget = attack.budget
     is_kept = budget is not None and budget.key not in PRIVILEGED
-    return Attack(attack.job, kept, budget if is_kept else None)
+    return Attack(attack.job, kept, budget if is_kept else None, attack.claim)
 
 
 # As a scenario
@@ -291,6 +295,13 @@ def _steps_of(world: World, name: str, attack: Attack) -> Iterator[Step]:
             "spec": {"selector": {}},
         }
         yield _apply(job.at, budget, [attack.budget])
+    if attack.claim is not None:
+        claim: JsonObject = {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": job.tenant},
+            "spec": {"accessModes": ["ReadWriteMany"], "volumeName": name},
+        }
+        yield _apply(job.at, claim, [attack.claim])
     if job.form not in (*OWN_FORMS, EMPTY):
         workload = _workload(world, job, name)
         for one in _in_manifest(attack, WORKLOAD):
@@ -315,7 +326,11 @@ def _steps_of(world: World, name: str, attack: Attack) -> Iterator[Step]:
             group = _with(group, {"spec": {"minResources": amounts}})
         yield _apply(job.at, group, _in_manifest(attack, POD_GROUP))
     for index, pod in enumerate(pods if job.form in OWN_FORMS else ()):
-        yield _apply(job.at, _pod(world, job, name, pod), _in_manifest(attack, POD, index))
+        manifest = _pod(world, job, name, pod)
+        if attack.claim is not None:
+            volume: JsonObject = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+            manifest = _with(manifest, {"spec": {"volumes": [volume]}})
+        yield _apply(job.at, manifest, _in_manifest(attack, POD, index))
     for later in attack.written:
         if later.after < 0:
             continue
@@ -539,6 +554,8 @@ def written(history: History) -> Iterator[Write]:
         yield from [one.write for one in attack.written]
         if attack.budget is not None:
             yield attack.budget
+        if attack.claim is not None:
+            yield attack.claim
 
 
 def created_at(history: History) -> dict[str, int]:
@@ -617,4 +634,6 @@ def text_of(history: History) -> str:
             found.append(f"  {one.kind} {one.number}, {when}: {one.write.merge}")
         if attack.budget is not None:
             found.append(f"  budget: {attack.budget.merge}")
+        if attack.claim is not None:
+            found.append(f"  claim: {attack.claim.merge}")
     return "\n".join(found)
