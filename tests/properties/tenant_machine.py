@@ -23,6 +23,7 @@ from events.normalize import JsonObject
 from events.privileges import BUDGET, CLAIM, POD, POD_GROUP, POOLS, QUEUES, ROWS, WORKLOAD
 from events.union import Event
 from projections.devices import device_of
+from projections.pods import ALLOCATED
 from projections.snapshot import restore, take
 from projections.state import State
 from replay.log_replay import Replay
@@ -523,7 +524,9 @@ class Judge:
             if pod.facts.namespace in VICTIMS:
                 assert pod.devices == devices, f"{pod.key} has {pod.devices} instead of {devices}"
         for pod in state.cluster.pods.values():
-            queue = state.cluster.groups[pod.group_key].queue if pod.charge else ""
+            # A queue is not charged any more for pods that are evicted or terminate.
+            is_charged = pod.charge and pod.status in ALLOCATED
+            queue = state.cluster.groups[pod.group_key].queue if is_charged else ""
             is_other = queue in VICTIMS and pod.facts.namespace != queue
             assert not is_other, f"{pod.key} is charged to queue {queue}"
         for (node, device), pods in holders.items():
