@@ -3,7 +3,7 @@
 A pseudonym is `<letters><rank>-<code>x[-<number>]`, such as `s0042-9f1c03ab77d1x-0`. The code is the beginning of an HMAC-SHA256 of
 the text without its trailing number, so that equal texts have equal codes in all bundles that are made with the same key.
 The rank is that of the text among all texts of the bundle: decisions whose ties end in a name are the same under
-pseudonyms. The trailing number stays, for it is the index of a pod in its job. `train-0` has the pseudonym of `train` with `-0`, if there is a
+pseudonyms. The trailing number stays, for it is the index of a pod in its job, and so does whether it is a part of its own, behind `-`. `train-0` has the pseudonym of `train` with `-0`, if there is a
 `train` and nothing sorts between the two but other numbers: what a controller makes of `train` under its pseudonym has that name, too.
 
 Names of `WELL_KNOWN` stay. The letters are such that pseudonyms sort among them as their texts do.
@@ -73,7 +73,11 @@ class Pseudonyms:
         code = hmac.digest(self._key, stem.encode(errors="replace"), sha256).hex()[:CODE_DIGITS]
         width = len(str(len(ranks)))
         made = f"{letters}{ranks[text]:0{width}}-{code}x"  # A digit at the end would be an index.
-        return made if number is None else f"{made}-{number.group(1)}"
+        if number is None:
+            return made
+        # Only digits that are a whole part of the name make it numbered (`PodFacts.is_numbered`).
+        is_part = text.rpartition("-")[2].isdecimal()
+        return f"{made}{'-' if is_part else ''}{number.group(1)}"
 
 
 def _ranks(texts: list[str]) -> dict[str, int]:
