@@ -31,6 +31,9 @@ SHOWN_NOWHERE = {
     "faults/in_mode_external_grace_a_fault_is_written_on_its_pod_and_nothing_is_deleted": (
         "the health of devices in the status of pods"
     ),
+    "resize/a_pod_that_shrinks_frees_its_node_when_its_kubelet_has_done_it": (
+        "the resize of a pod in its status"
+    ),
     "devices/parts_of_a_chip_share_its_image_unit_and_its_virtual_groups": "a device plugin that confirms nothing",
     **dict.fromkeys(
         (
