@@ -30,22 +30,16 @@ from daemon.deciding_thread import DecidingThread
 from daemon.fold import refolder
 from daemon.health import Health
 from daemon.leader import LeaderLoop, Standby, Warm, Work
-from daemon.leadership import Elector, LogAnchor, Timing, holder_identity
+from daemon.leadership import Elector, Timing, holder_identity
 from daemon.log.anchoring import Anchoring
-from daemon.log.anchors import Anchor, is_same, parse_anchor
 from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
-from daemon.log.lost_records import (
-    accept_loss,
-    check_anchors,
-    has_loss,
-    identity_of,
-    keep_end_checked,
-)
+from daemon.log.lost_records import keep_end_checked
 from daemon.log.opening import is_postgresql, open_log
 from daemon.log.shadow_mode import check_mode
 from daemon.log.signatures import SigningKey, read_signing_key
 from daemon.log.store import SqlLog
+from daemon.log_end import LogEnd
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
 from daemon.observability import Observability
@@ -56,31 +50,21 @@ from daemon.serving.listening import listening
 from daemon.serving.tenants import TenantQuestions
 from daemon.settings import Settings, supervision, with_environment
 from daemon.standby import StandbyFollower
+from daemon.state_warnings import StateWarnings
 from daemon.stop_signal import Stop
 from daemon.version import VERSION
+from engine.batch import Batch
 from engine.engine import Engine
-from engine.report_ages import StaleReports
 from events.daemon import PolicyChanged
-from events.errors import ClusterError, LostRecordsError, SettingsError, UsageError
+from events.errors import ClusterError, SettingsError, UsageError
 from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMessage
 from events.record import Head
-from projections.batch import Batch
 from projections.state import State
-from projections.unknown_decisions import UnknownDecisions, unknown_decisions
-from projections.use_notes import open_text, unknown_text
-from replay.quarantine_text import closed_nodes_text
-from scheduling.quota.real_capability import unkept_guarantees
-
-STALE_SHOWN: Final = 5
-"""Stale device reports that are named."""
 
 ANCHOR_EVENT_NS: Final = 660_000_000_000
 """Between two Events of anchors: more often, they would be summarized, and their digests lost (`daemon/cluster/acting/correlation.py`)."""
 TENANT_SECONDS: Final = 60.0
 """Seconds for a tenant's question: reviews, the wait for a place and the answer have bounds of their own below this."""
-
-COUNTED_NS: Final = 60_000_000_000
-"""Between two counts of pods with unknown decisions, which look at every pod."""
 
 ACCESS_SECONDS: Final = 60.0
 """Time between two checks of permissions, while some are missing or the server does not answer."""
@@ -127,13 +111,12 @@ class DaemonApp:
         """The head of the log that was anchored last."""
         self._event_at_ns: int | None = None
         """When an Event of an anchor was last queued."""
-        self._stale: tuple[StaleReports, ...] = ()
-        self._closed_nodes = self._unkept_guarantees = ""
-        self._use_texts = ("", "")
-        """Which rules about namespaces name nothing, and what is open to all namespaces, as of the last look."""
-        self._unknown = UnknownDecisions()
-        self._counted_ns: int | None = None
-        """When pods with unknown decisions were counted last."""
+        self._log_end = LogEnd(plan.settings, operation.health, clock.now_ns)
+        self._warnings = StateWarnings(
+            lambda: self._loop,
+            lambda: self._thread is not None and self._thread.is_busy,
+            clock.elapsed_ns,
+        )
 
     def stop(self) -> None:
         """Shut down in order."""
@@ -161,7 +144,7 @@ class DaemonApp:
                 leader_loop.stop()
             with ExitStack() as asked:
                 asked.enter_context(self._operation.health.asking(self))
-                asked.enter_context(self._operation.health.noting(self.notes))
+                asked.enter_context(self._operation.health.noting(self._warnings.notes))
                 if self._thread is not None:
                     asked.callback(self._thread.close)
                     asked.enter_context(self._operation.health.asking(self._thread))
@@ -261,11 +244,11 @@ class DaemonApp:
             open_reading,
             secret=secret,
             on_error=self._operation.on_error,
-            stated_anchor=lambda: self._lease_anchor(
+            stated_anchor=lambda: self._log_end.anchor_of(
                 None if self._elector is None else self._elector.stated_anchor
             ),
             is_unled=lambda: self._elector is not None and self._elector.is_unled,
-            accepts_loss=lambda anchor: any(is_same(anchor, one) for one in self._accepted()),
+            accepts_loss=self._log_end.accepts,
             unled_seconds=2 * self._plan.settings.lease_seconds,
         )
         # Waiting for the Lease is no slow start: a supervisor need not wait for it.
@@ -278,11 +261,11 @@ class DaemonApp:
         self, client: Client, elector: Elector | None, warm: Warm
     ) -> AsyncIterator["_Term"]:
         plan, clock = self._plan, self._clock
-        log = await open_log(plan.log, "write", is_shortened=True)  # `_check_end` says so.
+        log = await open_log(plan.log, "write", is_shortened=True)  # `LogEnd` says so.
         try:
             await check_mode(log, shadow=plan.running.is_shadow)
             if isinstance(log, SqlLog):
-                await self._check_end(log, elector)
+                await self._log_end.check(log, elector)
             cluster = KubernetesCluster(
                 client,
                 _cluster_options(plan.settings),
@@ -315,50 +298,6 @@ class DaemonApp:
             self._operation.health.rest()
             self._operation.health.role = "standby"
             await log.close()
-
-    async def _check_end(self, log: SqlLog, elector: Elector | None) -> None:
-        """Compare a log with what the Lease and the file beside it state, and let both follow it from now on."""
-        stated = None if elector is None else elector.stated_anchor
-        anchors = [
-            one for one in (log.stored_anchor(), self._lease_anchor(stated)) if one is not None
-        ]
-        accepted = self._accepted()
-        lost = [one for one in anchors if any(is_same(one, other) for other in accepted)]
-        if lost and await has_loss(log, lost):
-            now_ns = self._clock.now_ns()
-            for one in await accept_loss(log, lost, by="the setting accept_loss", now_ns=now_ns):
-                logger.warning("a loss was accepted", first=one.first, last=one.last)
-        try:
-            await check_anchors(log, anchors)
-        except LostRecordsError as error:
-            identity = await identity_of(log)
-            self._operation.health.set("log", str(error))
-            if stated is not None and stated.log and stated.log != identity:
-                raise LostRecordsError(
-                    f"{error} (the Lease names the log {stated.log}, this one is {identity})"
-                ) from error
-            raise
-        log.keep_anchor()
-        if elector is not None:
-            # A log of which the beginning was archived keeps the name that the Lease gave it.
-            is_whole = log.base.position == 0
-            identity = "" if stated is None or is_whole else stated.log
-            identity = identity or await identity_of(log)
-            elector.log_anchor = lambda: _log_anchor(log.head, identity)
-
-    def _accepted(self) -> list[Anchor]:
-        """The losses that the settings accept."""
-        return [parse_anchor(one, "accept_loss") for one in self._plan.settings.accept_loss]
-
-    def _lease_anchor(self, stated: LogAnchor | None) -> Anchor | None:
-        if stated is None:
-            return None
-        source = f"the Lease {self._plan.settings.lease_name}"
-        try:
-            return structs.replace(parse_anchor(stated.anchor, source), source=source)
-        except UsageError as error:
-            logger.warning("the anchor of the Lease cannot be read", error=str(error))
-            return None
 
     def _new_anchoring(self, log: Log) -> Anchoring | None:
         every_seconds = self._plan.settings.anchor_seconds
@@ -434,10 +373,10 @@ class DaemonApp:
             sources.under_way_seconds = lambda: thread.seconds
         sources.position = self._position
         sources.stale_reports = lambda: [
-            (one.kind, len(one.names)) for one in self._stale_reports()
+            (one.kind, len(one.names)) for one in self._warnings.stale_reports()
         ]
         sources.stale_policy = lambda: self._plan.policy is not None and self._plan.policy.is_stale
-        sources.unknown_decisions = lambda: self._unknown_decisions().count
+        sources.unknown_decisions = lambda: self._warnings.unknown_decisions().count
         sources.anchor = lambda: None if self._loop is None else self._anchor
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
@@ -452,71 +391,9 @@ class DaemonApp:
         sources.clock_ahead = lambda: 0.0 if self._loop is None else self._loop.ahead_seconds
         sources.watches = lambda: () if self._cluster is None else self._cluster.watch_health()
 
-    def _stale_reports(self) -> tuple[StaleReports, ...]:
-        """Return the stale device reports; those of the last look while State is being changed."""
-        is_busy = self._thread is not None and self._thread.is_busy
-        if self._step is None or self._loop is None:
-            self._stale = ()
-        elif not is_busy:
-            self._stale = self._step.stale_reports(self._loop.now_ns)
-        return self._stale
-
-    def _rejections(self) -> str:
-        """Return which nodes are closed because kubelets rejected pods; as of the last look while State is being changed."""
-        is_busy = self._thread is not None and self._thread.is_busy
-        if self._step is None:
-            self._closed_nodes = ""
-        elif not is_busy:
-            self._closed_nodes = closed_nodes_text(self._step.state.cluster.quarantines)
-        return self._closed_nodes
-
     def _tenant_of(self, namespace: str) -> str:
         state = self._state()
         return namespace if state is None else state.cluster.tenants.tenant_of(namespace)
-
-    def _guarantees(self) -> str:
-        """Return which guarantees of queues cannot be kept; as of the last look while State is being changed."""
-        is_busy = self._thread is not None and self._thread.is_busy
-        if self._step is None:
-            self._unkept_guarantees = ""
-        elif not is_busy:
-            found = unkept_guarantees(self._step.state.cluster)
-            shown = [
-                f"queue {name}: {texts[0]}" for name, texts in list(found.items())[:STALE_SHOWN]
-            ]
-            more = (
-                f"; and {len(found) - STALE_SHOWN} more queues" if len(found) > STALE_SHOWN else ""
-            )
-            self._unkept_guarantees = "; ".join(shown) + more
-        return self._unkept_guarantees
-
-    def _use(self) -> tuple[str, str]:
-        """Return which rules about namespaces name nothing, and what is open to all; as of the last look while State is
-        being changed."""
-        is_busy = self._thread is not None and self._thread.is_busy
-        if self._step is None:
-            self._use_texts = ("", "")
-        elif not is_busy and self._step.state.is_synced:
-            cluster = self._step.state.cluster
-            self._use_texts = unknown_text(cluster), open_text(cluster)
-        return self._use_texts
-
-    def notes(self) -> Mapping[str, str]:
-        """What people should know, and is no reason against being ready."""
-        _, text = self._use()
-        return {"open": text} if text else {}
-
-    def _unknown_decisions(self) -> UnknownDecisions:
-        """Return the pods with decisions that the log does not have, counted once a minute; none before the first lists."""
-        is_busy = self._thread is not None and self._thread.is_busy
-        now_ns = self._clock.elapsed_ns()
-        is_old = self._counted_ns is None or now_ns - self._counted_ns >= COUNTED_NS
-        if self._step is None or self._loop is None or not self._loop.is_synced:
-            self._unknown, self._counted_ns = UnknownDecisions(), None
-        elif is_old and not is_busy:
-            self._unknown = unknown_decisions(self._step.state.cluster)
-            self._counted_ns = now_ns
-        return self._unknown
 
     @property
     def _step(self) -> Engine | None:
@@ -541,23 +418,7 @@ class DaemonApp:
 
     def reasons(self) -> Mapping[str, str]:
         """Why the daemon is not ready, regarding leadership and standby."""
-        found: dict[str, str] = {
-            f"reports/{one.kind}": f"{len(one.names)} of {one.count} not updated for "
-            f"{one.seconds} s: {', '.join(one.names[:STALE_SHOWN])}"
-            for one in self._stale_reports()
-        }
-        if (lost := self._unknown_decisions()).count:
-            found["decisions"] = (
-                f"{lost.count} bound pods name decisions that this log does not have, the highest {lost.highest} (pod {lost.pod}); "
-                "the log may have lost its end"
-            )
-        if text := self._rejections():
-            found["rejections"] = text
-        if text := self._guarantees():
-            found["guarantees"] = text
-        unknown, _ = self._use()
-        if unknown:
-            found["use"] = unknown
+        found = dict(self._warnings.texts())
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
         follower = self._follower
@@ -655,13 +516,6 @@ class _Term:
             finally:
                 for task in beside:
                     task.cancel()
-
-
-def _log_anchor(head: Head, identity: str) -> LogAnchor | None:
-    """What the Lease states of a log with this durable head; None for one without records."""
-    if not head.position:
-        return None
-    return LogAnchor(f"{head.position}:{head.digest}", identity)
 
 
 def _signing_key(plan: DaemonConfig) -> SigningKey | None:

@@ -19,9 +19,9 @@ from daemon.composition import build_engine
 from daemon.fold import restore_in_thread
 from daemon.log.anchors import Anchor
 from daemon.log.entry import Entry, Projection, StandingView
-from daemon.log.lost_records import ADVICE, accepting, is_accepted
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
+from daemon.stated_end import UNLED_SECONDS, StatedEnd
 from daemon.view_rebuild import empty_state
 from engine.engine import Engine
 from events.chain import check_link
@@ -40,9 +40,6 @@ RETRY_SECONDS: Final = 2.0
 
 MEASURE_SECONDS: Final = 2.0
 """Time between two checks of the leader's position."""
-
-UNLED_SECONDS: Final = 30.0
-"""A log that ends before what the Lease states for so long, while no daemon leads, has lost its end: a replica would have caught up."""
 
 LATE_SECONDS: Final = 5.0
 """A log whose position has not been read for so long counts as unavailable."""
@@ -82,14 +79,7 @@ class StandbyFollower:
     ) -> None:
         """`stated_anchor` is what the Lease states of the leader's log, `is_unled` whether the Lease can be taken, and
         `accepts_loss` whether the settings accept the loss of an anchor."""
-        self._stated_anchor = stated_anchor
-        self._is_unled = is_unled
-        self._accepts_loss = accepts_loss
-        self._unled_seconds = unled_seconds
-        self._accepted: Anchor | None = None
-        """An anchor whose loss the log has accepted."""
-        self._behind_stated_at: float | None = None
-        """Since when the log that is read ends before what the Lease states."""
+        self._stated_end = StatedEnd(stated_anchor, is_unled, accepts_loss, unled_seconds)
         self._reason = "the log is not read yet"
         self._asked_at: float | None = None
         """When the log's position was last asked for, while there is no answer."""
@@ -118,9 +108,9 @@ class StandbyFollower:
         waited = 0.0 if self._asked_at is None else _now() - self._asked_at
         if not self._reason and waited > LATE_SECONDS:
             return f"no answer from the log for {waited:.0f} s"
-        since = self._behind_stated_at
+        since = self._stated_end.behind_since
         if not self._reason and since is not None and _now() - since > LATE_SECONDS:
-            return self._behind_text()
+            return self._stated_end.text(self._end)
         return self._reason
 
     @property
@@ -132,23 +122,12 @@ class StandbyFollower:
     def may_lead(self) -> bool:
         """Return True if it is ready and its log holds as much as the Lease states. What a log that ends earlier lacks may have been
         carried out."""
-        return self.is_ready and (self._is_cold or self._missing() is None)
+        return self.is_ready and (self._is_cold or self._stated_end.missing(self._end) is None)
 
-    def _missing(self) -> Anchor | None:
-        """Return what the Lease states and the log that is read does not reach; None if it does."""
-        anchor = self._stated_anchor()
-        if anchor is None or anchor == self._accepted or self._accepts_loss(anchor):
-            return None
-        return anchor if max(self._leader_at, self.position) < anchor.position else None
-
-    def _behind_text(self) -> str:
-        anchor = self._missing()
-        if anchor is None:
-            return ""
-        return (
-            f"the log that this daemon reads ends at position {max(self._leader_at, self.position)}, but {anchor.source} states that "
-            f"position {anchor.position} was written"
-        )
+    @property
+    def _end(self) -> int:
+        """The end of the log that is read, as far as it is known."""
+        return max(self._leader_at, self.position)
 
     @property
     def state(self) -> State | None:
@@ -286,7 +265,7 @@ class StandbyFollower:
                 self._asked_at = None
             self._compare(found, known, log.place)
             self._leader_at = found.position
-            await self._compare_stated(log)
+            await self._stated_end.compare(log, self._end, _now())
             self._set_reason("")
             if self._behind is None and self._leader_at > self.position:
                 self._behind = (self._leader_at, _now())
@@ -299,22 +278,6 @@ class StandbyFollower:
             raise LostRecordsError(
                 f"{place}: position {known.position}: lost: the log ends at position {found.position} with digest {found.digest}, but "
                 f"this standby has read position {known.position} with digest {known.digest}"
-            )
-
-    async def _compare_stated(self, log: SqlLog) -> None:
-        """Note since when the log is behind the Lease, unless that loss was accepted."""
-        missing = self._missing()
-        if missing is not None and await is_accepted(log, missing):
-            self._accepted, missing = missing, None
-        if missing is None:
-            self._behind_stated_at = None
-        elif self._behind_stated_at is None:
-            self._behind_stated_at = _now()
-            logger.warning("the log is behind the Lease", error=self._behind_text())
-        elif self._is_unled() and _now() - self._behind_stated_at > self._unled_seconds:
-            raise LostRecordsError(
-                f"{log.place}: position {missing.position}: lost: {self._behind_text()}, and no daemon leads; {ADVICE}: "
-                f"{accepting(log, [missing])}"
             )
 
     def _take(self, state: State, entries: list[Entry]) -> None:
