@@ -1,7 +1,8 @@
 """The writing connection: transactions, and what is known when one of them fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -94,16 +95,10 @@ class Session:
         """Raise LostRecordsError if the log does not hold a head that is known to have been durable."""
         connection = self._connection
         assert connection is not None
-        try:
+        async with self._discarding():
             self._database.check_files(known)
             head = await self._head(connection)
             loss = await self._loss(connection, known, head)
-        except DRIVER_ERRORS as error:
-            await self.discard()
-            raise await located(self._database, error) from error
-        except BaseException:
-            await self.discard()
-            raise
         if loss is not None:
             raise loss
 
@@ -191,9 +186,15 @@ class Session:
         )
 
     async def _commit(self, connection: AsyncConnection) -> None:
-        try:
+        async with self._discarding():
             await connection.exec_driver_sql("COMMIT")
             self._faults("after_commit")
+
+    @asynccontextmanager
+    async def _discarding(self) -> AsyncIterator[None]:
+        """Throw the connection away where anything fails."""
+        try:
+            yield
         except DRIVER_ERRORS as error:
             await self.discard()
             raise await located(self._database, error) from error
