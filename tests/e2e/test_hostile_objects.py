@@ -21,7 +21,7 @@ from tests.e2e.attacks import HIERARCHY, LOADS, OBJECTS, SLA, Attack, Attacker
 from tests.e2e.canaries import Canaries
 from tests.e2e.daemon import TOLD, Daemon
 from tests.e2e.rig import Rig, rigged
-from tests.integration.postgres.conftest import execute, started
+from tests.integration.postgres.conftest import database, started
 from tests.integration.postgres.server import Server
 
 WAIT_SECONDS_MAX: Final = 10.0
@@ -48,7 +48,7 @@ def shared() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """A PostgreSQL server."""
     server = started()
     yield server
@@ -61,11 +61,8 @@ async def log(request: pytest.FixtureRequest) -> AsyncIterator[str | None]:
     if request.param == "sqlite":
         yield None
         return
-    server: Server = request.getfixturevalue("database")
-    name = f"hostile_{next(_numbers)}"
-    await execute(server, f"CREATE DATABASE {name}")
-    yield server.url(name)
-    await execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+    async with database(request.getfixturevalue("server"), f"hostile_{next(_numbers)}") as url:
+        yield url
 
 
 @pytest.fixture
@@ -147,7 +144,7 @@ async def survive(
     await daemon.start()
     await daemon.until_ready()
     attacker = Attacker(rig, daemon)
-    database = "PostgreSQL" if log else "SQLite"
+    kind = "PostgreSQL" if log else "SQLite"
     faults: list[str] = []
     try:
         async with measured(daemon, canaries) as start:
@@ -163,7 +160,7 @@ async def survive(
                     await attacker.clear()
                     await until_memory(daemon, before.memory_bytes)
             phases = {"before": before, "during": during, "after": after}
-            faults += reported(f"{attack.name}, {database}", phases)
+            faults += reported(f"{attack.name}, {kind}", phases)
             before = after
         await daemon.stop()
         await daemon.start()
@@ -174,7 +171,7 @@ async def survive(
             await attacker.clear()
             await until_memory(daemon, start.memory_bytes)
         phases = {"after a restart": restarted, "with all deleted": cleared}
-        faults += reported(f"all of these, {database}", phases)
+        faults += reported(f"all of these, {kind}", phases)
         await daemon.stop()
     finally:
         await attacker.clear()

@@ -55,7 +55,7 @@ from tests.e2e.tenant_attacks import (
     priority_class,
 )
 from tests.e2e.tenant_policies import ALL, POLICIES, Policy, queue
-from tests.integration.postgres.conftest import execute, started
+from tests.integration.postgres.conftest import database, started
 from tests.integration.postgres.server import Server
 
 NAMESPACES: Final = 6
@@ -76,7 +76,7 @@ def shared() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """A PostgreSQL server."""
     server = started()
     yield server
@@ -84,12 +84,10 @@ def database() -> Iterator[Server]:
 
 
 @pytest.fixture
-async def postgresql(database: Server) -> AsyncIterator[str]:
+async def postgresql(server: Server) -> AsyncIterator[str]:
     """The address of a log on PostgreSQL."""
-    name = f"tenants_{next(_numbers)}"
-    await execute(database, f"CREATE DATABASE {name}")
-    yield database.url(name)
-    await execute(database, f"DROP DATABASE {name} WITH (FORCE)")
+    async with database(server, f"tenants_{next(_numbers)}") as url:
+        yield url
 
 
 @pytest.fixture

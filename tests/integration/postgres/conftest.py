@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 
@@ -55,8 +56,14 @@ def own_server() -> Iterator[Server]:
 @pytest.fixture
 async def url(server: Server) -> AsyncIterator[str]:
     """The address of a fresh database with an empty log."""
-    name = f"muster_{next(_numbers)}"
-    await execute(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    async with database(server, f"muster_{next(_numbers)}", TEMPLATE) as url:
+        yield url
+
+
+@asynccontextmanager
+async def database(server: Server, name: str, template: str = "template1") -> AsyncIterator[str]:
+    """The address of a database that is there as long as the block lasts."""
+    await execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
     yield server.url(name)
     await execute(server, f"DROP DATABASE {name} WITH (FORCE)")
 
