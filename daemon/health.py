@@ -32,8 +32,8 @@ REASONS: Final[Mapping[str, str]] = {
     "plugin, 60 s for ClusterD). A warning only: the devices last reported stand, and none becomes free.",
     "policy": "The policy file was changed, and its content cannot be put into force: it cannot be read, or it keeps no quotas and "
     "does not say so. A warning only: the policy in force is the one before.",
-    "decisions": "Bound pods name decisions that this log does not have, as after the loss of its end. A warning and a hint only: whoever "
-    "owns a pod can write its annotation.",
+    "decisions": "Bound pods name decisions that this log does not have, as after the loss of its end. A warning and a hint only: the "
+    "owner of a pod can write its annotation.",
     "rejections": "Kubelets rejected pods, so the nodes named are closed for a while to pods of the tenants named, or to all pods if "
     "pods of several tenants were rejected. A warning only.",
     "guarantees": "The guarantees of the queues named cannot be kept: alone or together they are more than the cluster has. They count as the "

@@ -318,7 +318,7 @@ _IS_KEPT: Final = (
 
 
 def _right(resource: str, verb: str, namespace: str, name: str = "") -> str:
-    """Return the CEL of a question to the authorizer, of whoever it is asked about."""
+    """Return the CEL of a question to the authorizer, for any user or service account."""
     named = f".name({name})" if name else ""
     asked = f".group('{RIGHTS_GROUP}').resource('{resource}').namespace({namespace})"
     return f"{asked}{named}.check('{verb}').allowed()"

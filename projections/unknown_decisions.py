@@ -1,6 +1,6 @@
 """Pods that muster bound by a decision that is not in this log, as after the loss of its end.
 
-A binding of muster writes the position of its decision on the pod. Whoever owns the pod can write it, too, so it is a hint that
+A binding of muster writes the position of its decision on the pod. The owner of the pod can write it, too, so it is a hint that
 the log lost something, and never more.
 """
 

@@ -1,6 +1,6 @@
 """Whether a SQLite log that is open is still the file of its name, and where it lies.
 
-SQLite keeps a file open that was deleted or replaced meanwhile, and goes on writing to what nobody will find again. So after each
+SQLite keeps a file open that was deleted or replaced meanwhile, and goes on writing to a file that no path leads to. So after each
 append the inodes of the names are compared with those at the opening. The files themselves are not opened for that: closing a file of
 SQLite's a second time would release the locks of the first.
 """

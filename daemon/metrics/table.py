@@ -465,7 +465,7 @@ _PROCESS: Final = (
     Metric(
         "muster_unknown_decisions",
         "gauge",
-        "Bound pods of ours that name a decision which the log does not have, as after the loss of its end. A hint: whoever owns a pod can "
+        "Bound pods of ours that name a decision which the log does not have, as after the loss of its end. A hint: the owner of a pod can "
         "write its annotation. Counted once a minute.",
     ),
     Metric(

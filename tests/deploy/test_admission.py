@@ -1,4 +1,4 @@
-"""The admission policies as they are shipped: what each checks, whom the roles serve, and that Helm ships the same."""
+"""The admission policies as they are shipped: what each checks, which users the roles serve, and that Helm ships the same."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""Tenants who share a cluster, some of whom write on their own objects whatever the API server accepts.
+"""Tenants that share a cluster: some of them write on their own objects whatever the API server accepts.
 
 A history is plain data: what each tenant creates, and when, and what the attackers write. It is played by the simulator, with the
 daemon's own loop and log: once as it is, and once without what the attackers write.

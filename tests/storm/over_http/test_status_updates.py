@@ -1,4 +1,4 @@
-"""Status updates under load: a tenant whose pods come and go faster than they can be told delays nobody else's."""
+"""Status updates under load: a tenant whose pods come and go faster than their conditions can be written delays no others."""
 
 import asyncio
 from pathlib import Path
