@@ -27,9 +27,9 @@ from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS
 from daemon.log.statements import Statements, statements
 from daemon.log.writing import LogRow, log_rows
+from engine.batch import Batch
 from engine.engine import Engine
 from events.messages import ObjectSeen, WatchMessage
-from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 
 BATCH = 1_000

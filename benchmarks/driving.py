@@ -20,11 +20,11 @@ from daemon.loop import INTAKE_MAX, Cluster, Loop, Running
 from daemon.monotonic_clock import Clock
 from daemon.notifying_log import Listener, NotifyingLog
 from daemon.settings import Settings
+from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Accepted, Answer, BindRequest, ListCompleted, WatchMessage
 from events.record import GENESIS, Head
-from projections.batch import Batch
 from projections.internal_error import ignore
 from projections.policy import BUILT_IN
 from projections.state import State

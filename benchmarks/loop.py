@@ -21,8 +21,8 @@ from benchmarks.scale import Scale
 from daemon.clock import WallClock
 from daemon.deciding_thread import DecidingThread
 from daemon.loop import Loop
+from engine.batch import Batch
 from events.messages import Accepted, PodConditionRequest, Reply, Request, ResumePoint, WatchMessage
-from projections.batch import Batch
 
 BATCHES: Final = (1, 10, 100, 1_000)
 RATES: Final = {10: 5_000.0, 100: 10_000.0, 1_000: 20_000.0}

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from projections.batch import Batch
+from engine.batch import Batch
 
 LINGER_SECONDS: Final = 0.02
 """How long batches are collected before they are written together, unless something waits for them."""

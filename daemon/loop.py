@@ -30,6 +30,7 @@ from daemon.health import Health
 from daemon.log.snapshots import payload_of
 from daemon.memory_tuning import return_freed_memory
 from daemon.monotonic_clock import Clock, MonotonicClock
+from engine.batch import Batch
 from engine.engine import Engine, ObjectFailedError
 from engine.pending_requests import is_moot
 from engine.shadow import HOLD_NS
@@ -38,7 +39,6 @@ from events.errors import FencedError, LogUnavailableError
 from events.messages import Answer, Request, ResumePoint, WatchMessage
 from events.record import Head
 from projections import snapshot
-from projections.batch import Batch
 from projections.state import State
 from projections.volumes.facts import VOLUME_KINDS
 from scheduling.failed_objects import FailedObjects

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from daemon.log.contract import Log
+from engine.batch import Batch
 from events.record import Head
-from projections.batch import Batch
 from projections.internal_error import OnError, ignore, report
 
 Listener = Callable[[Batch, float], None]

@@ -20,13 +20,13 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from daemon.clock import WallClock
 from daemon.log_rate_limit import LogRateLimit
+from engine.batch import Batch
 from events.cluster import KindListed, ObjectObserved
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted
 from events.outcome import StatusUpdated
 from events.record import Record
 from events.watch import ServerDiscovered, WatchOpened, WatchProgressed
-from projections.batch import Batch
 from replay.printable import printable, printable_json
 
 LEVELS: Final = ("debug", "info", "warning", "error")

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from engine.batch import Batch
 from engine.ingest import Ingest
 from engine.outcomes import outcome_of
 from engine.pending_requests import (
@@ -34,7 +35,6 @@ from events.messages import (
 from events.record import Head, Record, StoredObject
 from events.union import Event
 from projections.audit import RollingAudit
-from projections.batch import Batch
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
 from projections.policy import parse_policy

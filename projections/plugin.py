@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from events.errors import PolicyError
-from projections.policy_values import JsonObject, typed
+from projections.policy_values import JsonObject, Warn, typed
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from projections.pod_groups import PodGroup
     from projections.queues import Queue
 
-Warn: TypeAlias = Callable[[str, str], None]
-"""Called with a path in the policy and what is skipped there."""
 
 FLAGS_OFF: Final = frozenset({"enableHierarchy", "enabledClusterOrder"})
 """Flags of a plugin that are off by default; all others are on."""

@@ -4,19 +4,21 @@ It has the form of Volcano's scheduler configuration. An unknown plugin, action 
 skipped; a malformed value is an error that names its path.
 """
 
+import re
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
 from events.errors import PolicyError
+from events.limits import quoted
 from projections.action_arguments import RESCHEDULE, ActionArguments, read_configurations
 from projections.placement_rules import ALL, PlacementRule, read_placement
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
-from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
+from projections.policy_values import JsonObject, Warn, items_at, object_at, text_at, truth_at
 from projections.pools import Pools, read_pools
 from projections.queue_rules import NO_RULE, UseRule, read_queue_rules
-from projections.tenants import TenantRule, read_tenants
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
@@ -80,10 +82,22 @@ POOL_TIERS = b"""[{"plugins":[{"name":"priority"},{"name":"gang"},{"name":"confo
 """Default tiers of a policy with pools of other deciders than `session`: pods need not name the models of their cards."""
 
 
+_LABEL_KEY: Final = re.compile(
+    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+
+
 @lru_cache(maxsize=64)
 def _evicting(actions: tuple[str, ...]) -> tuple[str, ...]:
     """Return the evicting actions; cached, because it is called with every change of a pod."""
     return tuple([one for one in actions if one in EVICTING])
+
+
+class TenantRule(Struct, frozen=True):
+    """How the policy tells tenants apart."""
+
+    label: str = ""
+    """Label of a Namespace whose value is its tenant; empty if each namespace is one."""
 
 
 class Policy(Struct, frozen=True):
@@ -198,7 +212,7 @@ class _Parser:
             tiers=tuple(tiers),
             pools=pools,
             placement=read_placement(document.get("placement"), self.warn),
-            tenants=read_tenants(document, self.warn),
+            tenants=_read_tenants(document, self.warn),
             reschedules=RESCHEDULE in actions
             or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),
             queues=queues,
@@ -295,3 +309,17 @@ class _Parser:
                 if reason := plugin.NO_EFFECT.get(key):
                     self.warn(f"{path}.{key}", f"changes nothing: {reason}")
         return frozenset(switched)
+
+
+def _read_tenants(document: JsonObject, warn: Warn) -> TenantRule:
+    """Return the rule in the key `tenants` of a policy. Raise PolicyError with the path of a malformed value."""
+    if document.get("tenants") is None:
+        return TenantRule()
+    given = object_at(document["tenants"], "tenants")
+    for key in given:
+        if key != "label":
+            warn(f"tenants.{key}", "muster does not know this key")
+    label = text_at(given.get("label", ""), "tenants.label")
+    if label and not _LABEL_KEY.fullmatch(label):
+        raise PolicyError(f"tenants.label: {quoted(label)} is not the key of a label")
+    return TenantRule(label)

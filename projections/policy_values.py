@@ -1,6 +1,7 @@
 """Read values of a policy file; a malformed value is a PolicyError that names its path."""
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -10,6 +11,9 @@ from events.errors import PolicyError
 from projections.duration import nanoseconds
 
 JsonObject: TypeAlias = dict[str, object]
+
+Warn: TypeAlias = Callable[[str, str], None]
+"""Called with a path in the policy and what is skipped there."""
 
 _NUMBER: Final = re.compile(r"[-+]?([0-9]{1,50}\.?|[0-9]{0,50}\.[0-9]{1,50})([eE][-+]?[0-9]{1,3})?")
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 from events.errors import PolicyError
 from events.limits import object_name_problem
 from projections.duration import SECOND
-from projections.plugin import Warn
 from projections.policy_values import (
+    Warn,
     fraction_at,
     items_at,
     object_at,

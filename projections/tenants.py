@@ -5,46 +5,14 @@ Namespace that lacks the label or has an empty value, each namespace is a tenant
 is `KEY=VALUE`; no namespace can have such a name.
 """
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
-
-from events.errors import PolicyError
-from events.limits import quoted
 from projections.deltas import PolicyChanged
 from projections.index import Index
-from projections.plugin import Warn
-from projections.policy_values import JsonObject, object_at, text_at
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-
-_LABEL_KEY: Final = re.compile(
-    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-
-
-class TenantRule(Struct, frozen=True):
-    """How the policy tells tenants apart."""
-
-    label: str = ""
-    """Label of a Namespace whose value is its tenant; empty if each namespace is one."""
-
-
-def read_tenants(document: JsonObject, warn: Warn) -> TenantRule:
-    """Return the rule in the key `tenants` of a policy. Raise PolicyError with the path of a malformed value."""
-    if document.get("tenants") is None:
-        return TenantRule()
-    given = object_at(document["tenants"], "tenants")
-    for key in given:
-        if key != "label":
-            warn(f"tenants.{key}", "muster does not know this key")
-    label = text_at(given.get("label", ""), "tenants.label")
-    if label and not _LABEL_KEY.fullmatch(label):
-        raise PolicyError(f"tenants.label: {quoted(label)} is not the key of a label")
-    return TenantRule(label)
 
 
 def is_labelled(tenant: str) -> bool:

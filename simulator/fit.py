@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from engine.batch import Batch
 from engine.engine import Engine
 from engine.ingest import FIRST_LISTS
 from events.codec import event_of
@@ -19,7 +20,6 @@ from events.errors import UsageError
 from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
 from events.record import GENESIS, Head, Record
 from events.watch import WatchOpened
-from projections.batch import Batch
 from projections.kind_table import REQUIRED
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod

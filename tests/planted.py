@@ -6,11 +6,11 @@ from msgspec import structs
 
 from daemon.log.contract import Log
 from daemon.log.entry import Entry
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.codec import encode, event_of
 from events.decision import Decision
 from events.record import GENESIS, Head, Record, StoredObject
-from projections.batch import Batch
 
 
 def altered(

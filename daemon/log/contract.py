@@ -5,9 +5,9 @@ from typing import Protocol
 
 from daemon.log.contents import ObjectRow
 from daemon.log.entry import Entry, Projection, Snapshot
+from engine.batch import Batch
 from events.errors import DamagedLogError
 from events.record import Head, Record
-from projections.batch import Batch
 from projections.views.rows import Row, ViewChanges
 
 

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 from daemon.log.anchors import Anchor
 from daemon.log.contract import Log, ReadableLog
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.codec import encode, event_of
 from events.daemon import RecordsLost
 from events.errors import LogUnavailableError, LostRecordsError, UsageError
 from events.record import Head, Record
-from projections.batch import Batch
 
 SUBJECT: Final = "Log//"
 """The subject of the records of losses."""

@@ -10,9 +10,9 @@ from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Entry, Projection, Snapshot
 from daemon.log.ladder import StoredSnapshot, bytes_max, surplus
 from daemon.log.standing_records import objects_of
+from engine.batch import Batch
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head, Record
-from projections.batch import Batch
 from projections.views.rows import Row, ViewChanges
 
 CHUNK = 1000

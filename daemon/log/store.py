@@ -45,9 +45,9 @@ from daemon.log.views import (
     standing_rows,
 )
 from daemon.log.writing import Writer
+from engine.batch import Batch
 from events.errors import DamagedLogError, UsageError
 from events.record import Head, Record
-from projections.batch import Batch
 from projections.snapshot import VERSION
 from projections.views.catalogue import VIEWS
 from projections.views.rows import Row, ViewChanges

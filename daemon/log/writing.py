@@ -16,6 +16,7 @@ from daemon.log.contents import ObjectRow, Packer
 from daemon.log.database import Database, Script
 from daemon.log.session import Faults, Session, Work
 from daemon.log.views import changes_script
+from engine.batch import Batch
 from events.errors import (
     FencedError,
     LogError,
@@ -24,7 +25,6 @@ from events.errors import (
     UsageError,
 )
 from events.record import GENESIS, Head, Record
-from projections.batch import Batch
 from projections.views.rows import ViewChanges
 
 QUEUE_BATCHES_MAX = 256

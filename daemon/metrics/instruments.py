@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from daemon.metrics.closed import QUEUES_MAX, QueueLabels, call_of, code_of, resource_of, status_of
 from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
+from engine.batch import Batch
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
@@ -35,7 +36,6 @@ from events.watch import (
     KindCompared,
     WatchClosed,
 )
-from projections.batch import Batch
 from projections.queues import Queue
 from scheduling.session_decider import ACTIONS
 

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from projections.plugin import PluginConfig, Warn, warn_unknown
+from projections.plugin import PluginConfig, warn_unknown
 from projections.policy_values import (
     JsonObject,
+    Warn,
     fraction_at,
     resource_weights,
     truth_at,

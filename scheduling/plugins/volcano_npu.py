@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from projections.cluster import Cluster
-from projections.plugin import GroupState, PluginConfig, PluginSet, Warn, warn_unknown
+from projections.plugin import GroupState, PluginConfig, PluginSet, warn_unknown
 from projections.pod_groups import PodGroup
-from projections.policy_values import JsonObject
+from projections.policy_values import JsonObject, Warn
 
 INIT_PARAMS: Final = "init-params"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 
 from daemon.log.opening import open_log
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import encode
 from events.json_value import Json
 from events.normalize import normalize
 from events.record import Record, StoredObject
-from projections.batch import Batch
 
 SECOND_NS = 1_000_000_000
 

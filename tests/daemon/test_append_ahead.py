@@ -8,9 +8,9 @@ import pytest
 
 from daemon import append_ahead
 from daemon.append_ahead import AppendAhead
+from engine.batch import Batch
 from events.errors import LogUnavailableError
 from events.record import Head
-from projections.batch import Batch
 from tests.daemon.log.builders import batches
 
 START = Head(0, "0" * 64, 1)

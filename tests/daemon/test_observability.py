@@ -14,8 +14,8 @@ from daemon.notifying_log import NotifyingLog
 from daemon.observability import Observability
 from daemon.settings import Settings, Supervision
 from daemon.stderr import Teller
+from engine.batch import Batch
 from events.errors import LogUnavailableError, SettingsError
-from projections.batch import Batch
 from tests.daemon.log.builders import batch, pod
 
 

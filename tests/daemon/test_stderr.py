@@ -12,10 +12,10 @@ from click import unstyle
 from msgspec import structs
 
 from daemon.stderr import BODY_BYTES_MAX, Teller, say_on_stderr
+from engine.batch import Batch
 from events.cluster import KindListed, ObjectObserved
 from events.cycle import CycleOpened
 from events.record import GENESIS, Record
-from projections.batch import Batch
 
 
 def record(position: int, kind: str, cycle: int | None = None) -> Record:

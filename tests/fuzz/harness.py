@@ -24,6 +24,7 @@ from daemon.loop import Loop, Running
 from daemon.metrics.export import text_of
 from daemon.observability import Observability
 from daemon.stderr import Teller
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
@@ -31,7 +32,6 @@ from events.decision import INTERNAL_ERROR
 from events.decisions.action_failed import ActionFailed
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Head
-from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.snapshot import parts_of, take
 from projections.state import State

@@ -17,12 +17,12 @@ import msgspec
 
 from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.messages import ObjectSeen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
-from projections.batch import Batch
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 
 DIGITS = "9" * 5_000

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import (
@@ -15,7 +16,6 @@ from events.messages import (
     WatchMessage,
 )
 from events.record import GENESIS
-from projections.batch import Batch
 from projections.pods import RUNNING
 from projections.state import State
 from tests.properties.api import Api

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from daemon.simulation import policy_of
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted
@@ -22,7 +23,6 @@ from events.messages import (
 )
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
-from projections.batch import Batch
 from projections.snapshot import parts_of, restore, take
 from projections.state import State
 from simulator.cluster import SimulatedCluster, TimedStep

@@ -7,6 +7,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import (
@@ -21,7 +22,6 @@ from events.messages import (
 )
 from events.record import GENESIS
 from projections import quota_charging
-from projections.batch import Batch
 from projections.pod_groups import COMPLETED
 from projections.queues import add
 from projections.snapshot import restore, take

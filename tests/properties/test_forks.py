@@ -4,12 +4,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.messages import Answer, Rejected
 from events.record import Head, Record
-from projections.batch import Batch
 from projections.state import State
 from tests.example_count import examples
 from tests.properties import shapes

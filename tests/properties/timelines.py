@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
@@ -23,7 +24,6 @@ from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, EvictRequest, PodGroupPhaseRequest, Reply
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
-from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take

@@ -5,11 +5,11 @@ from io import BytesIO
 
 import msgspec
 
+from engine.batch import Batch
 from events.codec import decode, encode, event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.record import Record
-from projections.batch import Batch
 from projections.pod_groups import PodGroup
 from projections.queues import Queue
 from projections.snapshot import parts_of, take

@@ -3,12 +3,12 @@
 import msgspec
 from msgspec import Raw
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
-from projections.batch import Batch
 from projections.internal_error import OnError, ignore
 from projections.kind_table import REQUIRED
 from projections.state import State

@@ -7,6 +7,7 @@ import pytest
 from msgspec import Raw
 
 from engine import outcomes, pending_requests
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
@@ -16,7 +17,6 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import Accepted, Answer, ObjectSeen
 from events.normalize import JsonObject
-from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.nodes import Node
 from projections.pod_groups import PodGroup

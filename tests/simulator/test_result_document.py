@@ -2,13 +2,13 @@
 
 import msgspec
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Answer, BindRequest
 from events.normalize import JsonObject
 from events.record import GENESIS
-from projections.batch import Batch
 from projections.state import State
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import list_at

@@ -14,6 +14,7 @@ from daemon.log.entry import Entry
 from daemon.log.memory import Memory, MemoryLog
 from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
+from engine.batch import Batch
 from events.codec import event_of
 from events.errors import LogUnavailableError
 from events.messages import (
@@ -27,7 +28,6 @@ from events.messages import (
 )
 from events.record import Head
 from events.union import Event
-from projections.batch import Batch
 from simulator.journal import JournalEntry
 from simulator.scenario import parse_scenario
 from tests.storm.judge import entries_of, journal, replayed

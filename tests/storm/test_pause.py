@@ -1,10 +1,10 @@
 """A pause between two lives of a daemon is not a cycle missed."""
 
+from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.record import Head, Record
-from projections.batch import Batch
 from projections.duration import SECOND
 from projections.kind_table import REQUIRED
 from projections.state import State

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.codec import encode
 from events.normalize import Normalized, normalize_manifest
 from events.record import Head, Record, StoredObject
-from projections.batch import Batch
 from projections.views.rows import RowChanges, ViewChanges
 
 RECORDED_AT_NS = 1_700_000_000_000_000_000

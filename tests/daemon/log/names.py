@@ -5,13 +5,13 @@ import msgspec
 from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.log.verify import verify
+from engine.batch import Batch
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
-from projections.batch import Batch
 from projections.kind_table import REQUIRED
 from tests.scheduling.builders import SECOND, node, pod, raw
 

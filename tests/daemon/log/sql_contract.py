@@ -25,6 +25,7 @@ from daemon.log.tables import log as log_table
 from daemon.log.verify import verify
 from daemon.queries.usage import usage
 from daemon.simulation import simulate
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.cluster import ObjectObserved
 from events.codec import encode
@@ -38,7 +39,6 @@ from events.errors import (
     UsageError,
 )
 from events.field_manager import FieldChange
-from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 from projections.views.rows import Row, RowChanges
 from replay.log_time import format_time

@@ -19,6 +19,7 @@ from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
+from engine.batch import Batch
 from events.errors import (
     DamagedLogError,
     LogLockedError,
@@ -26,7 +27,6 @@ from events.errors import (
     MusterError,
     UsageError,
 )
-from projections.batch import Batch
 from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.contract import entries, filled
 from tests.daemon.log.raw_database import RawDatabase

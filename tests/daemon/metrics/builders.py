@@ -11,10 +11,10 @@ from daemon.log.memory import MemoryLog
 from daemon.metrics.closed import QUEUES_MAX
 from daemon.metrics.export import Metrics, text_of
 from daemon.simulation import simulate
+from engine.batch import Batch
 from events import codec
 from events.record import GENESIS, Record
 from events.union import Event
-from projections.batch import Batch
 from simulator.scenario import parse_scenario
 
 CLUSTER = """

@@ -13,8 +13,8 @@ from daemon.health import Health
 from daemon.log.memory import Memory, MemoryLog
 from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
+from engine.batch import Batch
 from events.record import GENESIS
-from projections.batch import Batch
 from projections.state import State
 from simulator.scenario import Scenario
 from tests.storm.over_http.hurry import LoopClock
