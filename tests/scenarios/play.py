@@ -11,6 +11,7 @@ from replay.log_replay import Divergence, Replay
 from replay.run_report import RunReport
 from simulator.result_document import DecisionEntries, ScenarioResult, scenario_result
 from simulator.scenario import Scenario, parse_scenario
+from tests.scenarios.decided import Decisions
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.yaml"))
@@ -23,6 +24,7 @@ class Played(Struct):
     end: SimulationRun
     replay: Replay
     divergence: Divergence | None
+    decided: Decisions
 
 
 def name_of(path: Path) -> str:
@@ -40,11 +42,13 @@ async def play(scenario: Scenario) -> Played:
     log = MemoryLog()
     end = await simulate(scenario, log, with_views=False)
     decisions, account, replay = DecisionEntries(), RunReport(), Replay()
+    decided = Decisions()
     divergence: Divergence | None = None
     async for entries in log.read():
         for entry in entries:
             event = event_of(entry.record)
             decisions.add(entry.record, event)
+            decided.add(entry.record, event)
             account.add(entry.record, event, entry.content)
             divergence = divergence or replay.take(entry.record, entry.content)
     found = scenario_result(
@@ -55,4 +59,4 @@ async def play(scenario: Scenario) -> Played:
         state=end.state,
         account=account.document(end.cluster.now_ns),
     )
-    return Played(found, end, replay, divergence or replay.finish())
+    return Played(found, end, replay, divergence or replay.finish(), decided)
