@@ -445,25 +445,30 @@ class Pod:
     of State share it."""
 
     __slots__ = (
+        "_assumed",
+        "_evicted",
         "are_devices_reported",
-        "assumed",
         "bound_at",
         "charge",
         "decision",
         "devices",
         "digest",
-        "evicted",
         "facts",
         "failed_bindings",
         "group_key",
+        "is_ready",
         "is_stuck",
+        "key",
         "network",
+        "node",
+        "occupies",
         "pod_class",
         "reported_at",
         "requested_charge",
         "sort_key",
         "stated",
         "stated_devices",
+        "status",
     )  # fmt: skip
 
     def __init__(
@@ -472,10 +477,11 @@ class Pod:
         self.facts = facts
         self.pod_class = pod_class
         self.digest = digest
+        self.key = f"{facts.namespace}/{facts.name}"
+        """`namespace/name`"""
         self.group_key = ""
         """Key of its pod group; "" for pods of other schedulers."""
-        self.assumed = ""
-        """The decided node, until the API server shows the pod there."""
+        self._assumed = ""
         self.decision = 0
         """Position of the decision that bound it; 0 if muster did not bind it."""
         self.devices: tuple[str, ...] = ()
@@ -494,8 +500,7 @@ class Pod:
         """Bindings recorded as failed, oldest first."""
         self.bound_at = 0
         """Position of the record since which it has its node; 0 without a node."""
-        self.evicted = 0
-        """Position of the decision that evicts it, or 0."""
+        self._evicted = 0
         self.is_stuck = False
         """Whether it has been terminating for longer than pod groups wait for that: it counts as staying."""
         self.reported_at = 0
@@ -506,6 +511,61 @@ class Pod:
         """Charge counted in `allocated` of its queue, fixed when it got its node; None without one."""
         self.sort_key = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
         """Task order in its group if all pods there are numbered: priority, index, age, UID."""
+        self._derive()
+
+    def _derive(self) -> None:
+        """Compute what follows from the object and from what was decided: it is read far more often than it changes."""
+        facts = self.facts
+        phase = facts.phase
+        self.node = facts.node or self._assumed
+        """The node that it has or that was decided for it."""
+        self.occupies = bool(self.node) and phase not in ("Succeeded", "Failed")
+        """Whether it uses resources of its node."""
+        self.status = status = self._status_now(phase)
+        """Its status for the scheduler."""
+        self.is_ready = status in READY
+        """Whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
+        another one continues its work."""
+        if status == SUCCEEDED:
+            asked = [key for key, _ in facts.pool_options if key == RELEASE_REQUESTED]
+            self.is_ready = not self._evicted and not asked
+
+    def _status_now(self, phase: str) -> str:
+        if phase == "Succeeded":
+            return SUCCEEDED
+        if phase == "Failed":
+            return FAILED
+        if self.facts.is_releasing or self._evicted:
+            return RELEASING
+        if phase == "Running":
+            return RUNNING
+        if phase == "Unknown":
+            return UNKNOWN
+        if self.facts.node:
+            return BOUND
+        if self._assumed:
+            return BINDING
+        return GATED if self.facts.is_gated else PENDING
+
+    @property
+    def assumed(self) -> str:
+        """Return the decided node, until the API server shows the pod there."""
+        return self._assumed
+
+    @assumed.setter
+    def assumed(self, node: str) -> None:
+        self._assumed = node
+        self._derive()
+
+    @property
+    def evicted(self) -> int:
+        """Return the position of the decision that evicts it, or 0."""
+        return self._evicted
+
+    @evicted.setter
+    def evicted(self, position: int) -> None:
+        self._evicted = position
+        self._derive()
 
     @property
     def age_key(self) -> SortKey:
@@ -514,51 +574,10 @@ class Pod:
         return priority, created_ns, index, uid
 
     @property
-    def key(self) -> str:
-        """`namespace/name`"""
-        return f"{self.facts.namespace}/{self.facts.name}"
-
-    @property
-    def node(self) -> str:
-        """Return the node that it has or that was decided for it."""
-        return self.facts.node or self.assumed
-
-    @property
-    def status(self) -> str:
-        """Return its status for the scheduler."""
-        facts = self.facts
-        if facts.phase == "Succeeded":
-            return SUCCEEDED
-        if facts.phase == "Failed":
-            return FAILED
-        if facts.is_releasing or self.evicted:
-            return RELEASING
-        if facts.phase == "Running":
-            return RUNNING
-        if facts.phase == "Unknown":
-            return UNKNOWN
-        if facts.node:
-            return BOUND
-        if self.assumed:
-            return BINDING
-        return GATED if facts.is_gated else PENDING
-
-    @property
     def network_annotations(self) -> Labels:
         """Return the annotations that say where in the network it is: those that a decision gave it; of a pod that muster did
         not bind those that it had when it was first seen on its node."""
         return self.network or (() if self.decision else self.facts.assignments)
-
-    @property
-    def is_ready(self) -> bool:
-        """Return whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
-        another one continues its work."""
-        status = self.status
-        if status != SUCCEEDED:
-            return status in READY
-        return not self.evicted and all(
-            key != RELEASE_REQUESTED for key, _ in self.facts.pool_options
-        )
 
     def failed_binding(self, decision: int, node: str) -> FailedBinding | None:
         """Return the failed binding of a decision to a node; None if there is none."""
@@ -572,21 +591,23 @@ class Pod:
         """Return whether it is terminating and is expected to end (`projections/victim_waits.py`)."""
         return not self.is_stuck and self.status == RELEASING
 
-    @property
-    def occupies(self) -> bool:
-        """Return whether it uses resources of its node."""
-        return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
-
     def copy(self) -> "Pod":
         """Return a copy to change before it replaces this version."""
-        twin = Pod(self.facts, self.pod_class, self.digest)
-        twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
-        twin.bound_at, twin.charge, twin.devices = self.bound_at, self.charge, self.devices
-        twin.are_devices_reported, twin.network = self.are_devices_reported, self.network
-        twin.evicted, twin.reported_at = self.evicted, self.reported_at
-        twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
-        twin.is_stuck, twin.stated = self.is_stuck, self.stated
-        twin.stated_devices = self.stated_devices
+        twin: Pod = Pod.__new__(Pod)
+        twin.facts, twin.pod_class, twin.digest = self.facts, self.pod_class, self.digest
+        twin.key, twin.sort_key, twin.group_key = self.key, self.sort_key, self.group_key
+        twin._assumed, twin._evicted, twin.is_stuck = self._assumed, self._evicted, self.is_stuck
+        twin.node, twin.occupies = self.node, self.occupies
+        twin.status, twin.is_ready = self.status, self.is_ready
+        twin.decision, twin.bound_at, twin.reported_at = (
+            self.decision,
+            self.bound_at,
+            self.reported_at,
+        )
+        twin.devices, twin.are_devices_reported = self.devices, self.are_devices_reported
+        twin.network, twin.failed_bindings = self.network, self.failed_bindings
+        twin.charge, twin.requested_charge = self.charge, self.requested_charge
+        twin.stated, twin.stated_devices = self.stated, self.stated_devices
         return twin
 
 

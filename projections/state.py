@@ -416,14 +416,17 @@ def _is_same_to_readers(old: Pod, pod: Pod) -> bool:
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
     """Copy what was decided about a pod to its new version, unless the new version contradicts it."""
-    pod.evicted, pod.failed_bindings = old.evicted, old.failed_bindings
-    pod.is_stuck = old.is_stuck
+    pod.failed_bindings, pod.is_stuck = old.failed_bindings, old.is_stuck
+    if old.evicted:
+        pod.evicted = old.evicted
     if old.facts.node and not pod.facts.node:
         # A pod loses its node (K8.5) only if the server was restored from an older state.
         pod.evicted, pod.is_stuck = 0, False
         return
     if not pod.facts.node:
-        pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
+        if old.assumed:
+            pod.assumed = old.assumed
+        pod.decision, pod.bound_at = old.decision, old.bound_at
         pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
         pod.network = old.network
     elif pod.facts.node == old.node:
