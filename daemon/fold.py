@@ -63,6 +63,7 @@ async def _fold(
         for entry in entries:
             record = entry.record
             if to_keep and head.position >= to_keep and record.batch == record.position:
+                state.settle(on_error)
                 payload = payload_of(state)
                 kept.append(Snapshot(head.position, head.digest, snapshots.VERSION, payload))
                 to_keep = 0
@@ -70,6 +71,7 @@ async def _fold(
             state.apply(record, event_of(record), entry.content, on_error)
         if progress is not None:
             progress(head.position)
+    state.settle(on_error)
     return state
 
 

@@ -297,6 +297,7 @@ class StandbyFollower:
     def _close_batch(self, state: State) -> None:
         if not self._batch:
             return
+        state.settle(self._on_error)
         if self._views is None:
             state.cluster.clear_changed_rows()
         else:

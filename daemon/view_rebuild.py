@@ -61,6 +61,7 @@ async def _write_views(
             event = event_of(entry.record)
             views.state.apply(entry.record, event, entry.content, on_error)
             views.note(entry.record, event)
+        views.state.settle(on_error)
         gathered.append(views.rows(head.position, batch[-1].record.recorded_at_ns))
         if head.position - written >= RECORDS_AT_ONCE:
             await log.write_views(gathered, written, head.position)

@@ -154,6 +154,7 @@ class Engine:
             self._open(now_ns)
             try:
                 self.is_taking_in = any(len(self._records) >= records_max for _ in steps)
+                self.state.settle(self._on_error)
             except ApplyError as error:
                 self.failed_objects.add(error.subject, error.reason, now_ns)
                 raise ObjectFailedError(error.position, error.subject, error.reason) from error
@@ -320,6 +321,7 @@ class Engine:
 
     def _close(self) -> Batch:
         views = {}
+        self.state.settle(self._on_error)
         cluster = self.state.cluster
         self.audit.note(cluster.changed_rows)
         if self._views is not None:

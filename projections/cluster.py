@@ -4,6 +4,7 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 `projections/audit.py` recounts them to detect errors.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -93,6 +94,12 @@ from projections.wakeup_events import (
 
 CHANGED_GROUPS_MAX: Final = 10_000
 """Number of entries in `changed_groups`, in addition to two per group, before the list is dropped."""
+
+
+ONLY_RUNS: Final = 0
+SAME_CHARGE: Final = 1
+OTHER_CHARGE: Final = 2
+"""How much of a pod group changed with its pods: only which of them run; but not what its queue is charged; also that."""
 
 
 class Cluster:
@@ -259,6 +266,29 @@ class Cluster:
         """Replace a pod; `old` is None for a new pod, `new` for a deleted one. With `is_last`, update its group."""
         pod = new or old
         assert pod is not None
+        if new is None:
+            del self.pods[pod.facts.uid]
+        else:
+            self.pods[pod.facts.uid] = new
+        for key, change in self._count_pod(old, new):
+            if is_last or change == ONLY_RUNS:
+                self.settle_group(key, change)
+
+    def settle_pod(self, old: Pod | None, new: Pod) -> Iterator[tuple[str, int]]:
+        """Count a pod that has its place in `pods` already; `old` is how it was counted before. Return the keys of the
+        pod groups to settle, and how much of them changed."""
+        if new.group_key:
+            self.adopt(new)
+        if old is not None and old.group_key != new.group_key:
+            # Its annotations or owners changed: it leaves one group and joins another.
+            yield from self._count_pod(old, None)
+            yield from self._count_pod(None, new)
+        else:
+            yield from self._count_pod(old, new)
+
+    def _count_pod(self, old: Pod | None, new: Pod | None) -> Iterator[tuple[str, int]]:
+        pod = new or old
+        assert pod is not None
         uid = pod.facts.uid
         group = self.writable_group(pod.group_key)
         only_runs = (
@@ -268,10 +298,6 @@ class Cluster:
             and is_placed_alike(old, new)
             and group.pods.get(uid) is old
         )
-        if new is None:
-            del self.pods[uid]
-        else:
-            self.pods[uid] = new
         if only_runs:
             delta = PodChanged(old, new, is_same_charge=True, only_runs=True)
         else:
@@ -288,12 +314,22 @@ class Cluster:
         if new is not None:
             record_victim_added(self, group, old, new)
         if only_runs:
-            if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
+            yield group.key, ONLY_RUNS
+        else:
+            yield group.key, SAME_CHARGE if delta.is_same_charge else OTHER_CHARGE
+
+    def settle_group(self, key: str, change: int) -> None:
+        """Update a pod group after its pods changed."""
+        group = self.writable_group(key)
+        if group is None:
+            return
+        if change == ONLY_RUNS:
+            if self.internal_errors.resume(key) or group.next_phase() != group.phase:
                 self.update_group(group, charges_changed=False)
             else:
                 self.indexes.dispatch(self, PodGroupChanged(group))
-        elif is_last:
-            self.update_group(group, charges_changed=not delta.is_same_charge)
+        else:
+            self.update_group(group, charges_changed=change == OTHER_CHARGE)
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""

@@ -43,6 +43,7 @@ from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
 from projections.observed_kind import Reading
 from projections.pod_devices import assign_devices
+from projections.pod_group_resolution import group_key_of
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import record_admission, record_rejection
@@ -57,6 +58,9 @@ watch resumes."""
 
 IDENTITY: Final = ("Namespace", "/kube-system")
 """The object whose UID identifies the cluster."""
+
+Touched: TypeAlias = tuple[Pod | None, Record]
+"""A pod as sums and indexes know it, None if they do not, and the last record that changed it."""
 
 Newest: TypeAlias = tuple[str, str, bool]
 """UID, revision, and whether the object was deleted."""
@@ -94,6 +98,10 @@ class State:
         """Events that the open cycle has to look at."""
         self.carried_work = self.deferred_work = DeferredWork()
         """Work that earlier cycles left for the open cycle, and work that the open cycle leaves for the next."""
+        self._touched: dict[str, Touched] = {}
+        """UIDs of the pods that were observed since State last settled, in the order in which they first were."""
+        self._batch = 0
+        """Batch of these observations."""
 
     def begin_at(self, position: int) -> None:
         """Set the position before the first record."""
@@ -105,6 +113,7 @@ class State:
 
         Neither side may be changed while the copy is made. Caches of either side stay valid.
         """
+        assert not self._touched, "State has not settled"
         # The cache of charges is not copied: questions fill it again.
         charges, self.cluster.charges = self.cluster.charges, {}
         twin = Copies().of(self)
@@ -139,24 +148,58 @@ class State:
         """Apply one record. `content` is the object that came with it, if any; `parts` are those of a pod's content,
         where they are known.
 
+        Observed pods are counted in sums and indexes when State settles: before a record of another kind or batch, and
+        with `settle`.
+
         Call `on_error` if reading the object or applying the record raises. After an ApplyError this State is
         partly changed: fold a new one without the record (`projections/left_out.py`).
         """
         assert record.position == self.position + 1, (record.position, self.position)
+        is_pod = type(event) is ObjectObserved and record.subject.startswith("Pod/")
+        if self._touched and not (is_pod and record.batch == self._batch):
+            self.settle(on_error)
         self.position = self.cluster.position = record.position
         if record.position in self.left_out:
             self._skip(record, event)
             return
         try:
-            self._apply(record, event, content, on_error, parts)
+            if is_pod:
+                assert isinstance(event, ObjectObserved)
+                self._batch = record.batch
+                self._record_seen("Pod", record, event)
+                self._pod_observed(record, event, content, on_error, parts)
+                return
+            self._apply(record, event, content, on_error)
             self.cluster.finish_record()
         except MusterError:
             raise
         except Exception as error:  # any bug
             if not isinstance(event, LEAVABLE):
                 raise
-            reason = report(error, record.subject, "apply", on_error)
-            raise ApplyError(record.position, record.subject, reason) from error
+            raise _apply_error(error, record, on_error) from error
+
+    def settle(self, on_error: OnError = ignore) -> None:
+        """Count the pods that were observed since the last time in all sums and indexes: each once, as it is now.
+
+        Raises ApplyError with the record of the pod that cannot be counted.
+        """
+        if not self._touched:
+            return
+        cluster, touched, self._touched = self.cluster, self._touched, {}
+        _, record = next(iter(touched.values()))
+        groups: dict[str, tuple[int, Record]] = {}
+        try:
+            for uid, (old, record) in touched.items():
+                cluster.position = record.position
+                for key, change in cluster.settle_pod(old, cluster.pods[uid]):
+                    groups[key] = (max(change, groups.get(key, (0,))[0]), record)
+            for key, (change, record) in groups.items():
+                cluster.position = record.position
+                cluster.settle_group(key, change)
+            cluster.position = self.position
+            cluster.finish_record()
+        except Exception as error:  # any bug
+            raise _apply_error(error, record, on_error) from error
 
     def _skip(self, record: Record, event: Event) -> None:
         """Use only the revision of a record that is left out."""
@@ -169,15 +212,10 @@ class State:
         event: Event,
         content: bytes | None,
         on_error: OnError,
-        parts: PodParts | None,
     ) -> None:
         if isinstance(event, ObjectObserved):
-            # The most frequent event by far.
             kind = record.subject.partition("/")[0]
             self._record_seen(kind, record, event)
-            if kind == "Pod":
-                self._pod_observed(record, event, content, on_error, parts)
-                return
             content = _content(record, content)
             reading = Reading(record, event.uid, content, on_error)
             apply_observation.apply_object(self.cluster, kind, record, reading)
@@ -315,7 +353,10 @@ class State:
             # Only status that no decision reads has changed: no sum, index or view row does.
             twin = old.copy()
             twin.digest, twin.stated = pod.digest, pod.stated
-            cluster.exchange_pod(twin)
+            if event.uid in self._touched:
+                cluster.pods[event.uid] = twin
+            else:
+                cluster.exchange_pod(twin)
             return
         if reading.is_failed and old is not None:
             # The last known request is a better estimate of its use of the node than nothing.
@@ -335,15 +376,12 @@ class State:
             pod.bound_at = record.position if pod.facts.node else 0
             assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
-            cluster.adopt(pod)
+            pod.group_key = group_key_of(pod.facts)
             if old is None:
                 cluster.pool_facts.pod_added(pod)
-        if old is not None and old.group_key != pod.group_key:
-            # Its annotations or owners changed: it leaves one group and joins another.
-            cluster.replace_pod(old, None)
-            cluster.replace_pod(None, pod)
-        else:
-            cluster.replace_pod(old, pod)
+        cluster.pods[event.uid] = pod
+        known = self._touched.get(event.uid)
+        self._touched[event.uid] = (old if known is None else known[0], record)
         if pod.facts.node in cluster.quarantines.of_node and _is_admitted(old, pod):
             record_admission(cluster, pod)
 
@@ -399,6 +437,11 @@ class State:
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()
         self.cluster.nodes.lay_out()
+
+
+def _apply_error(error: Exception, record: Record, on_error: OnError) -> ApplyError:
+    reason = report(error, record.subject, "apply", on_error)
+    return ApplyError(record.position, record.subject, reason)
 
 
 def _is_admitted(old: Pod | None, pod: Pod) -> bool:

@@ -216,6 +216,7 @@ class Incidents:
         if isinstance(event, RescheduleDecided | RestartEnded):
             self._record_names((), (event.pod_group,))
         self.state.apply(record, event, content)
+        self.state.settle()
         if isinstance(event, Decision):
             # Before the pods that it deletes are no longer faulty.
             self._decided(record, event, content)

@@ -162,6 +162,7 @@ class Replay:
 
     def _batch_ends(self, after: Record | None) -> Divergence | None:
         """Between two batches no decision may be left, and no cycle may have been missed."""
+        self.state.settle()
         self._expect_next()
         if self._expected is not None:
             return self._missing("a decision is missing")

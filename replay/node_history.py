@@ -130,6 +130,7 @@ class NodeHistory:
         # The records between concern other objects.
         self._state.position = record.position - 1
         self._state.apply(record, event, content)
+        self._state.settle()
         before, self._facts = self._facts, self._node_facts()
         changes = [one.text for one in node_changes(before, self._facts)]
         if record.subject != self._subject:

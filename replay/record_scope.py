@@ -72,6 +72,7 @@ class ScopeFollower:
         uids = _uids(record, event)
         before = {uid: self._pod(uid) for uid in uids}
         self.state.apply(record, event, content)
+        self.state.settle()
         after = {uid: self._pod(uid) for uid in uids}
         pods = tuple((before[uid], after[uid]) for uid in uids)
         keys = _group_keys(record, event, (*before.values(), *after.values()))

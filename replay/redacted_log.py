@@ -69,6 +69,7 @@ class RedactedLog:
         done = seal(self.head.digest, draft)
         self.head = Head(done.position, done.digest, done.epoch)
         self.state.apply(done, event, content)
+        self.state.settle()
         if isinstance(event, CycleOpened):
             self._decided = iter(self._decider.decide())
         elif isinstance(event, PolicyChanged):

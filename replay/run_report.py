@@ -97,6 +97,7 @@ class RunReport:
         if self._begun_ns is None:
             self._begun_ns = self._now_ns
         self.state.apply(record, event, content)
+        self.state.settle()
         if isinstance(event, GangBindDecided):
             self._check(record, event)
         elif isinstance(event, EvictionDecided):

@@ -270,6 +270,7 @@ class ShadowAccount:
             self._decision(record, event)
             return
         self.state.apply(record, event, content)
+        self.state.settle()
         if isinstance(event, CycleOpened):
             self._cycle_ns = record.recorded_at_ns
         elif isinstance(event, DaemonStarted):

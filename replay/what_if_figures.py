@@ -136,6 +136,7 @@ class RunFigures:
             self._add_decision(record, event)
         self.goodput.add(record, event, content)
         self.state.apply(record, event, content)
+        self.state.settle()
 
     def finish(self, end_ns: int) -> None:
         """Close all figures at the end of the run."""

@@ -91,6 +91,7 @@ class Inquiry:
             for trail in concerned:
                 self._choose(trail, record, entry.event)
         self.state.apply(record, entry.event, content)
+        self.state.settle()
         self._recent.note(entry)
         pod = cluster.pods.get(getattr(entry.event, "uid", ""))
         for trail in trails:

@@ -75,6 +75,7 @@ class History:
                 state.apply(entry.record, event_of(entry.record), entry.content)
             if progress is not None:
                 progress(head.position)
+        state.settle()
         return state, head
 
     async def _nearest(self, until: int, left_out: LeftOut) -> tuple[State, Head]:
@@ -132,12 +133,14 @@ async def _write_snapshots(
                 record = entry.record
                 is_end = record.batch == record.position
                 if is_end and head.position - last >= every:
+                    state.settle()
                     await _save(log, state, head)
                     last = head.position
                 head = check_link(head, record)
                 state.apply(record, event_of(record), entry.content)
             if progress is not None:
                 progress(head.position)
+    state.settle()
     if head.position == end and end not in stored:
         await _save(log, state, head)
 
