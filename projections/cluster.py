@@ -4,7 +4,7 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 `projections/audit.py` recounts them to detect errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -100,6 +100,14 @@ ONLY_RUNS: Final = 0
 SAME_CHARGE: Final = 1
 OTHER_CHARGE: Final = 2
 """How much of a pod group changed with its pods: only which of them run; but not what its queue is charged; also that."""
+NOTHING: Final = (ONLY_RUNS, 0)
+
+
+def extent_of(change: PodChanged) -> int:
+    """Return how much of its pod group changed with a pod."""
+    if change.only_runs:
+        return ONLY_RUNS
+    return SAME_CHARGE if change.is_same_charge else OTHER_CHARGE
 
 
 class Cluster:
@@ -270,66 +278,78 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[pod.facts.uid] = new
-        for key, change in self._count_pod(old, new):
-            if is_last or change == ONLY_RUNS:
-                self.settle_group(key, change)
+        change = self._change_of(old, new)
+        self._count_pods([change])
+        key = pod.group_key
+        if key and (is_last or change.only_runs):
+            self.settle_group(key, extent_of(change))
 
-    def settle_pod(self, old: Pod | None, new: Pod) -> Iterator[tuple[str, int]]:
-        """Count a pod that has its place in `pods` already; `old` is how it was counted before. Return the keys of the
-        pod groups to settle, and how much of them changed."""
-        if new.group_key:
-            self.adopt(new)
-        if old is not None and old.group_key != new.group_key:
-            # Its annotations or owners changed: it leaves one group and joins another.
-            yield from self._count_pod(old, None)
-            yield from self._count_pod(None, new)
-        else:
-            yield from self._count_pod(old, new)
+    def settle_pods(self, touched: Iterable[tuple[int, Pod | None, Pod]]) -> None:
+        """Count pods that have their places in `pods` already: the position of the last record of each, how it was counted
+        before, and how it is now. `position` is then that of the record that was looked at last."""
+        changes: list[PodChanged] = []
+        for self.position, old, new in touched:
+            if new.group_key:
+                self.adopt(new)
+            if old is not None and old.group_key != new.group_key:
+                # Its annotations or owners changed: it leaves one group and joins another.
+                changes.append(self._change_of(old, None))
+                changes.append(self._change_of(None, new))
+            else:
+                changes.append(self._change_of(old, new))
+        self._count_pods(changes)
+        groups: dict[str, tuple[int, int]] = {}
+        for one in changes:
+            pod = one.new or one.old
+            if pod is not None and (key := pod.group_key):
+                groups[key] = (max(extent_of(one), groups.get(key, NOTHING)[0]), one.position)
+        for key, (extent, self.position) in groups.items():
+            self.settle_group(key, extent)
 
-    def _count_pod(self, old: Pod | None, new: Pod | None) -> Iterator[tuple[str, int]]:
+    def _change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:
         pod = new or old
         assert pod is not None
         uid = pod.facts.uid
         group = self.writable_group(pod.group_key)
-        only_runs = (
+        if (
             old is not None
             and new is not None
             and group is not None
             and is_placed_alike(old, new)
             and group.pods.get(uid) is old
-        )
-        if only_runs:
-            delta = PodChanged(old, new, is_same_charge=True, only_runs=True)
-        else:
-            self.changed_rows.pods[uid] = None
-            if not has_same_attributes(old, new):
-                self.changed_rows.pod_attributes[uid] = None
-            share, is_same_charge = node_share(new), has_same_charge(old, new)
-            delta = PodChanged(old, new, node_share(old), share, is_same_charge)
-        self.indexes.dispatch(self, delta)
-        if pod.pod_class.claims or (old is not None and old.pod_class.claims):
-            self.indexes.dispatch(self, PodWithClaimsChanged(old, new))
-        if group is None:
-            return
-        if new is not None:
-            record_victim_added(self, group, old, new)
-        if only_runs:
-            yield group.key, ONLY_RUNS
-        else:
-            yield group.key, SAME_CHARGE if delta.is_same_charge else OTHER_CHARGE
+        ):
+            return PodChanged(self.position, old, new, is_same_charge=True, only_runs=True)
+        self.changed_rows.pods[uid] = None
+        if not has_same_attributes(old, new):
+            self.changed_rows.pod_attributes[uid] = None
+        left, entered, is_same_charge = node_share(old), node_share(new), has_same_charge(old, new)
+        return PodChanged(self.position, old, new, left, entered, is_same_charge)
 
-    def settle_group(self, key: str, change: int) -> None:
+    def _count_pods(self, changes: list[PodChanged]) -> None:
+        """Count pods in all indexes."""
+        self.indexes.dispatch_pods(self, changes)
+        for one in changes:
+            old, new = one.old, one.new
+            if (new is not None and new.pod_class.claims) or (
+                old is not None and old.pod_class.claims
+            ):
+                self.indexes.dispatch(self, PodWithClaimsChanged(old, new))
+            self.position = one.position
+            if new is not None and new.group_key and self.policy.evicting:
+                record_victim_added(self, self.groups[new.group_key], old, new)
+
+    def settle_group(self, key: str, extent: int) -> None:
         """Update a pod group after its pods changed."""
         group = self.writable_group(key)
         if group is None:
             return
-        if change == ONLY_RUNS:
+        if extent == ONLY_RUNS:
             if self.internal_errors.resume(key) or group.next_phase() != group.phase:
                 self.update_group(group, charges_changed=False)
             else:
                 self.indexes.dispatch(self, PodGroupChanged(group))
         else:
-            self.update_group(group, charges_changed=change == OTHER_CHARGE)
+            self.update_group(group, charges_changed=extent == OTHER_CHARGE)
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""

@@ -3,6 +3,7 @@
 Nodes that have been unready for longer than the policy states count in neither sum (`projections/unready_nodes.py`).
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.deltas import NodeChanged, PodChanged
@@ -53,11 +54,13 @@ class ClusterResources(Index):
         add(self.allocatable, tuple(facts.allocatable.items()), sign)
         add(self.used, () if node is None else tuple(node.occupied.items()), sign)
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Add or remove the request of a pod."""
-        if delta.left != delta.entered:
-            self._use(cluster, delta.left, -1)
-            self._use(cluster, delta.entered, 1)
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Add or remove the requests of pods."""
+        for one in changes:
+            cluster.position = one.position
+            if one.left != one.entered:
+                self._use(cluster, one.left, -1)
+                self._use(cluster, one.entered, 1)
 
     def _use(self, cluster: "Cluster", share: NodeShare | None, sign: int) -> None:
         if share is None or not cluster.unready_nodes.counts(share[0]):

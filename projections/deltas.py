@@ -21,9 +21,11 @@ class PodChanged(Struct, frozen=True, gc=False):
     and class then takes the place of the pod, so an index keeps UIDs and not pods.
     """
 
-    handler: ClassVar[str] = "on_pod"
-    """Name of the method of an index that handles it."""
+    handler: ClassVar[str] = "on_pods"
+    """Name of the method of an index that handles it: it gets all of one settling at once."""
 
+    position: int
+    """Position of the record that changed the pod last."""
     old: Pod | None
     new: Pod | None
     left: NodeShare | None = None

@@ -7,6 +7,7 @@ as taken once, and is an error of its node until one of the pods is gone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from events.limits import clipped
@@ -50,11 +51,15 @@ class DeviceHolders(Index):
                 twin.errors[node] = errors
         return twin
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        """Update the devices of a pod. If a pod on its node has other devices than before, some may be free now."""
-        old, new = delta.old, delta.new
-        if not (old and old.devices) and not (new and new.devices):
-            return
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """Update the devices of pods. If a pod on its node has other devices than before, some may be free now."""
+        for one in changes:
+            old, new = one.old, one.new
+            if (old is not None and old.devices) or (new is not None and new.devices):
+                cluster.position = one.position
+                self._update(cluster, old, new)
+
+    def _update(self, cluster: Cluster, old: Pod | None, new: Pod | None) -> None:
         before = old if old is not None and _holds(old) else None
         after = new if new is not None and _holds(new) else None
         if before is not None:

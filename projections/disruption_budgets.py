@@ -7,7 +7,7 @@ The number that must remain is `minAvailable`, or the total minus `maxUnavailabl
 total is the number of existing pods: their owners may want more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
@@ -144,10 +144,12 @@ class Budgets(Index):
         if not there:
             self.all.pop(namespace, None)
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Select the pod again. If more pods of some budget may be evicted than before, preemptors may go on."""
-        if self.replace(delta.old, delta.new):
-            cluster.wake_preemptors()
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Select the pods again. If more pods of some budget may be evicted than before, preemptors may go on."""
+        for one in changes if self.all else ():
+            cluster.position = one.position
+            if self.replace(one.old, one.new):
+                cluster.wake_preemptors()
 
     def replace(self, old: Pod | None, new: Pod | None) -> bool:
         """Replace a pod; return whether more pods of some budget may be evicted than before."""

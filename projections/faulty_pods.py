@@ -11,6 +11,7 @@ A pod is faulty for the first of these reasons that holds (the vendor's order):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct
@@ -108,9 +109,30 @@ class FaultyPods(Index):
         assert facts is not None
         self._update_node(cluster, facts.name)
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        """Update a pod."""
-        old, new = delta.old, delta.new
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """Update pods."""
+        for one in changes:
+            cluster.position = one.position
+            if not self._is_healthy(cluster, one.old) or not self._is_healthy(cluster, one.new):
+                self._update(cluster, one.old, one.new)
+
+    def _is_healthy(self, cluster: Cluster, pod: Pod | None) -> bool:
+        """Return whether nothing of a pod or its node is a fault or was one, as it is with nearly all pods."""
+        if pod is None:
+            return True
+        facts, name = pod.facts, pod.node
+        if name:
+            node = cluster.nodes.nodes.get(name)
+            if name in self.nodes or node is None or node.facts is None:
+                return False
+        if pod.status == FAILED or facts.container_fault or facts.fault_options:
+            return False
+        for key, _ in facts.labels:
+            if key == FAULT_TYPE:
+                return False
+        return facts.uid not in self.pods
+
+    def _update(self, cluster: Cluster, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             name = "" if pod is None else pod.node
             node = cluster.nodes.nodes.get(name) if name else None

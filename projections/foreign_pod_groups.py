@@ -9,6 +9,7 @@ A foreign group is not queued, reserves nothing, and its status is not updated. 
 are not reported either, because the other scheduler reports them.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -98,13 +99,15 @@ class ForeignPodGroups(Index):
         self.queues: dict[str, int] = {}
         """Queue to the number of foreign pod groups in it."""
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Count a pod of another scheduler; update the groups that may change their owner."""
-        for pod, sign in ((delta.new, 1), (delta.old, -1)):
-            if pod is None or pod.group_key or not pod.facts.needs_group_object:
-                continue
-            if (key := self.count(pod, sign)) in cluster.groups:
-                cluster.groups_to_update[key] = None
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Count pods of other schedulers; update the groups that may change their owner."""
+        for one in changes:
+            cluster.position = one.position
+            for pod, sign in ((one.new, 1), (one.old, -1)):
+                if pod is None or pod.group_key or not pod.facts.needs_group_object:
+                    continue
+                if (key := self.count(pod, sign)) in cluster.groups:
+                    cluster.groups_to_update[key] = None
 
     def count(self, pod: Pod, sign: int) -> str:
         """Add or remove a pod of another scheduler; return the key of the group that may change its owner, else ""."""

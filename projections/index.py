@@ -9,7 +9,7 @@ plugin is treated like any other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from projections.deltas import (
@@ -54,13 +54,16 @@ class Index(ABC):
         for name in self.COMPARED:
             setattr(self, name, getattr(counted, name))
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027
-        """Update the index for a pod that was added, changed or deleted."""
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:  # noqa: B027
+        """Update the index for the pods that were added, changed or deleted: all of one settling, each once.
+
+        What it records in the cluster goes by `cluster.position`, which a handler sets to that of each change first.
+        """
 
     def on_pod_with_claims(  # noqa: B027
         self, cluster: Cluster, delta: PodWithClaimsChanged
     ) -> None:
-        """Update the index for a pod with claims that was added, changed or deleted, after `on_pod`."""
+        """Update the index for a pod with claims that was added, changed or deleted, after `on_pods`."""
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:  # noqa: B027
         """Update the index for a node that was added, changed or deleted."""
@@ -103,6 +106,11 @@ class Indexes:
         found = self._by_type[kind]
         assert isinstance(found, kind)
         return found
+
+    def dispatch_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """Update all indexes for the pods that one settling changed, one index after the other."""
+        for index in self._by_delta.get(PodChanged, ()):
+            index.on_pods(cluster, changes)
 
     def dispatch(self, cluster: Cluster, delta: Delta) -> None:
         """Update all indexes that handle a delta, in their order."""

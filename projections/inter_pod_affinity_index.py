@@ -10,7 +10,7 @@ This module also records which kinds of pods were added to a node or removed fro
 other pods wait for that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -69,20 +69,24 @@ class InterPodAffinityIndex(Index):
             twin.count(pod, 1)
         return twin
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Count the terms of a pod, set its class if it is pending, and record what its move means to others."""
-        old, new = delta.old, delta.new
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Count the terms of pods, set the classes of pending ones, and record what their moves mean to others."""
         had_terms = self.pods_with_terms
-        if new is not None:
-            self.count(new, 1)
-        if old is not None:
-            self.count(old, -1)
-        if new is not None and new.group_key and new.status == PENDING:
-            new.pod_class = class_of(cluster, new)
-        if self.pods_with_terms or had_terms:
-            _record_move(cluster, old, new)
-        if cluster.plugins.pod_labels and old is not None and new is not None:
-            _record_label_change(cluster, old, new)
+        for one in changes:
+            cluster.position, old, new = one.position, one.old, one.new
+            if new is not None and new.pod_class.terms is not NO_TERMS:
+                self.count(new, 1)
+            if old is not None and old.pod_class.terms is not NO_TERMS:
+                self.count(old, -1)
+        has_terms = had_terms or self.pods_with_terms
+        for one in changes:
+            cluster.position, old, new = one.position, one.old, one.new
+            if new is not None and new.group_key and new.status == PENDING:
+                new.pod_class = class_of(cluster, new)
+            if has_terms:
+                _record_move(cluster, old, new)
+            if cluster.plugins.pod_labels and old is not None and new is not None:
+                _record_label_change(cluster, old, new)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Classify all pending pods again if plugins read other labels."""

@@ -10,7 +10,7 @@ switch are left. While a job is restarted after a fault, its pods that are gone 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -204,8 +204,13 @@ class LeafSwitches(Index):
         if self._touched:
             self._mark(cluster)
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        """Keep where a pod is."""
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """Keep where pods are, if the nodes are under leaf switches."""
+        for one in changes if self.places else ():
+            cluster.position = one.position
+            self._keep_pod(cluster, one)
+
+    def _keep_pod(self, cluster: Cluster, delta: PodChanged) -> None:
         uid = (delta.new or delta.old).facts.uid  # type: ignore[union-attr]  # one of them is there
         kept = self._on.get(uid)
         if kept is not None and delta.new is not None and self._entry(delta.new) == kept:

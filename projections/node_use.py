@@ -1,5 +1,6 @@
 """Keep what pods use of nodes: requests, releasing resources, and nominations of other schedulers."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.deltas import PodChanged
@@ -48,14 +49,20 @@ class NodeUse(Index):
         for node in nodes.nodes.values():
             node.update_free()
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Move a pod between nodes; record which nodes it frees, and which nominations no longer fit."""
-        update_nomination(cluster, delta.old, delta.new)
-        left, entered = delta.left, delta.entered
-        if left == entered:
-            return
-        self._shift(cluster, left, delta.old, -1)
-        self._shift(cluster, entered, delta.new, 1)
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Move pods between nodes; record which nodes they free, and which nominations no longer fit."""
+        for one in changes:
+            old, new = one.old, one.new
+            cluster.position = one.position
+            if (old and old.facts.nominated_node) or (new and new.facts.nominated_node):
+                update_nomination(cluster, old, new)
+            if one.left != one.entered:
+                self._move(cluster, one)
+
+    def _move(self, cluster: "Cluster", change: PodChanged) -> None:
+        left, entered = change.left, change.entered
+        self._shift(cluster, left, change.old, -1)
+        self._shift(cluster, entered, change.new, 1)
         if left and (not entered or entered[1] == "releasing" or _is_smaller(left, entered)):
             cluster.mark_node_freed(left[0])
         if entered and (node := cluster.nodes.nodes[entered[0]]).nominated_pods:

@@ -4,7 +4,7 @@ The key of a class is a digest of the raw bytes of what its pods demand; a class
 muster does not support is kept in `unsupported`: such pods are refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -265,16 +265,18 @@ class PodClasses(Index):
         if pod_class.plain != index:
             self._count(pod_class.plain, 1)
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Count a pod that changes from one class to another."""
-        old = None if delta.old is None else delta.old.pod_class
-        new = None if delta.new is None else delta.new.pod_class
-        if old is new:
-            return
-        if new is not None:
-            self._count(new.index, 1)
-        if old is not None:
-            self._count(old.index, -1)
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Count pods that change from one class to another."""
+        for one in changes:
+            cluster.position = one.position
+            old = None if one.old is None else one.old.pod_class
+            new = None if one.new is None else one.new.pod_class
+            if old is new:
+                continue
+            if new is not None:
+                self._count(new.index, 1)
+            if old is not None:
+                self._count(old.index, -1)
 
     def _count(self, index: int, sign: int) -> None:
         left = self.uses.get(index, 0) + sign

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -87,16 +88,18 @@ class PoolIndex(Index):
             self.nodes[facts.name] = pool = cluster.policy.pools.of_node(facts.labels)
             cluster.mark_pool_due(pool)
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        """The pools of the pod and of its node are due for a pass, unless it only began to run."""
-        if delta.only_runs or not cluster.policy.pools.deciders:
-            return
-        pod = delta.new or delta.old
-        assert pod is not None
-        if pod.node:
-            cluster.mark_pool_due(self.nodes.get(pod.node, ""))
-        if pod.group_key:
-            cluster.mark_pool_due(self.groups.get(pod.group_key, ""))
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """The pools of the pods and of their nodes are due for a pass, unless they only began to run."""
+        for one in changes if cluster.policy.pools.deciders else ():
+            cluster.position = one.position
+            pod = one.new or one.old
+            assert pod is not None
+            if one.only_runs:
+                continue
+            if pod.node:
+                cluster.mark_pool_due(self.nodes.get(pod.node, ""))
+            if pod.group_key:
+                cluster.mark_pool_due(self.groups.get(pod.group_key, ""))
 
     def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         """Assign a pod group to its pool."""

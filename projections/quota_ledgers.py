@@ -4,6 +4,7 @@ A pod is counted in its group and charged to the queue of the group; a change fi
 new one.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections import quota_charging
@@ -43,17 +44,24 @@ class QuotaLedgers(Index):
             queue.sum_up([cluster.groups[key] for key in queue.groups])
         cluster.queue_tree.rebuild(cluster)
 
-    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
-        """Count a pod in its group, and charge it."""
+    def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
+        """Count pods in their groups, and charge them."""
+        for one in changes:
+            cluster.position = one.position
+            pod = one.new or one.old
+            assert pod is not None
+            group = cluster.groups.get(pod.group_key)
+            if group is None:
+                continue
+            if one.only_runs:
+                group.replace_pod(one.old, one.new)
+            else:
+                self._count_pod(cluster, group, one)
+
+    def _count_pod(self, cluster: "Cluster", group: PodGroup, delta: PodChanged) -> None:
         old, new = delta.old, delta.new
         pod = new or old
         assert pod is not None
-        group = cluster.groups.get(pod.group_key)
-        if group is None:
-            return
-        if delta.only_runs:
-            group.replace_pod(old, new)
-            return
         uid = pod.facts.uid
         if uid in group.nominations and (new is None or new.status != PENDING):
             cluster.remove_nominations(group)

@@ -5,6 +5,7 @@ A pod without a controller is left as it is: nothing would create it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.device_family import FAMILIES
@@ -31,15 +32,17 @@ class RejectedPods(Index):
         twin.uids = {uid: None for uid, pod in cluster.pods.items() if _is_rejected(pod)}
         return twin
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        """Add or remove a pod."""
-        pod = delta.new
-        if pod is not None and _is_rejected(pod):
-            self.uids[pod.facts.uid] = None
-        elif self.uids:
-            pod = pod or delta.old
-            assert pod is not None
-            self.uids.pop(pod.facts.uid, None)
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        """Add or remove pods."""
+        for one in changes:
+            cluster.position = one.position
+            pod = one.new
+            if pod is not None and pod.facts.device_rejection and _is_rejected(pod):
+                self.uids[pod.facts.uid] = None
+            elif self.uids:
+                pod = pod or one.old
+                assert pod is not None
+                self.uids.pop(pod.facts.uid, None)
 
     def due(self, cluster: Cluster) -> list[Pod]:
         """Return the pods to delete now, by name: not those whose deletion has just failed."""

@@ -186,20 +186,16 @@ class State:
         if not self._touched:
             return
         cluster, touched, self._touched = self.cluster, self._touched, {}
-        _, record = next(iter(touched.values()))
-        groups: dict[str, tuple[int, Record]] = {}
         try:
-            for uid, (old, record) in touched.items():
-                cluster.position = record.position
-                for key, change in cluster.settle_pod(old, cluster.pods[uid]):
-                    groups[key] = (max(change, groups.get(key, (0,))[0]), record)
-            for key, (change, record) in groups.items():
-                cluster.position = record.position
-                cluster.settle_group(key, change)
-            cluster.position = self.position
-            cluster.finish_record()
+            pods = cluster.pods
+            cluster.settle_pods(
+                [(record.position, old, pods[uid]) for uid, (old, record) in touched.items()]
+            )
         except Exception as error:  # any bug
-            raise _apply_error(error, record, on_error) from error
+            at = {record.position: record for _, record in touched.values()}
+            raise _apply_error(error, at[cluster.position], on_error) from error
+        cluster.position = self.position
+        cluster.finish_record()
 
     def _skip(self, record: Record, event: Event) -> None:
         """Use only the revision of a record that is left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,9 +41,10 @@ class TeamPods(Index):
             twin.add(one, 1)
         return twin
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
-        self.add(delta.old, -1)
-        self.add(delta.new, 1)
+    def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
+        for one in changes:
+            self.add(one.old, -1)
+            self.add(one.new, 1)
 
     def add(self, one: Pod | None, sign: int) -> None:
         """Add a pod that occupies a node, or (-1) remove it."""
