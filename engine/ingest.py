@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from engine.report_ages import ReportAges
+from engine.report_ages import STALE_NS, ReportAges
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.errors import ManifestError
 from events.limits import clipped
@@ -247,8 +247,10 @@ class Ingest:
         return True
 
     def _on_seen(self, seen: Normalized) -> None:
-        self._mark_changed(seen)
-        self.report_ages.saw(seen.kind, f"{seen.namespace}/{seen.name}", self.now_ns)
+        if self._comparing:
+            self._mark_changed(seen)
+        if seen.kind in STALE_NS:
+            self.report_ages.saw(seen.kind, f"{seen.namespace}/{seen.name}", self.now_ns)
         listing = self._listing.get(seen.kind)
         if listing is not None:
             # The fold finds the parts again: a list is held as a whole until it is complete.

@@ -97,7 +97,7 @@ def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
     managed = fields.pop("managedFields", None)
     fields.pop("selfLink", None)
     revision = fields.pop("resourceVersion", None)
-    metadata = _metadata(_AS_SENT.encode(fields), secret)
+    metadata = _metadata((_AS_SENT.encode(fields), secret))
     heartbeats: dict[str, str] = {}
     content = b'{"apiVersion":"v1","kind":"Pod","metadata":%b' % metadata.content
     spec = status = b""
@@ -133,14 +133,19 @@ def _canonical(part: Json) -> bytes:
     return content
 
 
-def _size(raw: bytes, _secret: frozenset[str] = frozenset()) -> int:
+def _size(raw: bytes) -> int:
     """Return the bytes of a part as sent and, as at most that many remain, of its normalized form."""
     return 2 * len(raw)
 
 
-@sized_cache(PARTS_BYTES_MAX, _size)
-def _metadata(raw: bytes, secret: frozenset[str]) -> _Metadata:
-    """Return metadata in its normalized form."""
+def _size_with_keys(part: tuple[bytes, frozenset[str]]) -> int:
+    return 2 * len(part[0])
+
+
+@sized_cache(PARTS_BYTES_MAX, _size_with_keys)
+def _metadata(part: tuple[bytes, frozenset[str]]) -> _Metadata:
+    """Return metadata in its normalized form; the annotations of the second part are secret."""
+    raw, secret = part
     names = _NAMES.decode(raw)
     if not names.name or any(map(name_problem, (names.name, names.namespace, names.uid))):
         raise _UnusualError

@@ -58,7 +58,9 @@ def read_pod(
         faults = (*faults, (FIXED, fixed.message))
     if facts.pool_options and facts.scheduler in cluster.scheduler_names:
         faults = (*faults, *job_options((), (facts.pool_options,)).problems)
-    cluster.config_errors.put(reading.subject, faults, keeps=ASSIGNMENT_ERRORS)
+    errors = cluster.config_errors
+    if faults or reading.subject in errors.current:
+        errors.put(reading.subject, faults, keeps=ASSIGNMENT_ERRORS)
     pod = Pod(facts, pod_class, reading.digest)
     pod.stated = stated
     return pod

@@ -280,9 +280,8 @@ class Cluster:
             self.pods[pod.facts.uid] = new
         change = self._change_of(old, new)
         self._count_pods([change])
-        key = pod.group_key
-        if key and (is_last or change.only_runs):
-            self.settle_group(key, extent_of(change))
+        if pod.group_key and (is_last or change.only_runs):
+            self._settle_groups({pod.group_key: (extent_of(change), self.position)})
 
     def settle_pods(self, touched: Iterable[tuple[int, Pod | None, Pod]]) -> None:
         """Count pods that have their places in `pods` already: the position of the last record of each, how it was counted
@@ -303,8 +302,7 @@ class Cluster:
             pod = one.new or one.old
             if pod is not None and (key := pod.group_key):
                 groups[key] = (max(extent_of(one), groups.get(key, NOTHING)[0]), one.position)
-        for key, (extent, self.position) in groups.items():
-            self.settle_group(key, extent)
+        self._settle_groups(groups)
 
     def _change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:
         pod = new or old
@@ -338,18 +336,23 @@ class Cluster:
             if new is not None and new.group_key and self.policy.evicting:
                 record_victim_added(self, self.groups[new.group_key], old, new)
 
-    def settle_group(self, key: str, extent: int) -> None:
-        """Update a pod group after its pods changed."""
-        group = self.writable_group(key)
-        if group is None:
-            return
-        if extent == ONLY_RUNS:
-            if self.internal_errors.resume(key) or group.next_phase() != group.phase:
-                self.update_group(group, charges_changed=False)
+    def _settle_groups(self, touched: dict[str, tuple[int, int]]) -> None:
+        """Update pod groups after their pods changed: by key, how much of each, and with which record."""
+        runs: list[PodGroupChanged] = []
+        rest: list[tuple[PodGroup, int, bool]] = []
+        for key, (extent, position) in touched.items():
+            group = self.writable_group(key)
+            if group is None:
+                continue
+            self.position = position
+            if extent != ONLY_RUNS:
+                rest.append((group, position, extent == OTHER_CHARGE))
+            elif self.internal_errors.resume(key) or group.next_phase() != group.phase:
+                rest.append((group, position, False))
             else:
-                self.indexes.dispatch(self, PodGroupChanged(group))
-        else:
-            self.update_group(group, charges_changed=extent == OTHER_CHARGE)
+                runs.append(PodGroupChanged(position, group))
+        self.indexes.dispatch_pod_groups(self, runs)
+        self._update_groups(rest)
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
@@ -529,40 +532,52 @@ class Cluster:
         self.ledgers.charge_group(self, group, 1)
         invalidate_victims(self, group)
 
-    def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
-        """Recompute what follows from a group's pods: phase, reservations, priority, place in the scheduling queue.
+    def update_group(self, group: PodGroup) -> None:
+        """Recompute what follows from a group's object and pods: phase, reservations, priority, place in the scheduling
+        queue."""
+        self._update_groups([(self.own_group(group), self.position, True)])
 
-        With `charges_changed` False neither charges nor requests have changed.
-        """
-        group = self.own_group(group)
-        self.changed_rows.groups[group.key] = None
-        self.changed_groups.append(group.key)
-        charges_changed = self.foreign_groups.update(self, group) or charges_changed
-        facts = group.facts
-        if facts is not None and group.queue != (facts.queue or DEFAULT):
-            self._follow_queue(group, facts)
-        access = self.namespace_access
-        if group.denied is not None or access.queues or access.is_in_policy:
-            charges_changed = self.update_denial(group) or charges_changed
-        if group.facts is None and not group.pods:
-            self._forget_group(group)
-            return
-        group.keep_min_members()
-        update_preemption_state(self, group)
-        keys = self._update_phase(group, charges_changed=charges_changed)
-        stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
-        if stale and is_backing_off(self, group):
-            # Not voted on for a while, for this reason.
-            stale = [one for one in stale if one != "enqueue"]
-        if stale:
-            for action in stale:
-                del group.refusals[action]
-                self.internal_errors.clear(group.key, action)
-            keys = self._update_phase(group, charges_changed=True)
+    def _update_groups(self, groups: list[tuple[PodGroup, int, bool]]) -> None:
+        """Update groups, each with the position of its last record and whether charges or requests have changed."""
+        changed: list[tuple[PodGroup, int, bool]] = []
+        for group, self.position, charges_changed in groups:
+            self.changed_rows.groups[group.key] = None
+            self.changed_groups.append(group.key)
+            is_other = self.foreign_groups.update(self, group)
+            facts, access = group.facts, self.namespace_access
+            if facts is not None and group.queue != (facts.queue or DEFAULT):
+                self._follow_queue(group, facts)
+            if group.denied is not None or access.queues or access.is_in_policy:
+                is_other = self.update_denial(group) or is_other
+            if group.facts is None and not group.pods:
+                self._forget_group(group)
+                continue
+            group.keep_min_members()
+            update_preemption_state(self, group)
+            changed.append((group, self.position, charges_changed or is_other))
+        self._update_phases(changed)
+        for group, self.position, _ in changed:
+            self._find_place(group)
+
+    def _find_place(self, group: PodGroup) -> None:
+        """Give a group its place in the scheduling queue, and wake it if it waits and something of it has changed."""
+        keys = self._all_keys(group)
+        if group.refusals:
+            stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
+            if stale and is_backing_off(self, group):
+                # Not voted on for a while, for this reason.
+                stale = [one for one in stale if one != "enqueue"]
+            if stale:
+                for action in stale:
+                    del group.refusals[action]
+                    self.internal_errors.clear(group.key, action)
+                self._update_phases([(group, self.position, True)])
+                keys = self._all_keys(group)
         if self._place_group(group, self._without_suspended(group, keys)):
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position
-            self.mark_pool_due(self.indexes.of(PoolIndex).groups.get(group.key, ""))
+            if self.policy.pools.deciders:
+                self.mark_pool_due(self.indexes.of(PoolIndex).groups.get(group.key, ""))
 
     def update_denial(self, group: PodGroup) -> bool:
         """Determine whether the namespace of a group may use its queue and pool. Return whether that changed."""
@@ -593,20 +608,20 @@ class Cluster:
         group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
         return group.fingerprint != before
 
-    def _update_phase(
-        self, group: PodGroup, *, charges_changed: bool
-    ) -> tuple[EquivalenceKey, ...]:
-        """Update the phase and the reservation; return the keys under which the group waits."""
-        phase = group.next_phase()
-        if charges_changed or phase != group.phase:
-            group.phase = phase
-            self.ledgers.update_reservation(self, group)
-        update_reservation_timeout(self, group)
-        update_pod_wait(self, group)
-        self.indexes.dispatch(self, PodGroupChanged(group))
+    def _update_phases(self, groups: list[tuple[PodGroup, int, bool]]) -> None:
+        """Update phases and reservations, and the indexes of pod groups."""
+        for group, self.position, charges_changed in groups:
+            phase = group.next_phase()
+            if charges_changed or phase != group.phase:
+                group.phase = phase
+                self.ledgers.update_reservation(self, group)
+            update_reservation_timeout(self, group)
+            update_pod_wait(self, group)
+        changes = [PodGroupChanged(position, group) for group, position, _ in groups]
+        self.indexes.dispatch_pod_groups(self, changes)
         for plugin in self.plugins.group_state:
-            plugin.group_changed(self, group)
-        return self._all_keys(group)
+            for group, self.position, _ in groups:
+                plugin.group_changed(self, group)
 
     def _all_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Return the keys under which a group waits; none while it is not tried."""
@@ -638,7 +653,9 @@ class Cluster:
         self.remove_nominations(group)
         self.ledgers.release(self, group)
         self.cluster_totals.reservation_timeouts.pop(group.key, None)
-        self.indexes.dispatch(self, PodGroupChanged(group, is_gone=True))
+        self.indexes.dispatch_pod_groups(
+            self, (PodGroupChanged(self.position, group, is_gone=True),)
+        )
         for plugin in self.plugins.group_state:
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]

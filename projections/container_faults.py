@@ -39,15 +39,15 @@ class _ContainerStatus(Struct):
 
 
 _STATUSES: Final = msgspec.json.Decoder(list[_ContainerStatus] | None)
-_MARKS: Final = (b'"Unhealthy"', b'"exitCode"')
-"""Texts without one of which there is no fault: most statuses need not be read."""
+_UNHEALTHY: Final = b'"Unhealthy"'
+_EXITED: Final = b'"exitCode"'
 
 
 def container_fault(statuses: Raw) -> str:
     """Return the fault in the statuses of containers as text; "" without one, or if they cannot be read."""
     content = bytes(statuses)
-    if not any(mark in content for mark in _MARKS):
-        return ""
+    if _UNHEALTHY not in content and _EXITED not in content:
+        return ""  # Most statuses need not be read.
     try:
         found = _STATUSES.decode(content) or []
     except msgspec.DecodeError:

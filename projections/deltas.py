@@ -60,7 +60,10 @@ class PodGroupChanged(Struct, frozen=True, gc=False):
     """A pod group was added or changed: its object, pods, phase or queue; or (`is_gone`) neither its object nor pods are
     left."""
 
-    handler: ClassVar[str] = "on_pod_group"
+    handler: ClassVar[str] = "on_pod_groups"
+
+    position: int
+    """Position of the last record that changed it."""
 
     group: PodGroup
     is_gone: bool = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -357,6 +358,8 @@ def register_families(*families: DeviceFamily) -> None:
     """Add families to the table."""
     for one in families:
         FAMILIES[one.name] = one
+    for cached in (_pod_option_keys, _pod_assignment_keys, _confirming_families):
+        cached.cache_clear()
 
 
 def discover_devices(sources: DeviceSources) -> Discovered:
@@ -382,14 +385,28 @@ def node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
     """Return the annotations and labels of a pod that say what devices it needs, sorted by key."""
-    keys = (key for one in FAMILIES.values() for key in one.pod_options)
-    return _options(keys, annotations, labels)
+    return _options(_pod_option_keys(), annotations, labels)
 
 
 def group_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
     """Return the annotations and labels of a PodGroup that say what devices its pods need, sorted by key."""
     keys = (key for one in FAMILIES.values() for key in one.group_options)
     return _options(keys, annotations, labels)
+
+
+@cache
+def _pod_option_keys() -> tuple[str, ...]:
+    return tuple([key for one in FAMILIES.values() for key in one.pod_options])
+
+
+@cache
+def _pod_assignment_keys() -> frozenset[str]:
+    return frozenset([key for one in FAMILIES.values() for key in one.pod_assignments])
+
+
+@cache
+def _confirming_families() -> tuple[DeviceFamily, ...]:
+    return tuple([one for one in FAMILIES.values() if one.confirmation])
 
 
 def _options(
@@ -413,11 +430,12 @@ def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
 
 def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """Return whether a device plugin has confirmed the devices of a pod."""
-    return any(
-        annotations[one.confirmation] == (one.confirmed_value or annotations[one.confirmation])
-        for one in FAMILIES.values()
-        if one.confirmation in annotations and one.unconfirming_label not in labels
-    )
+    for one in _confirming_families():
+        if one.confirmation in annotations and one.unconfirming_label not in labels:
+            value = annotations[one.confirmation]
+            if value == (one.confirmed_value or value):
+                return True
+    return False
 
 
 def unplaced_options(options: Labels, assignments: Labels) -> tuple[str, ...]:
@@ -448,8 +466,8 @@ def device_rejection(message: str) -> str:
 
 def pod_assignments(annotations: Mapping[str, str]) -> Labels:
     """Return the annotations of a pod that say which devices it has, sorted by key."""
-    keys = [key for one in FAMILIES.values() for key in one.pod_assignments if key in annotations]
-    return tuple([(key, annotations[key]) for key in sorted(dict.fromkeys(keys))])
+    found = annotations.keys() & _pod_assignment_keys()
+    return tuple([(key, annotations[key]) for key in sorted(found)]) if found else ()
 
 
 def container_resources() -> tuple[str, ...]:

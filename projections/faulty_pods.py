@@ -156,16 +156,17 @@ class FaultyPods(Index):
         if new.group_key in self.by_group and (before != new.facts.fault_options or runs):
             cluster.mark_faulty(new.group_key)
 
-    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
-        """Update the failed pods of a group: its object may say that these are replaced."""
-        group = delta.group
-        if cluster.policy.reschedules:
-            self._update_group(cluster, group, is_gone=delta.is_gone)
-        if not group.counts.get(FAILED) and group.key not in self.by_group:
-            return
-        for pod in group.pods.values():
-            if pod.status == FAILED:
-                self._update_pod(cluster, pod, self._fault_of(cluster, pod))
+    def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
+        """Update the failed pods of groups: their objects may say that these are replaced."""
+        for one in changes:
+            cluster.position, group = one.position, one.group
+            if cluster.policy.reschedules:
+                self._update_group(cluster, group, is_gone=one.is_gone)
+            if not group.counts.get(FAILED) and group.key not in self.by_group:
+                continue
+            for pod in group.pods.values():
+                if pod.status == FAILED:
+                    self._update_pod(cluster, pod, self._fault_of(cluster, pod))
 
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
         """Look at everything again: the policy says which conditions and taints are faults."""

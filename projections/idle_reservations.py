@@ -1,5 +1,6 @@
 """Keep the pod groups that are admitted and hold only a reservation: none of their pods has a node."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.deltas import PodGroupChanged
@@ -29,12 +30,12 @@ class IdleReservations(Index):
             twin.set_place(group.key, _place(group))
         return twin
 
-    def on_pod_group(self, cluster: "Cluster", delta: PodGroupChanged) -> None:
-        """Add or remove a group."""
-        group = delta.group
-        place = None if delta.is_gone else _place(group)
-        if place is not None or group.key in self.places:
-            self.set_place(group.key, place)
+    def on_pod_groups(self, cluster: "Cluster", changes: Sequence[PodGroupChanged]) -> None:
+        """Add or remove groups."""
+        for one in changes:
+            cluster.position, group = one.position, one.group
+            if group.phase == INQUEUE or group.key in self.places:
+                self.set_place(group.key, None if one.is_gone else _place(group))
 
     def set_place(self, key: str, place: tuple[str, int] | None) -> None:
         """Set queue and priority of a group; None for one that holds no reservation or has pods on nodes."""

@@ -68,8 +68,10 @@ class Index(ABC):
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:  # noqa: B027
         """Update the index for a node that was added, changed or deleted."""
 
-    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:  # noqa: B027
-        """Update the index for a pod group that was added, changed or deleted."""
+    def on_pod_groups(  # noqa: B027
+        self, cluster: Cluster, changes: Sequence[PodGroupChanged]
+    ) -> None:
+        """Update the index for pod groups that were added, changed or deleted, as `on_pods` does."""
 
     def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:  # noqa: B027
         """Update the index for a queue that was added, changed or deleted."""
@@ -111,6 +113,11 @@ class Indexes:
         """Update all indexes for the pods that one settling changed, one index after the other."""
         for index in self._by_delta.get(PodChanged, ()):
             index.on_pods(cluster, changes)
+
+    def dispatch_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
+        """Update all indexes for pod groups that changed, one index after the other."""
+        for index in self._by_delta.get(PodGroupChanged, ()):
+            index.on_pod_groups(cluster, changes)
 
     def dispatch(self, cluster: Cluster, delta: Delta) -> None:
         """Update all indexes that handle a delta, in their order."""

@@ -5,6 +5,7 @@ time (`projections/restart_times.py`). Less is kept as pods get nodes again. It 
 when pods of other groups are placed, but not against the job itself.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.deltas import PodGroupChanged, QueueChanged
@@ -71,10 +72,11 @@ class KeptQuota(Index):
         """Return what is kept in a queue."""
         return [charge for queue, charge in self.of_group.values() if queue == name]
 
-    def on_pod_group(self, cluster: "Cluster", delta: PodGroupChanged) -> None:
-        """Update what is kept for a group of which pods came or went."""
-        if cluster.reschedulings.restarts or self.of_group:
-            self.update(cluster, delta.group.key, is_gone=delta.is_gone)
+    def on_pod_groups(self, cluster: "Cluster", changes: Sequence[PodGroupChanged]) -> None:
+        """Update what is kept for groups of which pods came or went."""
+        for one in changes if cluster.reschedulings.restarts or self.of_group else ():
+            cluster.position = one.position
+            self.update(cluster, one.group.key, is_gone=one.is_gone)
 
     def on_queue(self, cluster: "Cluster", delta: QueueChanged) -> None:
         """Forget what was kept in a queue that is gone, and charge a queue that comes again."""

@@ -229,8 +229,15 @@ class LeafSwitches(Index):
         if self._touched:
             self._mark(cluster)
 
-    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
-        """Keep the pods of a group whose class has changed."""
+    def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
+        """Keep the pods of groups whose class has changed."""
+        for one in changes:
+            facts = one.group.facts
+            if self._classes or (facts is not None and facts.device_options):
+                cluster.position = one.position
+                self._classify(cluster, one)
+
+    def _classify(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         group = delta.group
         facts = None if delta.is_gone else group.facts
         stated = _stated_class(facts.device_options) if facts and facts.device_options else ""

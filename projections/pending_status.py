@@ -6,6 +6,7 @@ caused an update is stored, so that nothing is reported twice. What another writ
 OVERWRITES_MAX times until the status itself changes: after that its object has an error.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.config_errors import Pairs
@@ -85,12 +86,14 @@ class PendingStatus(Index):
             twin.update(group)
         return twin
 
-    def on_pod_group(self, cluster: "Cluster", delta: PodGroupChanged) -> None:
-        """Update which status updates of the group are due."""
-        if delta.is_gone:
-            self._forget(delta.group.key)
-        else:
-            self._record_change(delta.group, cluster.position)
+    def on_pod_groups(self, cluster: "Cluster", changes: Sequence[PodGroupChanged]) -> None:
+        """Update which status updates of the groups are due."""
+        for one in changes:
+            cluster.position = one.position
+            if one.is_gone:
+                self._forget(one.group.key)
+            else:
+                self._record_change(one.group, one.position)
 
     def _record_change(self, group: PodGroup, position: int) -> None:
         """Record that a pod group changed with the record at `position`."""

@@ -44,6 +44,8 @@ NAMES_MAX: Final = 8
 def assign_devices(cluster: Cluster, pod: Pod) -> None:
     """Set the devices of a pod that is not in the cluster yet from its annotations, if its node is known."""
     node = cluster.nodes.nodes.get(pod.node)
+    if not pod.facts.assignments and f"Pod/{pod.key}" not in cluster.config_errors.current:
+        return
     problem, found = "", list[Assigned]()
     if pod.facts.assignments and node is not None and node.facts is not None:
         problem, found = _stated(pod, node.facts)

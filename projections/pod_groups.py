@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
@@ -774,7 +774,7 @@ def _shared_dict(items: dict[KeyT, int]) -> dict[KeyT, int]:
         if len(_SHARED_DICTS) >= SHARED_DICTS_MAX:
             _SHARED_DICTS.clear()
         _SHARED_DICTS[key] = found = items
-    return cast("dict[KeyT, int]", found)
+    return found
 
 
 def _shifted(amounts: Amounts, charge: Charge, sign: int) -> Amounts:

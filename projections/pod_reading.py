@@ -10,7 +10,7 @@ import msgspec
 
 from events.limits import decode_deep
 from events.record import PodParts
-from events.sized_cache import lengths, sized_cache
+from events.sized_cache import length, sized_cache
 from projections.objects import (
     PodObject,
     read,
@@ -61,11 +61,11 @@ def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
     return combine_facts(meta, asked, parts.status)
 
 
-@sized_cache(PARTS_BYTES_MAX, lengths)
+@sized_cache(PARTS_BYTES_MAX, length)
 def _cached_metadata_facts(raw: bytes) -> PodMetadataFacts:
     return metadata_facts(read_metadata(raw))
 
 
-@sized_cache(PARTS_BYTES_MAX, lengths)
+@sized_cache(PARTS_BYTES_MAX, length)
 def _cached_spec_facts(raw: bytes) -> PodSpecFacts:
     return spec_facts(read_pod_spec(raw))

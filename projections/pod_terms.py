@@ -159,15 +159,20 @@ def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodTe
     )
 
 
-@sized_cache(TERMS_BYTES_MAX, lengths)
 def referenced_labels(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
     """Return the keys of the pod's own labels that its terms reference; None without terms."""
+    return _referenced_labels((affinity, spreads))
+
+
+@sized_cache(TERMS_BYTES_MAX, lengths)
+def _referenced_labels(terms: tuple[bytes, bytes]) -> tuple[str, ...] | None:
+    affinity, spreads = terms
     if b'"podA' not in affinity and spreads in (b"", b"null", b"[]"):
         return None
     try:
         found = _decoded(Raw(affinity), _Affinity) or _Affinity()
-        terms = [one for rules in (found.podAffinity, found.podAntiAffinity) for one in _all(rules)]
-        listed: list[_Term | _Spread] = [*terms, *_spreads(Raw(spreads))]
+        asked = [one for rules in (found.podAffinity, found.podAntiAffinity) for one in _all(rules)]
+        listed: list[_Term | _Spread] = [*asked, *_spreads(Raw(spreads))]
     except msgspec.ValidationError:
         return ()  # Such pods are refused.
     keys: dict[str, None] = {}
@@ -346,9 +351,9 @@ def size_of(labels: Labels) -> int:
 @sized_cache(LABELS_BYTES_MAX, size_of)
 def shared(labels: Labels) -> Labels:
     """Return the same labels, shared by all pods that have them, as a whole or one by one."""
-    return tuple([_shared_label(name, value) for name, value in labels])
+    return tuple(map(_shared_label, labels))
 
 
 @sized_cache(LABELS_BYTES_MAX, lengths)
-def _shared_label(name: str, value: str) -> tuple[str, str]:
-    return name, value
+def _shared_label(label: tuple[str, str]) -> tuple[str, str]:
+    return label

@@ -1,6 +1,7 @@
 """Pods as the scheduler reads them."""
 
 import re
+from functools import lru_cache
 from sys import intern
 from typing import Final, TypeAlias
 
@@ -225,7 +226,11 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     annotations, labels = meta.annotations or {}, meta.labels or {}
     names = _Names()
     group_name, needs_object = _group_name(annotations, labels)
-    owner = next((one for one in meta.ownerReferences or () if one.controller), None)
+    owner = None
+    for one in meta.ownerReferences or ():
+        if one.controller:
+            owner = one
+            break
     if owner is not None:
         is_valid = bool(names.read("metadata.ownerReferences", owner.uid))
         owner.kind, owner.apiVersion = intern(owner.kind), intern(owner.apiVersion)
@@ -265,14 +270,20 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         decision=_position(annotations.get(DECISION, "")),
         device_options=() if names.problem else options,
         is_confirmed=is_confirmed(annotations, labels),
-        assignments=tuple(
-            [
-                (key, TOO_LONG if name_problem(value, ASSIGNMENT_BYTES_MAX) else value)
-                for key, value in pod_assignments(annotations)
-            ]
-        ),
+        assignments=_assignments(annotations),
         fault_options=stated_options(annotations, {}),
         pool_options=shared(pool_options(annotations, labels)),
+    )
+
+
+def _assignments(annotations: dict[str, str]) -> Labels:
+    """Return the annotations that say which devices a pod has; what is too long to be read is marked."""
+    stated = pod_assignments(annotations)
+    return stated and tuple(
+        [
+            (key, TOO_LONG if name_problem(value, ASSIGNMENT_BYTES_MAX) else value)
+            for key, value in stated
+        ]
     )
 
 
@@ -319,7 +330,10 @@ def combine_facts(
     meta: PodMetadataFacts, asked: PodSpecFacts, status: PodStatus | None
 ) -> tuple[PodFacts, ClassKey]:
     """Combine the facts of metadata, spec and status; return them with the key of the class."""
-    spec, status = asked.spec, status or PodStatus()
+    spec, status = asked.spec, status or _NO_STATUS
+    stated = whole_number(meta.task_priority) if meta.task_priority else None
+    if stated is None:
+        stated = 1 if spec.priority is None else spec.priority
     key = class_key(
         asked.demands,
         meta.cards,
@@ -328,14 +342,15 @@ def combine_facts(
         meta.device_options,
         (meta.name, meta.uid),
     )
-    reported = reported_request(spec, reported_resources(spec, asked.requests, status))
-    if reported:
-        key = (*key, "reported", reported)
+    if spec.nodeName:
+        reported = reported_request(spec, reported_resources(spec, asked.requests, status))
+        if reported:
+            key = (*key, "reported", reported)
     facts = PodFacts(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        node=_node_name(spec.nodeName or ""),
+        node=_node_name(spec.nodeName) if spec.nodeName else "",
         phase=intern(status.phase or "Pending"),
         scheduler=spec.schedulerName or "",
         priority=spec.priority,
@@ -350,10 +365,10 @@ def combine_facts(
         role=meta.role,
         index=meta.index,
         is_numbered=meta.is_numbered,
-        task_priority=_number(meta.task_priority, 1 if spec.priority is None else spec.priority),
+        task_priority=stated,
         owner=meta.owner,
         reason=status.reason or "",
-        scheduled_message=_scheduled_message(status),
+        scheduled_message=_scheduled_message(status) if status.conditions else "",
         is_evictable=meta.is_evictable,
         is_protected=meta.is_protected,
         labels=meta.labels,
@@ -363,14 +378,20 @@ def combine_facts(
         is_confirmed=meta.is_confirmed or bool(meta.assignments and status.startTime),
         is_cut=bool(asked.problem) or len(status.conditions or ()) > CONDITIONS_MAX,
         assignments=meta.assignments,
-        device_rejection=_device_rejection(status),
+        device_rejection=_device_rejection(status) if status.reason == NOT_ADMITTED else "",
         fault_options=meta.fault_options,
         pool_options=meta.pool_options,
-        container_fault=container_fault(status.containerStatuses),
+        container_fault=container_fault(status.containerStatuses)
+        if status.containerStatuses
+        else "",
     )
     return facts, key
 
 
+_NO_STATUS: Final = PodStatus()
+
+
+@lru_cache(maxsize=1 << 14)
 def _node_name(name: str) -> str:
     """Return the node name; if it is not valid, as text that every database can store."""
     return storable(name) if name_problem(name) else name
@@ -379,14 +400,16 @@ def _node_name(name: str) -> str:
 def _is_protected(meta: Metadata) -> bool:
     """Return whether its annotation, else its label, forbids the eviction of a pod, or whether it belongs to its node: it would come
     back there (K9.7). As in Volcano, a value that is not a truth value forbids it."""
-    if any(one.kind in NODE_OWNERS for one in meta.ownerReferences or () if one.controller):
-        return True
+    for one in meta.ownerReferences or ():
+        if one.controller and one.kind in NODE_OWNERS:
+            return True
     value = (meta.annotations or {}).get(PREEMPTABLE, (meta.labels or {}).get(PREEMPTABLE))
     return value is not None and value not in _TRUE
 
 
+
 def _device_rejection(status: PodStatus) -> str:
-    if status.phase != "Failed" or status.reason != NOT_ADMITTED:
+    if status.phase != "Failed":
         return ""
     return device_rejection(status.message or "")
 

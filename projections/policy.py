@@ -93,6 +93,12 @@ def _evicting(actions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple([one for one in actions if one in EVICTING])
 
 
+@lru_cache(maxsize=64)
+def _contains(actions: tuple[str, ...], some: tuple[str, ...]) -> bool:
+    """Return whether some of the actions are named; cached for the same reason."""
+    return any(one in some for one in actions)
+
+
 class TenantRule(Struct, frozen=True):
     """How the policy tells tenants apart."""
 
@@ -138,12 +144,12 @@ class Policy(Struct, frozen=True):
     @property
     def preempts(self) -> bool:
         """Return whether pod groups may be evicted for others of their queue."""
-        return any(one in PREEMPTING for one in self.actions)
+        return _contains(self.actions, PREEMPTING)
 
     @property
     def reclaims(self) -> bool:
         """Return whether pod groups may be evicted for other queues."""
-        return any(one in RECLAIMING for one in self.actions)
+        return _contains(self.actions, RECLAIMING)
 
     @property
     def plugins(self) -> tuple[PluginConfig, ...]:

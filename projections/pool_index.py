@@ -101,12 +101,17 @@ class PoolIndex(Index):
             if pod.group_key:
                 cluster.mark_pool_due(self.groups.get(pod.group_key, ""))
 
-    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
-        """Assign a pod group to its pool."""
+    def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
+        """Assign pod groups to their pools."""
+        is_plain = cluster.policy.pools.is_plain
+        for one in changes:
+            if not (is_plain and one.group.key in self.groups) or one.is_gone:
+                cluster.position = one.position
+                self._assign(cluster, one)
+
+    def _assign(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         key = delta.group.key
         before = self.groups.get(key)
-        if before is not None and cluster.policy.pools.is_plain and not delta.is_gone:
-            return
         pool = "" if delta.is_gone else pool_of(cluster, delta.group)
         if delta.is_gone:
             self.options.pop(key, None)

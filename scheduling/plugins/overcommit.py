@@ -8,7 +8,7 @@ of which the pods can never fit has no backlog.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -173,10 +173,11 @@ class Backlogs(Index):
         twin._update_demand(cluster)
         return twin
 
-    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
-        """Update the backlog of a group."""
-        backlog = () if delta.is_gone else _backlog(cluster, delta.group)
-        self._set(delta.group.key, backlog)
+    def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
+        """Update the backlogs of groups."""
+        for one in changes:
+            cluster.position = one.position
+            self._set(one.group.key, () if one.is_gone else _backlog(cluster, one.group))
 
     def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:
         """Wake groups for resources whose demand decreased."""

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from events.sized_cache import lengths, sized_cache
+from events.sized_cache import length, sized_cache
 from projections.cluster import Cluster
 from projections.pod_terms import AffinityTerm, Labels, PodAffinityTerm, selects
 from projections.pods import Pod
@@ -16,7 +16,7 @@ MET_BYTES_MAX: Final = 4 << 20
 _POD_KIND: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[AffinityTerm, ...]])
 
 
-@sized_cache(MET_BYTES_MAX, lengths)
+@sized_cache(MET_BYTES_MAX, length)
 def _read(met: str) -> tuple[str, dict[str, str], tuple[AffinityTerm, ...]]:
     namespace, labels, barring = _POD_KIND.decode(met)
     return namespace, dict(labels), barring

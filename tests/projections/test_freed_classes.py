@@ -11,7 +11,7 @@ import pytest
 from engine.engine import Engine
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import Json, JsonObject
-from events.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
+from events.sized_cache import ENTRY_BYTES, SHARE, length, sized_cache
 from projections.pod_class import PodClass
 from projections.snapshot import restore, take
 from tests.checkout import ROOT
@@ -126,7 +126,7 @@ def test_memory_returns_to_where_it_was() -> None:
 def test_a_cache_of_text_is_bounded_in_bytes_and_forgets_what_is_not_asked() -> None:
     asked: list[str] = []
 
-    @sized_cache(SHARE * (ENTRY_BYTES + 1000), lengths)
+    @sized_cache(SHARE * (ENTRY_BYTES + 1000), length)
     def half(text: str) -> str:
         asked.append(text)
         return text[: len(text) // 2]
