@@ -209,6 +209,7 @@ def take(state: State) -> bytes:
 
 def write(state: State, sink: Callable[[bytes], object]) -> None:
     """Write the State at the end of a batch, part by part."""
+    assert state.is_settled
     cluster = state.cluster
     image = Image(
         position=state.position,

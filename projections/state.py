@@ -109,11 +109,10 @@ class State:
         self.position = position
 
     def fork(self) -> "State":
-        """Return a copy that can be read, decided on and folded further without changing this State.
+        """Return a settled copy that can be read, decided on and folded further without changing this State.
 
         Neither side may be changed while the copy is made. Caches of either side stay valid.
         """
-        assert not self._touched, "State has not settled"
         # The cache of charges is not copied: questions fill it again.
         charges, self.cluster.charges = self.cluster.charges, {}
         twin = Copies().of(self)
@@ -121,7 +120,16 @@ class State:
         assert isinstance(twin, State)
         # From now on neither side changes the groups that both have.
         self.cluster.owner, twin.cluster.owner = object(), object()
+        for uid in twin._touched:
+            # Settling completes the version of a pod that was observed.
+            twin.cluster.pods[uid] = twin.cluster.pods[uid].copy()
+        twin.settle()
         return twin
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether all observed pods are counted in sums and indexes."""
+        return not self._touched
 
     def validate(self) -> None:
         """Recount all sums. Raise AssertionError if one differs from the sum that is kept."""

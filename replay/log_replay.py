@@ -89,6 +89,7 @@ class Replay:
         if state is None:
             state = State(left_out)
             state.begin_at(base.position)
+        state.settle()
         self.state = state
         self.head = base
         self.counts = Counts()

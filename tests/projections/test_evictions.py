@@ -51,6 +51,7 @@ def take_in(state: State, *events: Event, shown: bytes | None = None) -> None:
             digest="",
         )
         state.apply(record, event, shown)
+        state.settle()
         state.validate()
 
 

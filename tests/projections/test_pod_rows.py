@@ -174,6 +174,7 @@ def test_a_pod_that_is_asked_to_release_its_cards_names_the_pod_group_for_which(
         event = event_of(record)
         state.apply(record, event, log.memory.contents.get(record.object or ""))
         views.note(record, event)
+        state.settle()
         changes = views.rows(record.position, record.recorded_at_ns).get("pod")
         for row in () if changes is None else changes.opened:
             evicted_for.setdefault(str(row[1]), set()).add(row[8])

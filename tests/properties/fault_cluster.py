@@ -101,6 +101,7 @@ class FaultCluster:
         folded = State()
         for record, content in self.witness.log:
             folded.apply(record, event_of(record), content)
+        folded.settle()
         image = take(self.engine.state)
         same(folded, self.engine.state)
         assert list(parts_of(BytesIO(image).read)) == list(

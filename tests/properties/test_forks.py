@@ -63,6 +63,7 @@ def folded(log: list[tuple[Record, bytes | None]]) -> State:
     state = State()
     for record, content in log:
         state.apply(record, event_of(record), content)
+    state.settle()
     return state
 
 

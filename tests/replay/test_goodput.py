@@ -59,6 +59,7 @@ async def goodput_of(steps: str, minimum: int = 2, arguments: str = "") -> Goodp
             event = event_of(entry.record)
             goodput.add(entry.record, event, entry.content)
             state.apply(entry.record, event, entry.content)
+            state.settle()
     goodput.settle(now_ns)
     goodput.finish(1000 * SECOND)
     return goodput

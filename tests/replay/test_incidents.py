@@ -301,6 +301,7 @@ async def test_following_incidents_leaves_state_as_a_plain_fold_has_it() -> None
     for entry in entries:
         incidents.take(entry.record, entry.content)
         plain.apply(entry.record, event_of(entry.record), entry.content)
+        plain.settle()
     incidents.answer()
     plain.cluster.clear_changed_rows()
     incidents.state.cluster.clear_changed_rows()

@@ -46,6 +46,7 @@ async def test_pods_and_statuses_are_those_of_a_whole_fold_at_every_position(pat
     for entry in entries:
         record = entry.record
         state.apply(record, event_of(record), entry.content)
+        state.settle()
         for name, history in told.items():
             texts += history.take(record, entry.content) is not None
             pods = state.cluster.pods.items()

@@ -304,6 +304,7 @@ async def test_asking_disturbs_nothing() -> None:
     plain = State()
     for one in entries:
         plain.apply(one.record, event_of(one.record), one.content)
+        plain.settle()
     inquiry = Inquiry("a-4")
     for one in entries:
         inquiry.take(one.record, one.content)

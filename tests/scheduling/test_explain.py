@@ -81,6 +81,7 @@ async def explained(text: str) -> list[Choice]:
     for one in await recorded(text):
         event = event_of(one.record)
         if isinstance(event, GangBindDecided):
+            state.settle()
             choices += _choices(session, event)
         state.apply(one.record, event, one.content)
     return choices

@@ -61,6 +61,7 @@ async def _last() -> State:
     state = State()
     for one in await recorded(CLUSTER):
         state.apply(one.record, event_of(one.record), one.content)
+    state.settle()
     return state
 
 

@@ -43,7 +43,7 @@ def facts(name: str) -> tuple[bytes, ...]:
     for record in log.memory.records:
         content = log.memory.contents.get(record.object or "")
         state.apply(record, event_of(record), content)
-        found.append(snapshot.take(state))
+        found.append(snapshot.take(state.fork()))
     return tuple(found)
 
 
@@ -76,6 +76,7 @@ def test_facts_at_any_position_are_those_of_the_whole_fold(name: str, data: st.D
             for later in log.memory.records[position : position + 5]:
                 content = log.memory.contents.get(later.object or "")
                 state.apply(later, event_of(later), content)
+                state.settle()
 
     asyncio.run(ask())
 

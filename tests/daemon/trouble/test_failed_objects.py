@@ -19,9 +19,8 @@ from events.codec import event_of
 from events.record import Record
 from projections import node_updates, state
 from projections.cluster import Cluster
-from projections.deltas import PodChanged
 from projections.disruption_budgets import Budgets
-from projections.foreign_pod_groups import ForeignPodGroups
+from projections.faulty_pods import FaultyPods
 from projections.kinds import hyper_node, node, priority_class, volcano_queue
 from projections.left_out import ApplyError, folded
 from projections.pods import Pod
@@ -57,9 +56,9 @@ Wrong = tuple[str, object, str, bool]
 """Kind of the attack; where the function is, and its name; whether it raises after it has done its work."""
 
 CHANGES: dict[str, Wrong] = {
-    "replace_pod": ("Pod", Cluster, "replace_pod", False),
-    "replace_pod, after it": ("Pod", Cluster, "replace_pod", True),
-    "an index": ("Pod", ForeignPodGroups, "on_pod", False),
+    "counting a pod": ("Pod", Cluster, "_change_of", False),
+    "counting a pod, after it": ("Pod", Cluster, "_change_of", True),
+    "an index": ("Pod", FaultyPods, "_is_healthy", False),
     "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
     "put_group, after it": ("PodGroup", Cluster, "put_group", True),
@@ -75,8 +74,6 @@ def mentions(one: object) -> bool:
     """Whether an argument is about the object `attack`."""
     if isinstance(one, Cluster):
         return False
-    if isinstance(one, PodChanged):
-        one = one.new or one.old
     facts = getattr(one, "facts", None) or one
     names = (one, getattr(facts, "name", ""), getattr(one, "key", ""))
     return any(isinstance(name, str) and name.rpartition("/")[2] == "attack" for name in names)
