@@ -407,7 +407,6 @@ def _is_protected(meta: Metadata) -> bool:
     return value is not None and value not in _TRUE
 
 
-
 def _device_rejection(status: PodStatus) -> str:
     if status.phase != "Failed":
         return ""

@@ -120,7 +120,7 @@ class State:
         assert isinstance(twin, State)
         # From now on neither side changes the groups that both have.
         self.cluster.owner, twin.cluster.owner = object(), object()
-        for uid in twin._touched:
+        for uid in self._touched:
             # Settling completes the version of a pod that was observed.
             twin.cluster.pods[uid] = twin.cluster.pods[uid].copy()
         twin.settle()
