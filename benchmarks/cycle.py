@@ -28,7 +28,7 @@ from benchmarks.scale import Scale
 from daemon.log.opening import open_log
 from engine.engine import Engine
 from events.messages import WatchMessage
-from projections.policy import BUILT_IN
+from projections.policy.policy import BUILT_IN
 
 GANG_PODS: Final = 16
 BOTH: Final = MODELS[:2]

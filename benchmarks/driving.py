@@ -26,7 +26,7 @@ from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Accepted, Answer, BindRequest, ListCompleted, WatchMessage
 from events.record import GENESIS, Head
 from projections.internal_error import ignore
-from projections.policy import BUILT_IN
+from projections.policy.policy import BUILT_IN
 from projections.state import State
 from projections.views.project import Views
 

@@ -11,7 +11,7 @@ from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from engine.engine import Engine
 from events.messages import WatchMessage
-from projections.policy import BUILT_IN
+from projections.policy.policy import BUILT_IN
 
 TURNS: Final = 1_000
 CHANGES: Final = 20

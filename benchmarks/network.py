@@ -19,7 +19,7 @@ from benchmarks.scale import Scale
 from engine.engine import Engine
 from events.messages import ObjectSeen, WatchMessage
 from events.normalize import JsonObject
-from projections.policy import BUILT_IN
+from projections.policy.policy import BUILT_IN
 
 WIDTHS: Final = (("rack", 16), ("spine", 16), ("core", 10))
 PART: Final = 8

@@ -21,8 +21,8 @@ from benchmarks.figures import Figure, show
 from benchmarks.scale import Scale
 from daemon.log.opening import open_log
 from daemon.simulation import simulate
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.generated_workload import with_workload
 from simulator.openb import PodShape, build_workload, policy_for_shares
 from simulator.openb_trace import TraceText, read_nodes, read_order, read_pods

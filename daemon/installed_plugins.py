@@ -4,7 +4,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from events.errors import SettingsError
-from projections.plugin import PLUGINS, Plugin, register
+from projections.plugin import Plugin
+from projections.policy.plugin_config import PLUGINS, register
 
 GROUP: Final = "muster.plugins"
 

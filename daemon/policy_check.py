@@ -10,8 +10,9 @@ import msgspec
 
 from events.errors import PolicyError
 from events.normalize import JsonObject
-from projections.plugin import PLUGINS, Quota
-from projections.policy import Policy, PolicyWarning, parse_policy
+from projections.plugin import Quota
+from projections.policy.plugin_config import PLUGINS
+from projections.policy.policy import Policy, PolicyWarning, parse_policy
 from simulator.policy_document import CONFIG_MAP_KEYS
 
 PLAIN: Final = "plain"

@@ -14,7 +14,7 @@ from daemon.loop import Loop, Running
 from daemon.version import VERSION
 from events.daemon import PolicyChanged
 from events.record import Head
-from projections.policy import BUILT_IN
+from projections.policy.policy import BUILT_IN
 from projections.state import State
 from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario

@@ -37,7 +37,7 @@ from events.union import Event
 from projections.audit import RollingAudit
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.pool_index import removed_pools
 from projections.state import State
 from projections.views.project import Views

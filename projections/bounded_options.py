@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from projections.duration import format_duration
+from events.duration import format_duration
 from projections.group_overrides import NO_CAP, GroupOverride, override_of
-from projections.job_bounds import TIMEOUT_MAX_NS, JobBounds, is_permitted, smaller_weight
 from projections.pod_groups import PodGroup
+from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, is_permitted, smaller_weight
+from projections.policy.pools import Pool
 from projections.pool_options import (
     MAX_SLOTS,
     POOL,
@@ -22,7 +23,6 @@ from projections.pool_options import (
     WEIGHT,
     JobOptions,
 )
-from projections.pools import Pool
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

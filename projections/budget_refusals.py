@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from projections.duration import SECOND
+from events.duration import SECOND
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

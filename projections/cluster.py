@@ -60,7 +60,7 @@ from projections.pods import (
     is_placed_alike,
     node_share,
 )
-from projections.policy import BUILT_IN, Policy, parse_policy
+from projections.policy.policy import BUILT_IN, Policy, parse_policy
 from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex
 from projections.preemption_triggers import (

@@ -13,7 +13,7 @@ from events.limits import clipped, quoted, whole_number
 from projections.pod_terms import Labels
 
 if TYPE_CHECKING:
-    from projections.action_arguments import RescheduleArguments
+    from projections.policy.action_arguments import RescheduleArguments
 
 MODE: Final = "fault-scheduling"
 RETRY_TIMES: Final = "fault-retry-times"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct
 
+from events.duration import SECOND
 from projections.devices import device_of
-from projections.duration import SECOND
 from projections.fault_options import BACKUP_OF, FAULT_TYPE, RETRY_TIMES
 from projections.index import Index
 from projections.node_faults import (
@@ -33,11 +33,11 @@ from projections.pods import BINDING, FAILED, NODE_OWNERS, RELEASING, SUCCEEDED
 from projections.rescheduling import has_pods_again, is_stranded
 
 if TYPE_CHECKING:
-    from projections.action_arguments import RescheduleArguments
     from projections.cluster import Cluster
     from projections.deltas import NodeChanged, PodChanged, PodGroupChanged, PolicyChanged
     from projections.pod_groups import PodGroup
     from projections.pods import Pod
+    from projections.policy.action_arguments import RescheduleArguments
 
 POD_FAILED: Final = "pod-failed"
 SEPARATE: Final = "RelationFaultSeparate"

@@ -5,11 +5,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from events.duration import nanoseconds
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.config_errors import Pairs
 from projections.device_family import group_options
-from projections.duration import nanoseconds
 from projections.fault_options import mode_problem, stated_options
 from projections.objects import (
     GroupCondition,

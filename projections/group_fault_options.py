@@ -1,8 +1,8 @@
 """What a pod group wants done after a fault, by the labels and annotations of its object and of its pods."""
 
-from projections.action_arguments import RescheduleArguments
 from projections.fault_options import LABELS, FaultOptions, read_options
 from projections.pod_groups import PodGroup
+from projections.policy.action_arguments import RescheduleArguments
 
 
 def fault_options(group: PodGroup, defaults: RescheduleArguments) -> FaultOptions:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from events.limits import object_name_problem, quoted
 from projections.index import Index
 from projections.objects import Int32, Metadata, read
-from projections.pools import PRIORITY_MAX, PRIORITY_MIN
+from projections.policy.pools import PRIORITY_MAX, PRIORITY_MIN
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

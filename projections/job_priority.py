@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from projections.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, SUCCEEDED
+from projections.policy.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
+from projections.policy.pools import LOWER_FIRST, PRIORITY_MAX, PRIORITY_MIN, Pool
 from projections.pool_options import PRIORITY, JobOptions
-from projections.pools import LOWER_FIRST, PRIORITY_MAX, PRIORITY_MIN, Pool
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Find the pod groups whose namespace may not use their queue or pool (`projections/namespace_rule.py`).
+"""Find the pod groups whose namespace may not use their queue or pool (`projections/policy/namespace_rule.py`).
 
 Such a group is refused with a code of its own. It is in no request and no share of its queue, and it reserves nothing. Its pods
 that were placed while it was permitted stay, and are charged. A pod that is first seen on a node while its group is not
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.deltas import PolicyChanged, QueueChanged
 from projections.index import Index
-from projections.namespace_rule import ALL_NAMESPACES, NamespaceRule
 from projections.pod_groups import PodGroup
+from projections.policy.namespace_rule import ALL_NAMESPACES, NamespaceRule
 from projections.pool_index import operator_pool, pool_of
 from projections.queues import DEFAULT, Queue
 

@@ -11,7 +11,7 @@ from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import NodeFacts
 from projections.pod_devices import reassign_devices
-from projections.policy import Policy
+from projections.policy.policy import Policy
 from projections.quarantine import forget_node
 from projections.unready_nodes import update_unready
 from projections.wakeup_events import ALL_PODS

@@ -1,5 +1,4 @@
-"""Plugins: what a policy can name. A plugin is one class in one file; its base classes are the hooks that it takes part
-in.
+"""Plugins of the policy in force. A plugin is one class in one file; its base classes are the hooks that it takes part in.
 
 A plugin holds its arguments and flags and nothing else: it answers from the cluster that it is given. What it would
 have to count at every question it keeps in an index of its own (`Plugin.indexes`). The hooks of this module are called while records are applied, those of `scheduling/plugin.py` while a cycle decides.
@@ -7,16 +6,11 @@ have to count at every question it keeps in an index of its own (`Plugin.indexes
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-import msgspec
-from msgspec import Struct
-
-from events.errors import PolicyError
-from projections.policy_values import JsonObject, Warn, typed
+from projections.policy.plugin_config import PLUGINS, PluginConfig, PolicyPlugin
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -26,84 +20,11 @@ if TYPE_CHECKING:
     from projections.queues import Queue
 
 
-FLAGS_OFF: Final = frozenset({"enableHierarchy", "enabledClusterOrder"})
-"""Flags of a plugin that are off by default; all others are on."""
-
 HookT = TypeVar("HookT", bound="Plugin")
 
 
-class PluginConfig(Struct, frozen=True):
-    """A plugin as the policy names it."""
-
-    name: str
-    switched: frozenset[str] = frozenset()
-    """Flags that differ from their defaults."""
-    arguments: Struct | None = None
-    """Its arguments (`Plugin.Arguments`)."""
-
-    def takes_part(self, flag: str) -> bool:
-        """Return whether the plugin is enabled for a flag."""
-        return (flag in FLAGS_OFF) == (flag in self.switched)
-
-
-class Plugin(ABC):
+class Plugin(PolicyPlugin):
     """A plugin of the policy in force."""
-
-    name: ClassVar[str]
-    """Its name in the policy."""
-    name_pattern: ClassVar[str] = ""
-    """Regular expression of other names that policies may have for it, such as with a version; "" for none."""
-    configuration: ClassVar[str] = ""
-    """Name of the entry of `configurations` that holds arguments of it; "" for none."""
-    version: ClassVar[str] = ""
-    """Version of a plugin that is not part of muster. Cycles record it, and a replay requires the same one."""
-    Arguments: ClassVar[type[Struct] | None] = None
-    """Its arguments with their defaults, by their names in the policy; None if it has none."""
-    NO_EFFECT: ClassVar[Mapping[str, str]] = {}
-    """Flags of Volcano that change nothing here, and why."""
-    FLAG: ClassVar[str] = ""
-    """Of a hook: the flag of the policy that enables it; "" if it is always enabled."""
-    pod_labels: ClassVar[tuple[str, ...]] = ()
-    """Labels of pods that it reads: pods that differ in one of them are never decided alike."""
-
-    reschedules: ClassVar[bool] = False
-    """Whether pods are moved after faults where the policy names the plugin, also without the action `reschedule`."""
-    ignores_cluster_reports: bool = False
-    """Whether device reports of many nodes at once are passed over, so that only those of each node count."""
-
-    def __init__(self, config: PluginConfig) -> None:
-        self.config = config
-
-    @classmethod
-    def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct | None:
-        """Return the arguments of a policy; call `warn` for unknown ones. Raise PolicyError for a malformed value."""
-        kind = cls.Arguments
-        fields = {f.encode_name: f for f in msgspec.structs.fields(kind)} if kind and given else {}
-        values: dict[str, object] = {}
-        for key, value in given.items():
-            if key in fields:
-                values[key] = typed(value, fields[key].default, f"{path}.{key}")
-            else:
-                warn_unknown(cls.name, key, path, warn)
-        try:
-            return None if kind is None else msgspec.convert(values, kind)
-        except msgspec.ValidationError as error:
-            raise PolicyError(f"{path}: {error}") from error
-
-    @classmethod
-    def read_configuration(
-        cls, arguments: Struct | None, given: JsonObject, path: str, warn: Warn
-    ) -> Struct | None:
-        """Return the arguments with those of the entry of `configurations` that belongs to the plugin."""
-        return arguments
-
-    @classmethod  # noqa: B027  # most plugins have nothing to check
-    def check(cls, config: PluginConfig, tier: Iterable[type[Plugin]], path: str) -> None:
-        """Raise PolicyError if the plugin contradicts another one of its tier."""
-
-    def takes_part(self, flag: str) -> bool:
-        """Return whether the plugin is enabled for a flag."""
-        return self.config.takes_part(flag)
 
     def indexes(self) -> Iterable[Index]:
         """Return the indexes that the plugin brings, empty.
@@ -112,11 +33,6 @@ class Plugin(ABC):
         gets the policy and when it is restored from a snapshot. `cluster.indexes.of` returns it.
         """
         return ()
-
-
-def warn_unknown(name: str, key: str, path: str, warn: Warn) -> None:
-    """Warn of an argument that the plugin does not have."""
-    warn(f"{path}.{key}", f"plugin {name} does not know this argument")
 
 
 class JobOrder(Plugin):
@@ -174,6 +90,7 @@ class Quota(Plugin):
     This class is the rule without one: queues are charged, and nothing is limited.
     """
 
+    keeps_quotas = True
     name = ""
     NONE: ClassVar[PluginConfig] = PluginConfig(name="")
     charges_resources: ClassVar[bool] = False
@@ -261,24 +178,12 @@ def _takes_part(plugin: Plugin, hook: type[Plugin]) -> bool:
     return isinstance(plugin, hook) and (not hook.FLAG or plugin.takes_part(hook.FLAG))
 
 
-PLUGINS: Final[dict[str, type[Plugin]]] = {}
-"""Name in the policy to the plugin: those of `scheduling/plugins/`, and those that were installed beside muster."""
-
-
-def register(*plugins: type[Plugin]) -> None:
-    """Add plugins to the table."""
-    for one in plugins:
-        PLUGINS[one.name] = one
-
-
-def plugin_named(name: str) -> type[Plugin] | None:
-    """Return the plugin that a policy means by a name, if there is one."""
-    if name in PLUGINS:
-        return PLUGINS[name]
-    found = (one for one in PLUGINS.values() if one.name_pattern)
-    return next((one for one in found if re.fullmatch(one.name_pattern, name)), None)
-
-
 def build_plugins(tiers: Iterable[Iterable[PluginConfig]]) -> PluginSet:
     """Return the plugins of a policy."""
-    return PluginSet([PLUGINS[one.name](one) for one in tier] for tier in tiers)
+    return PluginSet([_built(one) for one in tier] for tier in tiers)
+
+
+def _built(config: PluginConfig) -> Plugin:
+    plugin = PLUGINS[config.name](config)
+    assert isinstance(plugin, Plugin), config.name
+    return plugin

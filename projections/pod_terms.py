@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from events.sized_cache import lengths, sized_cache
 from projections.objects import Container, Few, FewPairs, Int32, Many, PodSpec, Weight
-from projections.selector import Requirement
+from projections.policy.requirement import Requirement
 
 TERMS_BYTES_MAX: Final = 2 << 20
 """Bytes of affinity and spread constraints for which the referenced labels are cached."""

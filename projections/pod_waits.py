@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.pod_groups import INQUEUE, WAITING, PodGroup
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from msgspec import Struct, field, structs
 
 from events.decisions.eviction import EvictionDecided
 from events.decisions.release import ReleaseDecided
+from events.duration import SECOND
 from events.messages import PodMarkRequest
-from projections.duration import SECOND
 from projections.pods import Pod
+from projections.policy.pools import Pool, Pools
 from projections.pool_options import RELEASE_REQUESTED, TASK
-from projections.pools import Pool, Pools
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

@@ -12,6 +12,7 @@ from projections.index import Index
 from projections.job_priority import job_priority
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
+from projections.policy.pools import CPU, PRIORITY, Pool, Pools
 from projections.pool_options import (
     OPTION_CUT,
     RELEASE_REQUESTED,
@@ -21,7 +22,6 @@ from projections.pool_options import (
     job_options,
     unused_option,
 )
-from projections.pools import CPU, PRIORITY, Pool, Pools
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

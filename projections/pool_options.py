@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.duration import nanoseconds
 from events.limits import object_name_problem, whole_number
-from projections.duration import nanoseconds
 from projections.objects import nanoseconds_of
 from projections.pod_terms import Labels
-from projections.pools import (
+from projections.policy.pools import (
     FAIR_SHARE,
     PRIORITY_MAX,
     PRIORITY_MIN,
@@ -23,7 +23,7 @@ from projections.pools import (
     SESSION,
     Pool,
 )
-from projections.pools import PRIORITY as PRIORITY_DECIDER
+from projections.policy.pools import PRIORITY as PRIORITY_DECIDER
 
 POOL: Final = "muster.sh/pool"
 JOB: Final = "muster.sh/job"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from projections import eviction_pauses
-from projections.job_bounds import SYSTEM_PRIORITY_MIN
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
-from projections.policy import EVICTING, GANG_EVICTING
+from projections.policy.job_bounds import SYSTEM_PRIORITY_MIN
+from projections.policy.policy import EVICTING, GANG_EVICTING
 from projections.refusals import NODE_CODES
 from projections.session_priority import bounded_priority, report_cut
 

@@ -10,7 +10,6 @@ from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem, quoted
 from projections.cards import QUOTA_ANNOTATION, parse_quota
-from projections.namespace_rule import ALL_NAMESPACES, NamespaceRule, stated_rule
 from projections.objects import (
     Guarantee,
     Quantities,
@@ -21,6 +20,7 @@ from projections.objects import (
 )
 from projections.pod_class import Amounts, amount_of
 from projections.pods import ALLOCATED, Charge, Pod
+from projections.policy.namespace_rule import ALL_NAMESPACES, NamespaceRule, stated_rule
 from projections.quantity import Quantity, QuantityError
 from projections.resource_names import is_quota_name
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from events.decisions.reschedule import RestartedPod
+from events.duration import SECOND
 from projections.deltas import RestartChanged
-from projections.duration import SECOND
 from projections.fault_marks import FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from projections.action_arguments import RescheduleArguments
 from projections.faulty_pods import FaultyPods, tolerance_of
 from projections.group_fault_options import fault_options
+from projections.policy.action_arguments import RescheduleArguments
 from projections.rescheduling import (
     HOUR_NS,
     give_up_reservations,

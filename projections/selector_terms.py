@@ -5,7 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from projections.objects import Few, Many
-from projections.selector import Requirement, Term
+from projections.policy.requirement import Requirement
+from projections.selector import Term
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 

@@ -8,9 +8,9 @@ counts for PodGroups of `kube-system` only, and a policy can say that a PodGroup
 
 from typing import TYPE_CHECKING, Final
 
-from projections.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
 from projections.job_priority import highest_of_pods
 from projections.pod_groups import PodGroup
+from projections.policy.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
 from projections.pool_index import pool_of
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import Labels
 from projections.pod_waits import PodWait
 from projections.pods import Charge, FailedBinding, Pod, PodFacts, Stated
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.pool_facts import PoolFacts
 from projections.preemption_triggers import PriorityClass
 from projections.quarantine import Quarantine

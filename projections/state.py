@@ -45,7 +45,7 @@ from projections.observed_kind import Reading
 from projections.pod_devices import assign_devices
 from projections.pod_group_resolution import group_key_of
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
-from projections.policy import BUILT_IN, parse_policy
+from projections.policy.policy import BUILT_IN, parse_policy
 from projections.quarantine import record_admission, record_rejection
 from projections.rescheduling import pod_gone
 from projections.revision_rollback import discard_unconfirmed

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from events.cluster import ObjectObserved
+from events.duration import SECOND
 from events.record import Record
 from events.union import Event
-from projections.duration import SECOND
 from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, SUCCEEDED, Pod

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from projections.duration import format_duration
+from events.duration import format_duration
 from projections.fault_marks import ANNOTATION
 from projections.fault_options import FORCE_EXIT, GRACE_EXIT, MODE, OFF, FaultOptions
 from projections.faulty_pods import POD_FAILED, SOFTWARE, FaultyPods, PodFault

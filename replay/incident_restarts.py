@@ -9,8 +9,8 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.decisions.reschedule import RESTARTED, RescheduleDecided, RestartedPod
+from events.duration import SECOND
 from events.record import Record
-from projections.duration import SECOND
 from projections.fault_options import FORCE
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, SUCCEEDED

@@ -27,12 +27,12 @@ from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.decisions.reschedule import RescheduleDecided, RestartEnded
+from events.duration import SECOND, format_duration
 from events.errors import UsageError
 from events.outcome import BindFailed, EvictionFailed, PodEvicted
 from events.record import Record
 from events.subject import subject_text
 from events.union import Event
-from projections.duration import SECOND, format_duration
 from projections.fault_hits import is_hit
 from projections.faulty_pods import FaultyPods
 from projections.left_out import LeftOut

@@ -8,6 +8,7 @@ from msgspec import Struct
 from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
+from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.pool_facts import POOL_ACTION
 from projections.pool_index import PoolIndex, options_of, slots_of_node
 from projections.pool_options import (
@@ -23,7 +24,6 @@ from projections.pool_options import (
     WEIGHT,
 )
 from projections.pool_options import PRIORITY as PRIORITY_OPTION
-from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
 from scheduling.pools.tasks import Job, PoolTasks, Task
 

@@ -18,7 +18,7 @@ from events.errors import UsageError
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
 from projections.left_out import LeftOut
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.state import State
 from scheduling.decide import DECIDER, Decider
 

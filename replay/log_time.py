@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.duration import SECOND, nanoseconds
 from events.errors import UsageError
 from events.limits import quoted
-from projections.duration import SECOND, nanoseconds
 
 VIRTUAL_UNTIL_NS: Final = 366 * 86_400 * SECOND
 """A log that begins in the first year of the Unix epoch has virtual time."""

@@ -19,6 +19,7 @@ from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnre
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLost
 from events.decision import Decision
+from events.duration import format_duration
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -47,9 +48,8 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
-from projections.duration import format_duration
 from projections.kind_table import KINDS
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.pool_facts import RELEASE_MARK
 from replay.log_time import format_time
 

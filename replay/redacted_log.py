@@ -21,7 +21,7 @@ from events.json_value import Json
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
 from projections.left_out import LeftOut
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.state import State
 from replay.redaction import TEXTS, Redaction
 from scheduling.decide import Decider

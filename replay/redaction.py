@@ -21,7 +21,12 @@ from projections.device_family import device_rejection
 from projections.group_overrides import KIND as OVERRIDES
 from projections.group_overrides import override_name
 from projections.hyper_nodes import PATTERN_BYTES_MAX
-from projections.namespace_rule import NAMES, SELECTOR, requirement_text, selector_requirements
+from projections.policy.namespace_rule import (
+    NAMES,
+    SELECTOR,
+    requirement_text,
+    selector_requirements,
+)
 from projections.refusals import CLAIM_CODES, REACH_CODES
 from projections.volumes.facts import (
     BETA_CLASS,

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from replay.what_if_comparison import Branch, DecisionPair, first_difference, moved_pods
 from replay.what_if_figures import RunFigures, TimedDecision, Totals
 

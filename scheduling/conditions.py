@@ -22,7 +22,7 @@ from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
 from projections.pod_groups import Nomination, PodGroup, Refusal
 from projections.pods import GATED, PENDING, Pod
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
 from projections.refusals import node_helps
 from scheduling.unschedulable import NOT_READY, first_pod_message, fit_text
 

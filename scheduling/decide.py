@@ -11,7 +11,7 @@ import scheduling.plugin_table  # noqa: F401  # policies name plugins of the tab
 from events.decision import Decision
 from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore
-from projections.pools import Pools
+from projections.policy.pools import Pools
 from projections.state import State
 from scheduling.explanation import Explanation, Subject
 from scheduling.pools.decider import PoolPassDecider, evict_overdue, refuse_without_pool

@@ -9,7 +9,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
 
 LEVELS: Final = (
     *(

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from projections.placement_rules import HYPER_NODES, LEAF_SWITCHES, NODE_BY_NODE, SUPER_PODS
 from projections.pod_groups import PodGroup
+from projections.policy.placement_rules import HYPER_NODES, LEAF_SWITCHES, NODE_BY_NODE, SUPER_PODS
 from projections.previous_nodes import reservations_lifted
 from scheduling.gang_attempt import GangAttempt
 from scheduling.hyper_node_placement import HyperNodePlacement

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.nodes import NodeTable
-from projections.selector import Requirement
+from projections.policy.requirement import Requirement
 
 
 class NodeLabels:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
+from projections.policy.pools import DEFAULT_POOL
 from projections.pool_index import PoolIndex
-from projections.pools import DEFAULT_POOL
 from projections.quarantine import ALL_TENANTS
 from projections.tenants import is_labelled
 from scheduling.plugin import ADMITTED, NodePredicate

@@ -19,7 +19,7 @@ from projections.device_family import NO_JOB, Cards, DeviceRequest, JobShape
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pools import DEFAULT_POOL
+from projections.policy.pools import DEFAULT_POOL
 from scheduling.device_points import DeviceAnswers, DevicePoints
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (

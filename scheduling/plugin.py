@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from projections.index import IndexT
 from projections.plugin import Plugin, Quota
-from projections.policy import RECLAIMING
+from projections.policy.policy import RECLAIMING
 from scheduling.shortage import Shortage
 
 if TYPE_CHECKING:

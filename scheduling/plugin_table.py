@@ -1,6 +1,6 @@
 """The table of plugins: importing this module puts those of muster into it, in `projections/plugin.py`."""
 
-from projections.plugin import register
+from projections.policy.plugin_config import register
 from scheduling.plugins.binpack import BinPack
 from scheduling.plugins.capacity import Capacity
 from scheduling.plugins.capacity_card import CapacityCard

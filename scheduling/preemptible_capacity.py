@@ -18,7 +18,7 @@ from projections.nodes import SHORT_MAX, Node, NodeTable, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
-from projections.policy import RECLAIMING
+from projections.policy.policy import RECLAIMING
 from scheduling.quota.reclaiming import DonorQueues
 from scheduling.victim_eligibility import limits_protection, needs_surplus, priority_bound
 

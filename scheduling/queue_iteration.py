@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from events.decision import Decision
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from projections.pod_groups import PodGroup
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order
 from projections.tenants import is_labelled
 from scheduling.quota.queue_order import QueueHeap

@@ -13,7 +13,7 @@ from projections.internal_error import OnError, ignore, report
 from projections.nodes import Node, Request
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.policy import RECLAIMING
+from projections.policy.policy import RECLAIMING
 from projections.quota_charging import cards_of_charge
 from projections.rejected_pods import RejectedPods
 from projections.scheduling_queue import EquivalenceGroup

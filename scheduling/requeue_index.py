@@ -18,7 +18,7 @@ from events import requeue
 from projections.cluster import Cluster
 from projections.nodes import Node, Request
 from projections.pod_groups import PodGroup
-from projections.policy import RECLAIMING, Policy
+from projections.policy.policy import RECLAIMING, Policy
 from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, ALL_VOLUMES, WakeupEvents

@@ -12,9 +12,9 @@ from projections.cluster import Cluster
 from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
 from projections.pod_groups import PodGroup
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
+from projections.policy.pools import DEFAULT_POOL
 from projections.pool_index import PoolIndex
-from projections.pools import DEFAULT_POOL
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import WakeupEvents

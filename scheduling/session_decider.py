@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from events.decision import Decision
-from projections.action_arguments import RESCHEDULE
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import PodGroup
-from projections.pools import DEFAULT_POOL
+from projections.policy.action_arguments import RESCHEDULE
+from projections.policy.pools import DEFAULT_POOL
 from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill

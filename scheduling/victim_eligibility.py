@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from projections.cluster import Cluster
 from projections.plugin import JobOrder, PluginSet
-from projections.policy import GANG_EVICTING, RECLAIMING
+from projections.policy.policy import GANG_EVICTING, RECLAIMING
 from scheduling.plugin import VictimFilter
 
 

@@ -9,8 +9,8 @@ once: the back-off of the real controller is left out.
 from collections.abc import Mapping
 from typing import Final
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.job_events import JobEvent
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, name_of, section, text_at, uid_of, whole_at

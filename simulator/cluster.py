@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.messages import (
     Accepted,
     AnnotateRequest,
@@ -23,7 +24,6 @@ from events.messages import (
     WatchMessage,
 )
 from events.normalize import JsonObject
-from projections.duration import SECOND
 from simulator.controllers import Controllers
 from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal

@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from events.duration import SECOND, nanoseconds
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND, nanoseconds
 from projections.pods import COSCHEDULING_GROUP, COSCHEDULING_MIN, TASK_INDEX
+from projections.policy.pools import CPU
 from projections.pool_options import (
     DETERMINED_TYPE,
     JOB,
@@ -23,7 +24,6 @@ from projections.pool_options import (
     TRIAL,
     WEIGHT,
 )
-from projections.pools import CPU
 from simulator.manifest import (
     CHECKPOINT_EVERY_SECONDS,
     CHECKPOINT_SECONDS,

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.yaml_document import YamlValue
 
 MINUTE: Final = 60 * SECOND

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.node_faults import LEVELS
 from simulator.known_objects import KnownObjects
 from simulator.yaml_document import YamlValue

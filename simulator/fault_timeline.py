@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.errors import ScenarioError
 from simulator.fault_rates import (
     CARD_FATAL,

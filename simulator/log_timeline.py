@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.daemon import PolicyChanged
 from events.decisions.eviction import EvictionDecided
+from events.duration import SECOND
 from events.normalize import JsonObject
 from events.record import Record
 from events.union import Event
-from projections.duration import SECOND
 from projections.pods import FAILED, SUCCEEDED
 from projections.state import State
 from simulator.manifest import STOP_SECONDS, Kind, LocatedManifest, Manifest

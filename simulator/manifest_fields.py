@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from events.duration import nanoseconds
 from events.normalize import Json, JsonObject
-from projections.duration import nanoseconds
+from projections.policy.pools import DEFAULT_POOL, Pool
 from projections.pool_index import is_slot
 from projections.pool_options import RELEASE_REQUESTED
-from projections.pools import DEFAULT_POOL, Pool
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, parse
 from simulator.manifest import (
     CHECKPOINT_EVERY_SECONDS,

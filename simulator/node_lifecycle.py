@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.kubelet import Kubelets
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
 from events.normalize_config_map import CONFIG_MAP, selected_kind
 from projections import kind_table
-from projections.duration import SECOND
 from projections.volumes.facts import VOLUME_KINDS
 from simulator.defaulting import Defaulting
 from simulator.manifest import AUTOSCALER, COMMAND, EXPERIMENT, KINDS, Kind, Manifest

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.duration import LONGEST_NS, SECOND
+from events.duration import LONGEST_NS, SECOND
 from simulator.errors import TraceError
 from simulator.generated_workload import GeneratedWorkload
 from simulator.openb import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import TypeVar
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.generated_workload import GeneratedWorkload
 from simulator.openb import Arrival, NamedNode, PodShape, build_workload
 from simulator.openb_table import LIFETIMES, NodeCount, OpenbTable, PodCount

@@ -6,9 +6,9 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
 from events.decision import Decision
+from events.duration import SECOND
 from events.errors import MusterError
 from events.record import Head
-from projections.duration import SECOND
 from projections.state import State
 from simulator.fit import state_at_start
 from simulator.manifest import LocatedManifest

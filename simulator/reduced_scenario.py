@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 import yaml
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
-from projections.policy import BUILT_IN, parse_policy
+from projections.policy.policy import BUILT_IN, parse_policy
 from replay.printable import printable
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section

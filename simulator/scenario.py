@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.errors import ScenarioError
 from simulator.fault_rates import FaultRates, read_fault_rates
 from simulator.fault_steps import RaiseFault, RepairFault, read_raise, read_repair

@@ -12,7 +12,7 @@ every machine.
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.generated_workload import GeneratedWorkload, WorkloadSummary
 from simulator.random_sequence import RandomSequence, WeightedChoice
 from simulator.scenario import Apply, WorkloadSource

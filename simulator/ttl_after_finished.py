@@ -1,6 +1,6 @@
 """The TTL controller: it deletes finished workloads after `ttlSecondsAfterFinished`."""
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section, uid_of, whole_at
 from simulator.object_factory import ObjectFactory

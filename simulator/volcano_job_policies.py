@@ -6,8 +6,8 @@ policy with a timeout is delayed by it, and void if the pod runs by then.
 
 from collections.abc import Iterable, Mapping
 
+from events.duration import nanoseconds
 from events.normalize import Json
-from projections.duration import nanoseconds
 from simulator.job_events import JobEvent
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, section, text_at, whole_at

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from events.daemon import PolicyChanged
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.cluster import SimulatedCluster, TimedStep
 from simulator.controllers import WORKLOADS
 from simulator.kubelet import POD

@@ -19,6 +19,7 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decisions.eviction import EvictionDecided
 from events.decisions.reschedule import RescheduleDecided
+from events.duration import SECOND
 from events.errors import UsageError
 from events.limits import decode_deep
 from events.normalize import Json, JsonObject
@@ -26,7 +27,6 @@ from events.normalize_config_map import CONFIG_MAP
 from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
-from projections.duration import SECOND
 from projections.fault_options import FORCE
 from simulator.controllers import VOLCANO, WORKLOADS
 from simulator.device_plugin import DOMAINS

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import yaml
 from msgspec import Struct
 
+from events.duration import nanoseconds
 from events.normalize import Json
-from projections.duration import nanoseconds
 from simulator.errors import ScenarioError
 
 DEPTH_MAX: Final = 100

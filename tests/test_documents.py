@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from scheduling.conditions import HAD_A_NODE
 from scheduling.explanation import LEVELS
 from scheduling.unschedulable import fit_text

@@ -11,7 +11,7 @@ from daemon.queries.replay import replay_log
 from daemon.queries.why import why
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
-from projections.duration import SECOND
+from events.duration import SECOND
 from replay.log_time import LogTime
 
 RECORDS = 12_000

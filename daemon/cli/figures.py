@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from daemon.cli.output import Cell, Line, table
-from projections.duration import SECOND
+from events.duration import SECOND
 from replay.what_if_document import (
     card_hours,
     goodput,

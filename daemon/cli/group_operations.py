@@ -37,6 +37,7 @@ from daemon.version import VERSION
 from events.errors import MusterError, UsageError
 from events.limits import INT32_MAX, object_name_problem, quoted
 from projections.group_overrides import NO_CAP
+from projections.policy.pools import PRIORITY_MAX, PRIORITY_MIN
 from projections.pool_options import (
     DETERMINED_POOL,
     DETERMINED_POSITION,
@@ -46,7 +47,6 @@ from projections.pool_options import (
     PRIORITY,
     WEIGHT,
 )
-from projections.pools import PRIORITY_MAX, PRIORITY_MIN
 
 if TYPE_CHECKING:
     from daemon.queries.jobs import KnownPools

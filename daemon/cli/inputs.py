@@ -10,10 +10,10 @@ from daemon.limits import limits_of
 from daemon.policy_check import check_cluster_policy
 from daemon.settings import with_environment
 from daemon.text_file import STDIN, read_input, read_text
+from events.duration import nanoseconds
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
-from projections.duration import nanoseconds
-from projections.policy import PolicyWarning, parse_policy
+from projections.policy.policy import PolicyWarning, parse_policy
 from simulator import scenario_sources
 from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, parse_scenario

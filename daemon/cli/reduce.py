@@ -39,8 +39,8 @@ from daemon.simulation import SCHEDULER_NAMES, simulate
 from daemon.version import VERSION
 from events.codec import event_of
 from events.decision import Decision
+from events.duration import format_duration
 from events.errors import MusterError, UsageError
-from projections.duration import format_duration
 from replay.log_time import LogTime
 from scheduling.decide import DECIDER
 from simulator.errors import ScenarioError

@@ -39,8 +39,8 @@ from daemon.stop_signal import Stop, on_signals
 from daemon.version import VERSION
 from events.daemon import PolicyChanged
 from events.errors import UsageError
-from projections.policy import BUILT_IN
-from projections.policy import PLAIN as PLAIN_POLICY
+from projections.policy.policy import BUILT_IN
+from projections.policy.policy import PLAIN as PLAIN_POLICY
 from scheduling.decide import DECIDER
 from simulator.scenario import Scenario
 

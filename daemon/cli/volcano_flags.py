@@ -15,8 +15,8 @@ import structlog
 from msgspec import Struct, structs
 
 from daemon.settings import Settings
+from events.duration import SECOND, nanoseconds
 from events.errors import UsageError
-from projections.duration import SECOND, nanoseconds
 
 METRICS_ADDRESS: Final = ":8080"
 HEALTHZ_ADDRESS: Final = ":11251"

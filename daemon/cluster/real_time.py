@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
+from events.duration import SECOND
 from events.messages import Reply, Request, ResumePoint, WatchMessage
-from projections.duration import SECOND
 from simulator.journal import execute_and_record, rebuild_cluster
 from simulator.scenario import Scenario
 

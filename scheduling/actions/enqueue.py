@@ -10,6 +10,7 @@ from msgspec import structs
 
 from events.decision import Decision
 from events.decisions.enqueue import EnqueueDecided
+from events.duration import format_duration
 from events.requeue import (
     ADMISSION_BY_OTHERS,
     ADMISSION_BY_QUEUE,
@@ -19,7 +20,6 @@ from events.requeue import (
 )
 from projections import quota_charging
 from projections.cluster import Cluster
-from projections.duration import format_duration
 from projections.pod_groups import PodGroup
 from projections.pod_waits import comes_last, yields_to_all
 from projections.refusals import COMMON_CODES, PODS_NOT_CREATED, RESERVATION_YIELDED

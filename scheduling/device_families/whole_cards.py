@@ -25,7 +25,8 @@ from projections.device_family import (
     Discovered,
 )
 from projections.nodes import NodeFacts
-from projections.selector import NodeSelector, Requirement
+from projections.policy.requirement import Requirement
+from projections.selector import NodeSelector
 
 SHARED: Final = "nvidia.com/gpu.shared"
 SLICE: Final = "nvidia.com/mig-"

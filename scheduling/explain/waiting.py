@@ -10,15 +10,15 @@ import numpy as np
 from msgspec import Struct
 
 from events.decision import INTERNAL_ERROR
+from events.duration import format_duration
 from projections import eviction_pauses, quota_charging
 from projections.cluster import Cluster
-from projections.duration import format_duration
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pod_waits import is_backing_off
 from projections.pods import CONDITIONS_MAX, GATED, Pod
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
 from projections.refusals import (
     CARD_CODES,
     CLAIM_CODES,

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from projections.nodes import NodeTable
-from projections.plugin import PluginConfig, warn_unknown
 from projections.pod_class import Amounts, PodClass
-from projections.policy_values import JsonObject, Warn, resource_weights, whole_at
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import JsonObject, Warn, resource_weights, whole_at
 from scheduling.plugin import NodeOrder, NodeScorer, Slots
 from scheduling.score_formulas import fraction, scaled
 

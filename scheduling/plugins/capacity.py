@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from projections.cluster import Cluster
-from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
+from projections.policy.plugin_config import PluginConfig
 from projections.queue_tree import ROOT
 from projections.queues import Queue
 from scheduling.quota import quota_check

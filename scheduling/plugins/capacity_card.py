@@ -13,10 +13,10 @@ from msgspec import Struct
 from events.errors import PolicyError
 from events.requeue import QUEUE_UPDATED
 from projections.cluster import Cluster
-from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
-from projections.policy_values import JsonObject, Warn
+from projections.policy.plugin_config import PluginConfig
+from projections.policy.policy_values import JsonObject, Warn
 from projections.queues import Queue
 from scheduling.plugin import (
     NodeOrder,

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from events.errors import PolicyError
 from projections.cluster import Cluster
-from projections.plugin import JobOrder, Plugin, PluginConfig
+from projections.plugin import JobOrder
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.policy import RECLAIMING
+from projections.policy.plugin_config import PluginConfig, PolicyPlugin
+from projections.policy.policy import RECLAIMING
 from projections.queues import Queue, add
 from projections.shares import EQUAL, dominant, with_more
 from scheduling.plugin import QueueKey, QueueOrder, VictimFilter
@@ -37,7 +38,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
         self.keeps_fair_tree = config.takes_part("enableHierarchy")
 
     @classmethod
-    def check(cls, config: PluginConfig, tier: Iterable[type[Plugin]], path: str) -> None:
+    def check(cls, config: PluginConfig, tier: Iterable[type[PolicyPlugin]], path: str) -> None:
         """Refuse a tree of shares beside a plugin that computes shares itself."""
         if config.takes_part("enableHierarchy"):
             for other in tier:

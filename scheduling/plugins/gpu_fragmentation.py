@@ -15,9 +15,16 @@ from msgspec import Struct
 
 from events.errors import PolicyError
 from projections.nodes import NodeTable
-from projections.plugin import PluginConfig, warn_unknown
 from projections.pod_class import PodClass, amount_of
-from projections.policy_values import JsonObject, Warn, items_at, object_at, text_at, whole_at
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import (
+    JsonObject,
+    Warn,
+    items_at,
+    object_at,
+    text_at,
+    whole_at,
+)
 from projections.quantity import QuantityError
 from scheduling.device_points import NONE, DeviceStates
 from scheduling.gpu_sharing.fragmentation import (

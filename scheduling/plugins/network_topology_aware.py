@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from projections.plugin import PluginConfig, warn_unknown
-from projections.policy_values import (
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import (
     JsonObject,
     Warn,
     fraction_at,

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from projections.nodes import NodeTable
-from projections.plugin import PluginConfig
 from projections.pod_class import Amounts, PodClass
+from projections.policy.plugin_config import PluginConfig
 from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights, Slots
 from scheduling.score_formulas import (
     BALANCED_MAX,

@@ -20,11 +20,12 @@ from projections.blocked import is_blocked
 from projections.cluster import Cluster
 from projections.deltas import PodGroupChanged, RecordApplied
 from projections.index import Index
-from projections.plugin import GroupState, PluginConfig, warn_unknown
+from projections.plugin import GroupState
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
-from projections.policy_values import JsonObject, Warn, fraction_at
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import JsonObject, Warn, fraction_at
 from projections.queues import add
 from projections.rescheduling import keeps_admission
 from scheduling.plugin import ClusterQuota, Vote

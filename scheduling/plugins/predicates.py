@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from projections.nodes import NodeFacts
 from projections.objects import Taint
-from projections.plugin import PluginConfig
 from projections.pod_class import PodClass
+from projections.policy.plugin_config import PluginConfig
 from projections.selector import untolerated
 from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE
 from scheduling.plugin import ADMITTED, NodePredicate

@@ -21,9 +21,9 @@ from msgspec import Struct
 from projections.cluster import Cluster
 from projections.deltas import RecordApplied
 from projections.index import Index
-from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
+from projections.policy.plugin_config import PluginConfig
 from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
 from scheduling.quota import quota_check

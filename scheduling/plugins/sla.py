@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.group_facts import WAITING_TIME, waiting_time
-from projections.plugin import GroupState, JobOrder, PluginConfig, warn_unknown
+from projections.plugin import GroupState, JobOrder
 from projections.pod_groups import WAITING, PodGroup
-from projections.policy_values import JsonObject, Warn, span_at
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import JsonObject, Warn, span_at
 from scheduling.plugin import JobEnqueueable, JobPipelined, Vote
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from projections.cluster import Cluster
-from projections.plugin import GroupState, PluginConfig, PluginSet, warn_unknown
+from projections.plugin import GroupState, PluginSet
 from projections.pod_groups import PodGroup
-from projections.policy_values import JsonObject, Warn
+from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy_values import JsonObject, Warn
 
 INIT_PARAMS: Final = "init-params"
 

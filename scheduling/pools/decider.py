@@ -14,9 +14,9 @@ from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
+from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.pool_facts import POOL_ACTION
 from projections.pool_index import PoolIndex
-from projections.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.state import State
 from scheduling.actions.reschedule import reschedule
 from scheduling.explain.bounds import option_hurdles

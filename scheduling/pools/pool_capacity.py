@@ -14,8 +14,8 @@ from msgspec import Struct
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pods import ALLOCATED, Pod
+from projections.policy.pools import CPU, Pool
 from projections.pool_index import PoolIndex, is_slot
-from projections.pools import CPU, Pool
 from scheduling.pools.tasks import PodSlots, PoolTasks
 
 MILLI = 1000

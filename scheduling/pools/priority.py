@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from projections.duration import format_duration
+from events.duration import format_duration
+from projections.policy.pools import Pool
 from projections.pool_facts import PoolFacts, Release
-from projections.pools import Pool
 from scheduling.node_overlay import NodeOverlay
 from scheduling.pools.outcome import (
     BEHIND_HIGHER_PRIORITY,

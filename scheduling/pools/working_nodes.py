@@ -17,8 +17,8 @@ from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import RELEASING, Pod
+from projections.policy.pools import CPU, Pool
 from projections.pool_index import PoolIndex, is_slot, slots_of
-from projections.pools import CPU, Pool
 from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import cards_to_charge, precheck
 from scheduling.gang_placement import is_placed_node_by_node, place_gang, placement_problem

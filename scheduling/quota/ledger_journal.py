@@ -3,7 +3,7 @@ the resources of the cluster."""
 
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
-from projections.policy import Policy
+from projections.policy.policy import Policy
 
 
 class LedgerJournal:

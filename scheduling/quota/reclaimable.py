@@ -17,7 +17,7 @@ from copy import copy
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
-from projections.policy import PREEMPTING
+from projections.policy.policy import PREEMPTING
 from projections.preemption_triggers import never_preempts
 from projections.queues import Queue
 from projections.state import State

@@ -5,7 +5,8 @@ Device families say by which labels a node affinity can exclude every node that 
 
 from projections.device_family import FAMILIES
 from projections.pod_class import PodClass
-from projections.selector import NodeSelector, Requirement, Term
+from projections.policy.requirement import Requirement
+from projections.selector import NodeSelector, Term
 
 
 def selector_conflict(pod_class: PodClass) -> str:

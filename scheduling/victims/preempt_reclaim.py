@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 from events.decision import Decision
 from events.decisions.search_deferred import SearchDeferred
+from events.duration import SECOND, format_duration
 from events.requeue import NODE_FREED
-from projections.duration import SECOND, format_duration
 from projections.pod_groups import PodGroup
-from projections.policy import GANG_EVICTING, RECLAIMING
+from projections.policy.policy import GANG_EVICTING, RECLAIMING
 from projections.quarantine import OWN_NODES_MAX
 from projections.scheduling_queue import EquivalenceGroup
 from projections.tenants import tenant_word

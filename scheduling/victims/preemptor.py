@@ -7,7 +7,7 @@ from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.policy import RECLAIMING, Policy
+from projections.policy.policy import RECLAIMING, Policy
 from projections.queues import Queue, add
 from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session

@@ -7,13 +7,13 @@ from events.decision import Decision, Eviction
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
+from events.duration import format_duration
 from events.requeue import ANY_QUOTA, PODS_CHANGED, VICTIMS_OF_OTHERS, VICTIMS_OF_QUEUE
 from projections.budget_refusals import is_overdue
 from projections.cluster import Cluster
-from projections.duration import format_duration
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.policy import GANG_EVICTING, RECLAIMING
+from projections.policy.policy import GANG_EVICTING, RECLAIMING
 from scheduling.node_overlay import NodeOverlay, placements
 from scheduling.victims.pdb_filter import refused_by_budgets
 

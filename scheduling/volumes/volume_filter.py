@@ -15,7 +15,8 @@ from events.limits import clipped
 from projections.claim_refs import ClaimRef
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
-from projections.selector import NodeSelector, Requirement, Term
+from projections.policy.requirement import Requirement
+from projections.selector import NodeSelector, Term
 from projections.volumes.claim_users import ClaimUsers
 from projections.volumes.facts import (
     READ_WRITE_ONCE_POD,

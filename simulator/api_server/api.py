@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.api_server.access_control import AccessControl, User
 from simulator.api_server.admission import established
 from simulator.api_server.binding import bind

@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.api_server.http_message import Request, Response, json_response, success
 from simulator.api_server.list_selector import selector_of
 from simulator.api_server.request_target import Target

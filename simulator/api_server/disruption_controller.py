@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.api_server.list_selector import label_selector, labels_match
 from simulator.api_server.served_resources import BUDGET, POD
 from simulator.api_server.version_store import VersionStore

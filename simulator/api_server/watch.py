@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.api_server.core_events import represented
 from simulator.api_server.http_message import StatusError
 from simulator.api_server.list_selector import Selector

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from daemon.clock import WallClock
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.kinds.node import NODES
 from projections.kinds.pod import PODS
 from projections.quantity import cpu_milli

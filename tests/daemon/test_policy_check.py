@@ -11,8 +11,9 @@ from daemon.health import WARNINGS, Health
 from daemon.policy_file import PolicyFile
 from events.daemon import PolicyChanged
 from events.errors import MusterError, PolicyError
-from projections.plugin import PLUGINS, Quota
-from projections.policy import BUILT_IN, PLAIN, parse_policy
+from projections.plugin import Quota
+from projections.policy.plugin_config import PLUGINS
+from projections.policy.policy import BUILT_IN, PLAIN, parse_policy
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import muster
 

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from simulator.policy_document import read_policy_document
 from tests.checkout import ROOT, short
 

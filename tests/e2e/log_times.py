@@ -8,8 +8,8 @@ from daemon.log.opening import open_log
 from events.cluster import ObjectObserved
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
+from events.duration import SECOND
 from events.outcome import PodBound
-from projections.duration import SECOND
 from tests.storm.judge import entries_of
 
 

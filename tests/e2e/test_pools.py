@@ -18,7 +18,7 @@ from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import ReleaseDecided
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.pods import COSCHEDULING_MIN

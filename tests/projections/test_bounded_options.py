@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.duration import SECOND
 from events.errors import PolicyError
 from projections.bounded_options import cut_options
-from projections.duration import SECOND
-from projections.job_bounds import TIMEOUT_MAX_NS, JobBounds, read_job_bounds
+from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, read_job_bounds
+from projections.policy.pools import Pool, read_pools
+from projections.policy.queue_rules import UseRule
 from projections.pool_options import (
     POSITION,
     PREEMPTIBLE,
@@ -19,8 +21,6 @@ from projections.pool_options import (
     WEIGHT,
     read_job_options,
 )
-from projections.pools import Pool, read_pools
-from projections.queue_rules import UseRule
 
 HOSTILE = (
     *("", "NaN", "nan", "inf", "-inf", "1e999", "-0", "-0.0", "0x10", "1_0", "+5", "٣", " 5", "5 "),

@@ -1,7 +1,7 @@
 """How long budgets may refuse evictions (projections/budget_refusals.py)."""
 
+from events.duration import SECOND
 from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, is_overdue, record_refusal
-from projections.duration import SECOND
 from projections.snapshot import restore, take
 from projections.state import State
 

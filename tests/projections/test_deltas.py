@@ -10,7 +10,8 @@ from events.normalize import JsonObject
 from projections.cluster import Cluster
 from projections.deltas import PolicyChanged, QueueChanged
 from projections.index import Index
-from projections.plugin import PLUGINS, Plugin, register
+from projections.plugin import Plugin
+from projections.policy.plugin_config import PLUGINS, register
 from tests.scheduling.builders import EngineHarness, gone, pod, raw
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.errors import PolicyError
-from projections.namespace_rule import (
+from projections.policy.namespace_rule import (
     ALL_NAMESPACES,
     NAMES,
     NO_NAMESPACE,

@@ -3,7 +3,8 @@
 import pytest
 
 from projections.objects import Taint
-from projections.selector import NodeSelector, Requirement, Term, Toleration, untolerated
+from projections.policy.requirement import Requirement
+from projections.selector import NodeSelector, Term, Toleration, untolerated
 
 LABELS = {"zone": "a", "speed": "10", "empty": ""}
 

@@ -2,7 +2,7 @@
 
 from events.messages import DeletionSeen, ObjectSeen
 from projections.cluster import Cluster
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.snapshot import restore, take
 from tests.scheduling.builders import SECOND, EngineHarness, raw
 

@@ -22,11 +22,11 @@ from msgspec import structs
 from events.decisions.reschedule import JOB
 from events.normalize import Json, JsonObject
 from projections import restart_times
-from projections.action_arguments import RescheduleArguments
 from projections.cluster import Cluster
 from projections.fault_options import FaultOptions
 from projections.group_fault_options import fault_options
 from projections.pod_groups import PodGroup
+from projections.policy.action_arguments import RescheduleArguments
 from scheduling.actions import reschedule as action
 from scheduling.rescheduling.job_faults import JobFaults, job_faults
 from simulator.manifest import Manifest

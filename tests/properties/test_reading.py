@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.duration import nanoseconds
 from events.limits import DEPTH_MAX, is_too_deep, name_problem, quoted, tame, whole_number
 from events.normalize import normalize
 from projections.cards import parse_quota
 from projections.disruption_budgets import BudgetObject, budget_facts
-from projections.duration import nanoseconds
 from projections.foreign_pod_groups import schedulers_of
 from projections.group_facts import group_facts
 from projections.hyper_nodes import HyperNodeFacts, HyperNodeObject, hyper_node_facts

@@ -3,7 +3,7 @@
 from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.codec import event_of
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.state import State
 from replay.goodput import Goodput, GoodputTotals
 from simulator.scenario import parse_scenario

@@ -3,8 +3,8 @@
 import pytest
 
 from events.amount_text import amount_text, amounts_text
+from events.duration import format_duration
 from events.errors import UsageError
-from projections.duration import format_duration
 from replay.log_time import LogTime, format_time, parse_log_time
 
 START = 1_767_225_600_000_000_000

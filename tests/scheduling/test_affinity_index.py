@@ -18,7 +18,7 @@ from projections.affinity_terms import (
 )
 from projections.pod_terms import AffinityTerm, PodAffinityTerm
 from projections.pods import Pod
-from projections.selector import Requirement
+from projections.policy.requirement import Requirement
 from projections.snapshot import restore, take
 from scheduling.pod_topology import index
 from scheduling.work_budget import TOPOLOGY_PER_POD

@@ -16,9 +16,9 @@ from projections.cluster import Cluster
 from projections.deltas import NodeChanged, PodChanged, RecordApplied
 from projections.index import Index
 from projections.nodes import NodeFacts
-from projections.plugin import PLUGINS, register
 from projections.pod_class import PodClass
 from projections.pods import Pod
+from projections.policy.plugin_config import PLUGINS, register
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeView
 from tests.checkout import ROOT

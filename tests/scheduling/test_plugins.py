@@ -6,8 +6,8 @@ import pytest
 
 from events.normalize import JsonObject
 from projections import snapshot
-from projections.plugin import PLUGINS, register
 from projections.pod_class import PodClass
+from projections.policy.plugin_config import PLUGINS, register
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeScore, NodeView
 from tests.checkout import ROOT
@@ -139,7 +139,7 @@ def test_a_policy_that_names_the_plugin_later_holds_for_pods_that_wait() -> None
 @pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
     elsewhere = {
-        "projections/policy.py",  # the built-in policy
+        "projections/policy/policy.py",  # the built-in policy
         *("simulator/openb.py", "simulator/spot_gpu_objects.py"),  # policies of workloads
         *("projections/views/catalogue.py", "projections/pod_groups.py"),  # columns and slots
         *(
@@ -149,7 +149,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
             "scheduling/explanation.py",
         ),  # columns, checks
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
-        *("projections/pools.py", "daemon/cli/groups.py"),  # a decider and a key
+        *("projections/policy/pools.py", "daemon/cli/groups.py"),  # a decider and a key
         *("daemon/cli/group_operations.py", "daemon/cli/state.py"),  # an operation, a column
         *(
             "replay/job_list.py",
@@ -166,7 +166,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         if f'"{name}"' in path.read_text(encoding="utf-8")
     ]
     file = f"scheduling/plugins/{name.replace('-', '_')}.py"
-    allowed = elsewhere if name in ambiguous else {"projections/policy.py"}
+    allowed = elsewhere if name in ambiguous else {"projections/policy/policy.py"}
     assert [one for one in found if one not in allowed] == [file]
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
-from projections.action_arguments import GangEvictionArguments, PreemptArguments
-from projections.placement_rules import STRATEGIES, PlacementRule
 from projections.plugin import JobOrder, PluginSet, build_plugins
-from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
-from projections.pools import Pool, Pools
+from projections.policy.action_arguments import GangEvictionArguments, PreemptArguments
+from projections.policy.placement_rules import STRATEGIES, PlacementRule
+from projections.policy.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
+from projections.policy.pools import Pool, Pools
 from scheduling.plugin import QueueOrder
 from scheduling.plugins.binpack import BinPackArguments
 from scheduling.plugins.capacity_card import CapacityCardArguments

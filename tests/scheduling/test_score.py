@@ -12,7 +12,7 @@ from events.normalize import Json, JsonObject
 from projections.nodes import NodeFacts, NodeTable
 from projections.plugin import build_plugins
 from projections.pod_class import PodClass
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from scheduling.score_formulas import (
     FULL,
     NodeScorers,

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.make_spot_gpu_table import Published, make_table
 from engine.engine import Engine
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.generated_workload import GeneratedWorkload, with_workload
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, section, text_at, whole_at

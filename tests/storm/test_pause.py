@@ -3,9 +3,9 @@
 from engine.batch import Batch
 from engine.engine import Engine
 from events.daemon import DaemonStarted
+from events.duration import SECOND
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.record import Head, Record
-from projections.duration import SECOND
 from projections.kind_table import REQUIRED
 from projections.state import State
 from replay.log_replay import Replay

@@ -20,7 +20,7 @@ from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.group_overrides import KIND as OVERRIDES
 from projections.kind_table import KINDS
-from projections.policy import EVICTING
+from projections.policy.policy import EVICTING
 from projections.pool_options import OPTION_CUT
 from projections.quarantine import ALL_TENANTS
 from projections.session_priority import PRIORITY_CUT

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.api_server.api import Api
 from simulator.api_server.faults import Fault, FaultKind
 from simulator.api_server.http_message import Response, StatusError

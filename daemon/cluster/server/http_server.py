@@ -11,7 +11,7 @@ from aiohttp import web
 
 from daemon.cluster.server.fault_injection import FAILED, BrokenError, StruckLines, apply_fault
 from daemon.cluster.server.request_log import Entry, Journal
-from projections.duration import SECOND
+from events.duration import SECOND
 from simulator.api_server.api import Api
 from simulator.api_server.faults import UNDER_WAY, Fault, FaultContext, FaultKind, Faults, NoFaults
 from simulator.api_server.http_message import JSON, Request, Response

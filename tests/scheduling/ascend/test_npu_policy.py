@@ -5,7 +5,7 @@ import pytest
 
 from events.errors import PolicyError
 from projections.plugin import build_plugins
-from projections.policy import Policy, parse_policy
+from projections.policy.policy import Policy, parse_policy
 from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 from tests.scheduling.ascend.builders import (
     npu_node,

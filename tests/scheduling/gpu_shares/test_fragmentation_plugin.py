@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from events.errors import PolicyError
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from tests.scheduling.builders import EngineHarness
 from tests.scheduling.gpu_shares.test_gpu_shares import given, milli, node, pod
 

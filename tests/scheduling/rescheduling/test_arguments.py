@@ -5,8 +5,8 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json
-from projections.action_arguments import RescheduleArguments
-from projections.policy import parse_policy
+from projections.policy.action_arguments import RescheduleArguments
+from projections.policy.policy import parse_policy
 from scheduling.decide import DECIDER
 
 SECOND = 1_000_000_000

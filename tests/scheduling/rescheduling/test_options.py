@@ -2,13 +2,13 @@
 
 import pytest
 
-from projections.action_arguments import RescheduleArguments
 from projections.fault_options import (
     FaultOptions,
     mode_problem,
     read_options,
     stated_options,
 )
+from projections.policy.action_arguments import RescheduleArguments
 
 NONE = RescheduleArguments()
 FORCE_PODS = RescheduleArguments(mode="force", moves_pods_only=True, retry_times=4)

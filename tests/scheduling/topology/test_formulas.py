@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from projections.nodes import NodeTable
-from projections.plugin import PluginConfig
+from projections.policy.plugin_config import PluginConfig
 from scheduling.plugins.network_topology_aware import NetworkTopologyAware, TopologyArguments
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import msgspec
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.api_server.api import Api, Behaviour
 from simulator.api_server.http_message import JSON, Request, Response
 from simulator.api_server.watch import Watch

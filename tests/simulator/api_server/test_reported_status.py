@@ -1,7 +1,7 @@
 """The API shows the conditions, times and containers that kubelets and controllers of a real cluster report."""
 
+from events.duration import SECOND
 from events.normalize import JsonObject
-from projections.duration import SECOND
 from simulator.api_server.api import Api
 from simulator.manifest_fields import list_at, section
 from tests.simulator.api_server.builders import (

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 import yaml
 
+from events.duration import SECOND
 from events.normalize import Json, JsonObject
-from projections.duration import SECOND
 from simulator.api_server.api import Api
 from simulator.api_server.http_message import JSON, Request
 from simulator.api_server.table import prefers_table

@@ -19,7 +19,7 @@ from msgspec import Struct
 from daemon.cluster.server.simulated_api_server import Server, running_server
 from daemon.log.memory import Memory
 from daemon.log.verify import verify
-from projections.duration import SECOND
+from events.duration import SECOND
 from projections.kind_table import KINDS
 from projections.state import State
 from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults

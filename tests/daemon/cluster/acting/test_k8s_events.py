@@ -22,7 +22,7 @@ from events.record import Fact
 from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
-from projections.policy import parse_policy
+from projections.policy.policy import parse_policy
 from projections.quarantine import record_rejection
 from projections.refusals import REFUSAL_CODES
 from tests.daemon.cluster.acting.builders import VOLCANO, cluster

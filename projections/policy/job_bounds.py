@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.errors import PolicyError
 from events.limits import INT32_MAX, quoted
-from projections.duration import SECOND
-from projections.policy_values import JsonObject, fraction_at, span_at, truth_at
+from projections.policy.policy_values import JsonObject, fraction_at, span_at, truth_at
 
 KEYS: Final = (
     "priorityMax",

@@ -13,12 +13,25 @@ from msgspec import Struct, structs
 
 from events.errors import PolicyError
 from events.limits import quoted
-from projections.action_arguments import RESCHEDULE, ActionArguments, read_configurations
-from projections.placement_rules import ALL, PlacementRule, read_placement
-from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota, plugin_named
-from projections.policy_values import JsonObject, Warn, items_at, object_at, text_at, truth_at
-from projections.pools import Pools, read_pools
-from projections.queue_rules import NO_RULE, UseRule, read_queue_rules
+from projections.policy.action_arguments import RESCHEDULE, ActionArguments, read_configurations
+from projections.policy.placement_rules import ALL, PlacementRule, read_placement
+from projections.policy.plugin_config import (
+    FLAGS_OFF,
+    PLUGINS,
+    PluginConfig,
+    PolicyPlugin,
+    plugin_named,
+)
+from projections.policy.policy_values import (
+    JsonObject,
+    Warn,
+    items_at,
+    object_at,
+    text_at,
+    truth_at,
+)
+from projections.policy.pools import Pools, read_pools
+from projections.policy.queue_rules import NO_RULE, UseRule, read_queue_rules
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
@@ -205,7 +218,7 @@ class _Parser:
                 PLUGINS[one.name].check(one, [PLUGINS[other.name] for other in plugins], path)
             tiers.append(plugins)
         tiers = self._configured(tiers, configurations)
-        quota = [one.name for tier in tiers for one in tier if issubclass(PLUGINS[one.name], Quota)]
+        quota = [one.name for tier in tiers for one in tier if PLUGINS[one.name].keeps_quotas]
         if len(quota) > 1:
             raise PolicyError(
                 f"tiers: {' and '.join(sorted(quota))} contradict each other: name one of them"
@@ -303,7 +316,7 @@ class _Parser:
             ]
         return tiers
 
-    def _flags(self, plugin: type[Plugin], given: JsonObject, path: str) -> frozenset[str]:
+    def _flags(self, plugin: type[PolicyPlugin], given: JsonObject, path: str) -> frozenset[str]:
         switched: set[str] = set()
         for key, value in given.items():
             if key in ("name", "arguments"):

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from events.duration import nanoseconds
 from events.errors import PolicyError
-from projections.duration import nanoseconds
 
 JsonObject: TypeAlias = dict[str, object]
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.duration import SECOND
 from events.errors import PolicyError
 from events.limits import object_name_problem
-from projections.duration import SECOND
-from projections.policy_values import (
+from projections.policy.policy_values import (
     Warn,
     fraction_at,
     items_at,
@@ -18,8 +18,8 @@ from projections.policy_values import (
     truth_at,
     whole_at,
 )
-from projections.queue_rules import KEYS as USE_KEYS
-from projections.queue_rules import NO_RULE, UseRule, read_use_rule
+from projections.policy.queue_rules import KEYS as USE_KEYS
+from projections.policy.queue_rules import NO_RULE, UseRule, read_use_rule
 
 SESSION: Final = "session"
 """The decider of Volcano's kind: actions over tiers of plugins."""

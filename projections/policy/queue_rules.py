@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from events.errors import PolicyError
 from events.limits import object_name_problem
-from projections import job_bounds, namespace_rule
-from projections.job_bounds import JobBounds, read_job_bounds
-from projections.namespace_rule import NamespaceRule, read_namespace_rule
-from projections.policy_values import Warn, items_at, object_at, text_at
+from projections.policy import job_bounds, namespace_rule
+from projections.policy.job_bounds import JobBounds, read_job_bounds
+from projections.policy.namespace_rule import NamespaceRule, read_namespace_rule
+from projections.policy.policy_values import Warn, items_at, object_at, text_at
 
 KEYS: Final = (*namespace_rule.KEYS, *job_bounds.KEYS)
 """Keys that entries of `queues` and of `pools` have in common."""

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.errors import PolicyError
-from projections.policy_values import Warn, items_at, object_at, text_at
+from projections.policy.policy_values import Warn, items_at, object_at, text_at
 
 SUPER_PODS: Final = "super-pods"
 LEAF_SWITCHES: Final = "leaf-switches"

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from events.errors import PolicyError
 from events.limits import quoted
-from projections.policy_values import JsonObject, items_at, object_at, text_at
-from projections.selector import Requirement
+from projections.policy.policy_values import JsonObject, items_at, object_at, text_at
+from projections.policy.requirement import Requirement
 
 NAMES: Final = "muster.sh/namespaces"
 """Annotation of a Queue: names of namespaces, separated by commas."""

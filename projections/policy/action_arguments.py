@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from events.duration import SECOND, nanoseconds
 from events.errors import PolicyError
-from projections.duration import SECOND, nanoseconds
-from projections.policy_values import Warn, items_at, object_at, text_at, truth_at, whole_at
+from projections.policy.policy_values import Warn, items_at, object_at, text_at, truth_at, whole_at
 
 WORK_BUDGET: Final = 800
 """Work of a cycle in thousands of units (`scheduling/work_budget.py`); a cycle that exceeds it ends early."""
