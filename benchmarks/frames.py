@@ -1,4 +1,5 @@
-"""Python calls for a watch event of a pod, from `Engine.observe` to the batch with its view rows, under the built-in policy.
+"""Python calls for a watch event of a pod, from `Engine.observe` to the batch with its view rows, and for a pod that a
+cycle binds, from `Engine.cycle` to the batch with its decisions; under the built-in policy.
 
 python -m benchmarks.frames [--batch N] [--functions EVENT]
 
@@ -13,10 +14,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-from benchmarks import manifests
-from benchmarks.driving import SECOND, answered, begin, nothing_of, take_in
+from msgspec import structs
+
+from benchmarks import cycle, manifests
+from benchmarks.cycle import Case
+from benchmarks.driving import SECOND, answered, begin, bindings, decide, nothing_of, take_in
 from benchmarks.figures import Figure, show
 from benchmarks.manifests import PodLife, PodShape
+from benchmarks.scale import SCALES
 from engine.engine import Engine
 from events.messages import WatchMessage
 
@@ -26,6 +31,15 @@ EVENTS: Final = ("added", "bound", "running")
 AIMS: Final = {"added": 110.0, "bound": 80.0, "running": 50.0}
 ALONE: Final = 1.5
 """An event in a batch of its own may take so many times the calls."""
+
+DECIDED: Final[dict[str, tuple[Case, float]]] = {
+    "single": (cycle.SINGLE, 300.0),
+    "unlike": (cycle.DIFFERENT, 340.0),
+    "gang": (cycle.LARGE[0], 105.0),
+}
+"""What waits for a cycle, and the calls that it may take for each pod: single pods, single pods of which no two are
+alike, the pods of one gang."""
+DECIDED_PODS: Final = 512
 
 
 class Counted:
@@ -101,8 +115,19 @@ def _observed(
     return calls_of(lambda: engine.observe(messages, SECOND))
 
 
+def per_pod(name: str) -> tuple[int, Counter[str]]:
+    """Return how many pods a cycle binds of those that wait for it, and all its calls by function."""
+    case, _ = DECIDED[name]
+    scale = structs.replace(SCALES["small"], pods=DECIDED_PODS, large_gang=DECIDED_PODS)
+    engine, _ = begin(with_views=True, rules=case.rules)
+    for _ in take_in(engine, cycle.prepare(case, scale, 4 * NODES)):
+        pass
+    calls = calls_of(lambda: decide(engine, 2 * SECOND))
+    return bindings(engine), calls
+
+
 def figures() -> list[Figure]:
-    """Return the calls per event in a batch of 500, and alone."""
+    """Return the calls per event in a batch of 500, and alone; and the calls per pod that a cycle binds."""
     found = []
     sizes = ("batch of 500", per_event(500), 1.0), ("alone", per_event(1), ALONE)
     for name in EVENTS:
@@ -116,6 +141,19 @@ def figures() -> list[Figure]:
                 target=AIMS[name] * factor,
             )
             found.append(figure)
+    for name, (case, aim) in DECIDED.items():
+        bound, calls = per_pod(name)
+        found.append(
+            Figure(
+                benchmark="frames",
+                name=f"pod decided: {case.name}",
+                value=calls.total() / bound,
+                unit="calls",
+                bound="at most",
+                target=aim,
+                detail={"bound": bound},
+            )
+        )
     return found
 
 
@@ -124,12 +162,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frames", description=__doc__)
     parser.add_argument("--batch", type=int, help="events in a batch (default: 500, and 1)")
     parser.add_argument(
-        "--functions", choices=EVENTS, help="print the functions that an event calls"
+        "--functions",
+        choices=(*EVENTS, *DECIDED),
+        help="print the functions that an event, or deciding a pod, calls",
     )
     given = parser.parse_args()
     if given.functions:
         batch = given.batch or 500
-        _, calls = per_event(batch)[given.functions]
+        if given.functions in DECIDED:
+            batch, calls = per_pod(given.functions)
+        else:
+            _, calls = per_event(batch)[given.functions]
         for function, count in calls.most_common():
             print(f"{count / batch:8.2f} {function}")
         return
