@@ -21,7 +21,7 @@ from projections.pod_groups import PodGroup
 from projections.policy.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order
 from projections.tenants import is_labelled
-from scheduling.quota.queue_order import QueueHeap
+from scheduling.quota.queue_order import PlainQueueHeap, QueueHeap, order_queues
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal, standings
 from scheduling.work_budget import DECISION, EQUIVALENCE_GROUP, PLACEMENT
@@ -49,10 +49,12 @@ class SafeQueueHeap:
         self._action = action
         self._served = dict.fromkeys(names, 0)
         """Remaining queue to the number of its turns."""
-        self._queue_heap: QueueHeap | None = None
+        self._queue_heap: PlainQueueHeap | QueueHeap | None = None
         self._errors: list[Exception] = []
         try:
-            self._queue_heap = QueueHeap(session.cluster, names, session.fair, session.queue_order)
+            self._queue_heap = order_queues(
+                session.cluster, names, session.fair, session.queue_order
+            )
         except Exception as error:  # any bug
             self._fail(error)
 

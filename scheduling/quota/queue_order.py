@@ -10,7 +10,7 @@ come age and name.
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from projections.cluster import Cluster
 from projections.queues import Queue
@@ -94,18 +94,26 @@ def _age(queue: Queue) -> tuple[int, str]:
     return (queue.facts.created_ns if queue.facts else 0, queue.name)
 
 
+PlainKey: TypeAlias = tuple[int, int, bool, int, str]
+"""Priority (the highest first), share, whether the queue deserves nothing, age, name."""
+
+SHARE_BITS: Final = 160
+"""Binary places of a share that is written as one whole number. Two unequal fractions with denominators below 2**80 differ
+by more than 2**-160, so that their numbers differ in the same direction; equal fractions have equal numbers."""
+
+
 class QueueOrderIndex:
     """All queues in order, kept up from the journal of changed ledgers.
 
     Only where the key of a queue depends on its own ledger, its object and what queues deserve: neither in a tree of
-    queues nor with plugins other than that of quotas.
+    queues nor with plugins other than that of quotas. Then the key is a tuple of numbers, computed when the ledger changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._journal = LedgerJournal(cluster)
-        self._order: list[QueueSortKey] = []
-        self._keys: dict[str, QueueSortKey] = {}
+        self._order: list[PlainKey] = []
+        self._keys: dict[str, PlainKey] = {}
 
     @property
     def is_usable(self) -> bool:
@@ -115,18 +123,22 @@ class QueueOrderIndex:
             isinstance(one, QuotaRules) for one in plugins.of(QueueOrder)
         )
 
-    def among(self, names: Collection[str]) -> list[QueueSortKey]:
+    def among(self, names: Collection[str]) -> list[PlainKey]:
         """Return the sort keys of these queues, in order."""
         self._refresh()
         if len(names) * 8 < len(self._order):
             return sorted([self._keys[name] for name in names])
-        return [one for one in self._order if one.queue.name in names]
+        return [one for one in self._order if one[-1] in names]
+
+    def key_of(self, name: str) -> PlainKey:
+        """Return the sort key of a queue as its ledger is now."""
+        return plain_key(self._cluster, self._cluster.queues[name])
 
     def audit(self) -> None:
         """Raise AssertionError if the order differs from one that is computed again."""
         if self.is_usable:
             self._refresh()
-            kept = [one.queue.name for one in self._order]
+            kept = [one[-1] for one in self._order]
             again = sorted(
                 [QueueSortKey(self._cluster, one) for one in self._cluster.queues.values()]
             )
@@ -137,35 +149,88 @@ class QueueOrderIndex:
         changed = self._journal.read()
         if changed is None:
             queues = self._cluster.queues.items()
-            self._keys = {name: QueueSortKey(self._cluster, one) for name, one in queues}
+            self._keys = {name: plain_key(self._cluster, one) for name, one in queues}
             self._order = sorted(self._keys.values())
             return
         for name in changed:
-            self._move(name)
+            before, now = self._keys[name], self.key_of(name)
+            if before != now:
+                self._keys[name] = now
+                del self._order[bisect_left(self._order, before)]
+                insort(self._order, now)
 
-    def _move(self, name: str) -> None:
-        before = self._keys[name]
-        now = self._keys[name] = QueueSortKey(self._cluster, before.queue)
-        if before < now or now < before:
-            del self._order[bisect_left(self._order, before)]
-            insort(self._order, now)
+
+def plain_key(cluster: Cluster, queue: Queue) -> PlainKey:
+    """Return the sort key of a queue that is in no tree, under the plugin of quotas alone; smaller comes first."""
+    priority, created_ns = 0, 0
+    if queue.facts is not None:
+        priority, created_ns = -queue.facts.priority, queue.facts.created_ns
+    if not cluster.plugins.of(QueueOrder):
+        return 0, 0, False, created_ns, queue.name
+    rules = quota_of(cluster)
+    used, deserved = rules.share(cluster, queue)
+    share = (used << SHARE_BITS) // deserved
+    return priority, share, not rules.comes_before_equals(cluster, queue), created_ns, queue.name
+
+
+def order_queues(
+    cluster: Cluster, names: Collection[str], fair: FairTree, in_order: QueueOrderIndex
+) -> "PlainQueueHeap | QueueHeap":
+    """Return the heap of these queues."""
+    if in_order.is_usable and not keeps_fair_tree(cluster):
+        return PlainQueueHeap(in_order, names)
+    return QueueHeap(cluster, names, fair)
+
+
+class PlainQueueHeap:
+    """The heap of queues with remaining work where the key of a queue is a tuple of numbers (`QueueOrderIndex`)."""
+
+    def __init__(self, in_order: QueueOrderIndex, names: Collection[str]) -> None:
+        self._key_of = in_order.key_of
+        self._heap = in_order.among(names)
+        """Keys of the queues; may contain stale entries."""
+        self._current = {one[-1]: one for one in self._heap}
+
+    def first(self) -> str | None:
+        """Return the first queue; None if none is left."""
+        heap, current = self._heap, self._current
+        while heap:
+            name = heap[0][-1]
+            if current.get(name) == heap[0]:
+                return name
+            heapq.heappop(heap)
+        return None
+
+    def add(self, name: str) -> None:
+        """Add a queue."""
+        before, now = self._current.get(name), self._key_of(name)
+        if before == now:
+            return
+        self._current[name] = now
+        if self._heap and self._heap[0] == before:
+            heapq.heapreplace(self._heap, now)
         else:
-            self._order[bisect_left(self._order, before)] = now
+            heapq.heappush(self._heap, now)
+
+    def drop(self, name: str) -> None:
+        """Remove a queue."""
+        self._current.pop(name, None)
+
+    def finish(self, name: str) -> None:
+        """Remove a queue after its turn."""
+        self._current.pop(name, None)
+
+    def requeue(self, name: str) -> None:
+        """Push a queue back after its turn."""
+        if name in self._current:
+            self.add(name)
 
 
 class QueueHeap:
-    """The heap of queues with remaining work."""
+    """The heap of queues with remaining work, in a tree of queues or with plugins that order them in other ways."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        names: Collection[str],
-        fair: FairTree,
-        in_order: QueueOrderIndex | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, names: Collection[str], fair: FairTree) -> None:
         self._cluster = cluster
-        self._sorted: list[QueueSortKey] = []
-        """Keys of the queues that had no turn yet, the first last."""
         self._fair = fair if keeps_fair_tree(cluster) else None
         self._tree_heap: _TreeHeap | None = None
         self._current: dict[str, QueueSortKey] = {}
@@ -175,10 +240,6 @@ class QueueHeap:
             self._fair.changes()
             if any(one.keeps_fair_tree for one in cluster.plugins.of(QueueOrder)[:1]):
                 self._tree_heap = _TreeHeap(self._fair)
-        if in_order is not None and in_order.is_usable:
-            self._sorted = in_order.among(names)[::-1]
-            self._current = {one.queue.name: one for one in self._sorted}
-            return
         for name in names:
             self.add(name)
 
@@ -229,13 +290,9 @@ class QueueHeap:
     def _first(self) -> QueueSortKey | None:
         if self._tree_heap is not None:
             return self._tree_heap.first()
-        while self._sorted and not self._is_current(self._sorted[-1]):
-            self._sorted.pop()
         while self._heap and not self._is_current(self._heap[0]):
             heapq.heappop(self._heap)
-        if self._heap and not (self._sorted and self._sorted[-1] < self._heap[0]):
-            return self._heap[0]
-        return self._sorted[-1] if self._sorted else None
+        return self._heap[0] if self._heap else None
 
     def _is_current(self, sort_key: QueueSortKey) -> bool:
         return self._current.get(sort_key.queue.name) is sort_key
