@@ -62,6 +62,14 @@ SORT_CHARACTERS: Final = 40
 _OF_MANY_LINES: Final = ("exception", "stack")
 """Fields that structlog makes of a traceback."""
 
+_TIME: Final = structlog.processors.TimeStamper(fmt="iso", utc=True)
+"""Adds the present time to a line."""
+
+_LEVEL_NAMES: Final = {logging.DEBUG: "debug", logging.INFO: "info"}
+"""Levels of the lines of records, as structlog writes them."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
 _logger: Final = structlog.get_logger("muster")
 
 
@@ -111,33 +119,67 @@ def _about(record: Record) -> dict[str, object]:
         return {}
 
 
+def _line(record: Record) -> dict[str, object]:
+    """Return the fields of the line of a record, but for its time and level."""
+    line: dict[str, object] = {
+        "event": record.kind.partition(".")[0].replace("_", " "),
+        "subject": record.subject.rstrip("/"),
+        **_about(record),
+        "position": record.position,
+    }
+    if record.cycle is not None:
+        line["cycle"] = record.cycle
+    if record.cause is not None:
+        line["cause"] = record.cause
+    return line
+
+
+def _write_json(lines: list[tuple[int, dict[str, object]]]) -> None:
+    """Write lines with their levels as JSON, all with the present time."""
+    if not lines:
+        return
+    time = _TIME(None, "", {})
+    written = [
+        printable_json(_encode({**time, "level": _LEVEL_NAMES[level], **line}))
+        for level, line in lines
+    ]
+    sys.stderr.write("\n".join([*written, ""]))
+    sys.stderr.flush()
+
+
 class Teller:
-    """Tells durable records, and knows how far they go."""
+    """Logs durable records, and knows how far they go."""
 
     def __init__(self) -> None:
         self._position = 0
         self._cycle: int | None = None
         self._listed: Counter[str] | None = Counter()
         """Kinds of records before the first cycle."""
+        self._json_level: int | None = None
+        """The least level of lines, if they are JSON; None if structlog renders each."""
+
+    def write_json(self, level: int) -> None:
+        """Write lines of records as JSON from now on: those of a batch together, since a cycle can have thousands."""
+        self._json_level = level
 
     def hear(self, batch: Batch, _seconds: float) -> None:
         """A batch is durable."""
         last = batch.records[-1]
         self._position, self._cycle = last.position, last.cycle or self._cycle
+        lines: list[tuple[int, dict[str, object]]] = []
         for record in batch.records:
             if self._listed is not None:
                 self._count(record)
             if "_observed." in record.kind or record.kind in _QUIET:
                 continue
-            log_line = _logger.debug if record.kind in _DETAIL else _logger.info
-            log_line(
-                record.kind.partition(".")[0].replace("_", " "),
-                subject=record.subject.rstrip("/"),
-                **_about(record),
-                position=record.position,
-                **{} if record.cycle is None else {"cycle": record.cycle},
-                **{} if record.cause is None else {"cause": record.cause},
-            )
+            level = logging.DEBUG if record.kind in _DETAIL else logging.INFO
+            if self._json_level is None or level >= self._json_level:
+                lines.append((level, _line(record)))
+        if self._json_level is not None:
+            _write_json(lines)
+            return
+        for level, line in lines:
+            _logger.log(level, **line)
 
     def _count(self, record: Record) -> None:
         """Count records until the first cycle opens, and then log how much was listed."""
@@ -161,10 +203,12 @@ class Teller:
 
 def say_on_stderr(teller: Teller, level: str = "info") -> None:
     """Set up what is said from here on, by us and by libraries, for the whole process."""
-    renderer: list[Processor] = (
-        _console() if sys.stderr.isatty() else [structlog.processors.JSONRenderer(serializer=_json)]
-    )
-    _configure(teller.place, renderer, logging.getLevelNamesMapping()[level.upper()])
+    least = logging.getLevelNamesMapping()[level.upper()]
+    renderer: list[Processor] = _console()
+    if not sys.stderr.isatty():
+        renderer = [structlog.processors.JSONRenderer(serializer=_json)]
+        teller.write_json(least)
+    _configure(teller.place, renderer, least)
 
 
 def print_warnings_on_stderr() -> None:
@@ -176,7 +220,7 @@ def _configure(place: Processor | None, renderer: list[Processor], level: int) -
     shared: list[Processor] = [
         structlog.processors.add_log_level,
         *([place] if place is not None else []),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _TIME,
         structlog.processors.format_exc_info,
         _in_order,
     ]

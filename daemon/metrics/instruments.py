@@ -7,6 +7,7 @@ of which a figure needs more, are decoded.
 from collections import Counter as Tally
 from collections.abc import Mapping
 from contextlib import suppress
+from operator import attrgetter
 from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -93,6 +94,9 @@ class Instruments:
             self._restart.labels(result)
         for activity in ACTIVITIES:
             self._internal.labels(activity)
+        self._request_series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        """Call and status to the series of such requests; calls and statuses are closed lists."""
+        self._bind_series = {event: self._bind.labels(result) for event, result in _RESULTS.items()}
         for kind in _WORDS.values():
             # What never happened is 0, not absent: a rate can then be taken of the first one.
             self._decisions.labels(kind)
@@ -105,7 +109,7 @@ class Instruments:
     def observe_batch(self, batch: Batch, seconds: float) -> None:
         """A batch is durable, so many seconds after it was handed over."""
         self._append.observe(seconds)
-        for kind, count in Tally(record.kind for record in batch.records).items():
+        for kind, count in Tally(map(attrgetter("kind"), batch.records)).items():
             name = kind.partition(".")[0]
             self._records.labels(name).inc(count)
             if name in _WORDS:
@@ -116,15 +120,27 @@ class Instruments:
                 self._no_objects.inc(count)
             elif kind == BindRejectedByNode.kind:
                 self._rejections.inc(count)
+        outcomes: Tally[tuple[str, str]] = Tally()
         for record in batch.records:
             if record.kind in _DECODED:
-                self._look_into(record, event_of(record))
+                event = event_of(record)
+                self._look_into(record, event)
+                if record.kind in _OUTCOMES:
+                    outcomes[record.kind, getattr(event, "code", "")] += 1
+        for (kind, code), count in outcomes.items():
+            self._outcomes.labels(kind.partition(".")[0], code_of(code)).inc(count)
 
     def observe_request(self, what: str, status: int, seconds: float) -> None:
         """A request to the API server was answered; with status 0, no answer came."""
-        call = call_of(what)
-        self._requests.labels(*call, status_of(status)).inc()
-        self._request.labels(*call).observe(seconds)
+        series = self._request_series.get((what, status))
+        if series is None:
+            call = call_of(what)
+            series = self._requests.labels(*call, status_of(status)), self._request.labels(*call)
+            if call != call_of(""):
+                self._request_series[what, status] = series
+        requests, durations = series
+        requests.inc()
+        durations.observe(seconds)
 
     def event_dropped(self, count: int = 1) -> None:
         """Kubernetes Events that will not be written."""
@@ -161,14 +177,9 @@ class Instruments:
                 # All kinds have a gap then; Pod stands for them.
                 self._went_back.inc(event.cause == WENT_BACK and event.resource == "Pod")
             case PodBound() | BindFailed() | BindOutcomeUnknown():
-                self._bind.labels(_RESULTS[type(event)]).observe(event.latency_ns / _NS)
-                self._came_out(record, event)
+                self._bind_series[type(event)].observe(event.latency_ns / _NS)
             case _:
-                self._came_out(record, event)
-
-    def _came_out(self, record: Record, event: Event) -> None:
-        code = getattr(event, "code", "")
-        self._outcomes.labels(record.kind.partition(".")[0], code_of(code)).inc()
+                pass
 
     def _placed(self, record: Record, event: GangBindDecided) -> None:
         state = self._sources.state()
