@@ -67,7 +67,10 @@ def is_json(content_type: str) -> bool:
 
 
 def api_error(what: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error that an answer other than 2xx is, by its status, reason and causes (rule K12.1)."""
+    """The error that an answer other than 2xx is, by its status, reason and causes (rule K12.1).
+
+    Headers are looked up in lower case.
+    """
     stated = _status_object(headers, body)
     details = stated.details or _Details()
     causes = details.causes or ()
@@ -75,8 +78,8 @@ def api_error(what: str, status: int, headers: Mapping[str, str], body: bytes) -
     if wait is None and details.retry_after_seconds is not None:
         wait = _bounded(details.retry_after_seconds)
     message = stated.message or ""
-    if 300 <= status < 400 and "Location" in headers:
-        message = f"redirects to {headers['Location'][:MESSAGE_MAX]}"
+    if 300 <= status < 400 and "location" in headers:
+        message = f"redirects to {headers['location'][:MESSAGE_MAX]}"
     kind = _kind(status, stated.reason or "", causes)
     return kind(what, status, stated.reason or "", message, causes, wait)
 
@@ -86,7 +89,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
     A date is measured from the answer's own `Date`, so that no clock of ours counts.
     """
-    text = headers.get("Retry-After", "").strip()
+    text = headers.get("retry-after", "").strip()
     if not text:
         return None
     if text.isascii() and text.isdigit():
@@ -94,7 +97,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
         return _bounded(float(text[:9]))
     try:
         until = parsedate_to_datetime(text)
-        return _bounded((until - parsedate_to_datetime(headers.get("Date", ""))).total_seconds())
+        return _bounded((until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
     except (ValueError, TypeError):
         return None
 
@@ -123,7 +126,7 @@ def _kind(status: int, reason: str, causes: tuple[Cause, ...]) -> type[ApiError]
 
 def _status_object(headers: Mapping[str, str], body: bytes) -> _Status:
     """The Status in the body; of any other body no more than the beginning of its text."""
-    content_type = headers.get("Content-Type", "")
+    content_type = headers.get("content-type", "")
     if is_json(content_type):
         try:
             return decode_hostile(body, _STATUS.decode)

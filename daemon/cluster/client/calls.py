@@ -4,6 +4,7 @@ A request can only be made with a `Call` of this table, so a verb that is not he
 tests see to it that each one here is.
 """
 
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -55,7 +56,7 @@ OWN: Final = "own"
 """Scopes of calls."""
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, dict=True):
     """One kind of request: an RBAC verb on a resource or a part of it."""
 
     verb: str
@@ -66,14 +67,14 @@ class Call(Struct, frozen=True):
     only: str = ""
     """The name of the only object of which it is asked; empty for any."""
 
-    @property
+    @cached_property
     def what(self) -> str:
         """A few words for errors and metrics: `create pods/binding`."""
         below = f"/{self.subresource}" if self.subresource else ""
         within = f" in {self.namespace}" if self.namespace else ""
         return f"{self.verb} {self.resource.qualified}{below}{within}"
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """The namespace in which alone the call is made; empty for all, and for muster's own."""
         return "" if self.scope in (CLUSTER, OWN) else self.scope

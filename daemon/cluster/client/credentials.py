@@ -82,10 +82,14 @@ class Credentials:
         """The present one, however old."""
         return self._identity
 
+    def is_due(self, now: float) -> bool:
+        """Whether the present one is older than `RENEW_SECONDS`, in the event loop's time."""
+        return now - self._renewed_at >= RENEW_SECONDS
+
     async def current(self) -> Identity:
         """The present one, not older than `RENEW_SECONDS`."""
         now = asyncio.get_running_loop().time()
-        if now - self._renewed_at >= RENEW_SECONDS:
+        if self.is_due(now):
             # Others go on with what there is; the server will say if it is too old.
             self._renewed_at = now
             async with self._entry:

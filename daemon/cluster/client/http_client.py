@@ -1,10 +1,10 @@
-"""The client: one HTTP session, the credentials of the moment, and answers as bytes or typed errors.
+"""The client: connections to one API server, the credentials of the moment, and answers as bytes or typed errors.
 
 It decodes nothing but errors. How many requests are under way at a time is its caller's affair.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPMethod, HTTPStatus
 from typing import Final
@@ -18,6 +18,7 @@ from daemon.cluster.client.answers import api_error, is_json
 from daemon.cluster.client.availability import NO_ANSWER, Availability
 from daemon.cluster.client.backoff import Backoff
 from daemon.cluster.client.calls import READING, Call
+from daemon.cluster.client.connection_pool import ConnectionPool
 from daemon.cluster.client.credentials import Access, Credentials, Identity
 from daemon.cluster.client.errors import (
     ApiError,
@@ -29,13 +30,15 @@ from daemon.cluster.client.errors import (
     UntrustedError,
 )
 from daemon.cluster.client.finding import source_for
+from daemon.cluster.client.http_response import ERROR_BYTES_MAX, Response, is_success
 from daemon.cluster.client.transport import new_session, timeouts, translated, whole_body
 from daemon.environment import ENVIRONMENT
 from events.errors import ClusterError
 
 BODY_BYTES_MAX: Final = 512 * 2**20
 """A longer answer is not read to its end."""
-ERROR_BYTES_MAX: Final = 64 * 2**10
+DEADLINE_SECONDS: Final = 30.0
+"""For a request, where its caller says nothing else."""
 HEADERS_SECONDS: Final = 30.0
 """Within which a watch must begin to answer."""
 REPEAT_SECONDS: Final = 60.0
@@ -54,6 +57,8 @@ RETRIED: Final = frozenset(
 
 Observe = Callable[[str, int, float], None]
 """Told of each request: what it was, the status or 0 where none came, and seconds until then."""
+
+UNAUTHORIZED: Final = int(HTTPStatus.UNAUTHORIZED)
 
 _METHODS: Final = {
     "list": HTTPMethod.GET,
@@ -87,6 +92,7 @@ class Client:
         self,
         credentials: Credentials,
         session: aiohttp.ClientSession,
+        pool: ConnectionPool,
         jitter: Callable[[], float],
         observe: Observe | None = None,
         *,
@@ -98,6 +104,9 @@ class Client:
         """Our own in a cluster, else the context's, else `default`."""
         self._credentials = credentials
         self._session = session
+        """For lists, watches, and whatever goes through a proxy."""
+        self._pool = pool
+        """For all other requests."""
         self._jitter = jitter
         self._observe = observe
         self.availability = Availability()
@@ -116,8 +125,8 @@ class Client:
     ) -> "Client":
         """Read the credentials; nothing is asked of the server yet, so it need not be there."""
         credentials = await Credentials.load(source_for(access, ENVIRONMENT))
-        session = new_session(user_agent)
-        return cls(credentials, session, jitter, observe, is_read_only=is_read_only)
+        session, pool = new_session(user_agent), ConnectionPool(user_agent)
+        return cls(credentials, session, pool, jitter, observe, is_read_only=is_read_only)
 
     @property
     def server(self) -> str:
@@ -133,7 +142,7 @@ class Client:
         query: Mapping[str, str] = {},
         body: bytes | None = None,
         content_type: str = "application/json",
-        deadline_seconds: float = 30.0,
+        deadline_seconds: float = DEADLINE_SECONDS,
         tries: int = 1,
     ) -> bytes:
         """Make a call; the body of its answer, which is said to be JSON and not parsed.
@@ -143,17 +152,19 @@ class Client:
         """
         if self._is_read_only and call.verb not in READING:
             raise ClusterError(f"{call.what}: not sent, a shadow only reads")
-        path = call_path(call, name, namespace)
-        is_counted = call.verb == "list"
+        path, is_list = call_path(call, name, namespace), call.verb == "list"
         method = _METHODS[call.verb]
-        asking = Asking(call.what, method, path, query, body, content_type, is_counted)
-        backoff = Backoff(self._jitter)
+        asking = Asking(call.what, method, path, query, body, content_type, is_list)
+        ask = self._ask_whole if is_list else self._ask_short
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_seconds
+        if tries == 1:
+            return await ask(asking, deadline)
+        backoff = Backoff(self._jitter)
         while True:
             tries -= 1
             try:
-                return await self._ask(asking, deadline - loop.time())
+                return await ask(asking, deadline)
             except (ApiError, UnreachableError, UnansweredError) as error:
                 wait = _wait_seconds(error, backoff.failed(loop.time()))
                 if wait is None or tries <= 0 or loop.time() + wait >= deadline:
@@ -162,7 +173,8 @@ class Client:
 
     async def get(self, path: str) -> bytes:
         """What every authenticated client may read: `/version`, `/api`, `/apis`, `/apis/G/V`."""
-        return await self._ask(Asking(f"get {path}", HTTPMethod.GET, path), 30.0)
+        deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
+        return await self._ask_whole(Asking(f"get {path}", HTTPMethod.GET, path), deadline)
 
     @asynccontextmanager
     async def watch(
@@ -194,9 +206,62 @@ class Client:
 
     async def close(self) -> None:
         """End the session; what is under way ends with it."""
+        self._pool.close()
         await self._session.close()
 
-    async def _ask(self, asking: Asking, seconds: float) -> bytes:
+    async def _ask_short(self, asking: Asking, deadline: float) -> bytes:
+        """Ask for something that is sent and answered in a few kilobytes. Credentials are handled as in `_open`."""
+        now = asyncio.get_running_loop().time()
+        identity = self._credentials.identity
+        if self._credentials.is_due(now):
+            identity = await _within(deadline, asking.what, self._credentials.current())
+        if identity.proxy:
+            return await self._ask_whole(asking, deadline)
+        try:
+            response = await self._exchange(asking, identity, deadline)
+        except UntrustedError:
+            fresh = await _within(deadline, asking.what, self._credentials.refused(identity))
+            if fresh is identity:
+                raise
+            response = await self._exchange(asking, fresh, deadline)
+        if response.status == UNAUTHORIZED:
+            fresh = await _within(deadline, asking.what, self._credentials.refused(identity))
+            response = await self._exchange(asking, fresh, deadline)
+        self.availability.observe(asking.what, response.status)
+        if response.warnings:
+            self._say_once(asking, response.warnings)
+        if is_success(response.status):
+            _check_json(asking, response.status, response.headers)
+            return response.body
+        error = api_error(asking.what, response.status, response.headers, response.body)
+        raise self.availability.judged(error)
+
+    async def _exchange(self, asking: Asking, identity: Identity, deadline: float) -> Response:
+        """Send one short request, and report it to the observer."""
+        loop = asyncio.get_running_loop()
+        began, status = loop.time(), NO_ANSWER
+        try:
+            response = await self._pool.exchange(
+                asking.what,
+                identity,
+                (asking.method, asking.path),
+                query=asking.query,
+                body=asking.body,
+                content_type=asking.content_type,
+                deadline=deadline,
+            )
+            status = response.status
+        except (UnreachableError, UnansweredError):
+            self.availability.observe(asking.what, NO_ANSWER)
+            raise
+        finally:
+            if self._observe is not None:
+                self._observe(asking.what, status, loop.time() - began)
+        return response
+
+    async def _ask_whole(self, asking: Asking, deadline: float) -> bytes:
+        """Ask for something whose answer may be large, and read it to its end."""
+        seconds = max(0.001, deadline - asyncio.get_running_loop().time())  # 0 would be no bound.
         response = await self._open(asking, timeouts(seconds))
         try:
             with translated(asking.what, self.server):
@@ -292,11 +357,9 @@ class Client:
         self.availability.observe(asking.what, response.status)
         if "Warning" in response.headers:
             self._say_once(asking, response.headers.getall("Warning"))
-        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
-            if is_json(response.headers.get("Content-Type", "")):
-                return response
-            found = response.headers.get("Content-Type", "nothing")
-            raise UnansweredError(f"{asking.what}: {response.status}, with {found} for JSON")
+        if is_success(response.status):
+            _check_json(asking, response.status, response.headers)
+            return response
         body = b""
         # The status alone is an answer, whatever becomes of the body.
         with suppress(UnansweredError), translated(asking.what, self.server):
@@ -304,7 +367,7 @@ class Client:
         error = api_error(asking.what, response.status, response.headers, body)
         raise self.availability.judged(error)
 
-    def _say_once(self, asking: Asking, warnings: list[str]) -> None:
+    def _say_once(self, asking: Asking, warnings: Iterable[str]) -> None:
         """Deprecations and the like, each text once (rule K12.5)."""
         for text in warnings:
             if text not in self._warnings and len(self._warnings) < WARNINGS_MAX:
@@ -322,6 +385,22 @@ def call_path(call: Call, name: str, namespace: str) -> str:
     if resource.is_namespaced and (call.verb == "create" or is_within):
         return resource.collection_path(namespace)
     return resource.path
+
+
+def _check_json(asking: Asking, status: int, headers: Mapping[str, str]) -> None:
+    """Raise UnansweredError if the body of an answer of 2xx is not said to be JSON."""
+    found = headers.get("content-type", "nothing")
+    if not is_json(found):
+        raise UnansweredError(f"{asking.what}: {status}, with {found} for JSON")
+
+
+async def _within(deadline: float, what: str, identity: Awaitable[Identity]) -> Identity:
+    """Wait for credentials no longer than for the answer."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await identity
+    except TimeoutError as error:
+        raise UnreachableError(f"{what}: credentials were not renewed in time") from error
 
 
 def _wait_seconds(error: ApiError | UnreachableError | UnansweredError, own: float) -> float | None:

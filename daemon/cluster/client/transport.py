@@ -63,10 +63,7 @@ def translated(what: str, server: str) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
-        text = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
-        raise UntrustedError(
-            f"{what}: the certificate of {server} is not trusted: {text}"
-        ) from error
+        raise untrusted(what, server, error.certificate_error) from error
     except aiohttp.ClientHttpProxyError as error:
         raise UnreachableError(f"{what}: the proxy answered {error.status}") from error
     except aiohttp.ConnectionTimeoutError as error:
@@ -74,7 +71,7 @@ def translated(what: str, server: str) -> Iterator[None]:
             f"{what}: {server}: no connection within {CONNECT_SECONDS:g} s"
         ) from error
     except aiohttp.ClientConnectorError as error:
-        raise UnreachableError(f"{what}: {server}: {_reason(error.os_error)}") from error
+        raise UnreachableError(f"{what}: {server}: {reason_of(error.os_error)}") from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
         raise UnreachableError(f"{what}: {server} is no address of a server") from error
     except aiohttp.SocketTimeoutError as error:
@@ -89,6 +86,12 @@ def keeping_alive(address: aiohttp.AddrInfoType) -> socket.socket:
     """A socket whose peer is probed while it is silent."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
+    probe_while_silent(made)
+    return made
+
+
+def probe_while_silent(made: socket.socket) -> None:
+    """Let the peer of a socket be probed while it is silent."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", PROBE_AFTER_SECONDS),
@@ -98,10 +101,15 @@ def keeping_alive(address: aiohttp.AddrInfoType) -> socket.socket:
         # Not each system has all three.
         if (number := getattr(socket, option, None)) is not None:
             made.setsockopt(socket.IPPROTO_TCP, number, value)
-    return made
 
 
-def _reason(error: OSError) -> str:
+def untrusted(what: str, server: str, error: Exception) -> UntrustedError:
+    """Return the error of a certificate that is not trusted."""
+    text = getattr(error, "verify_message", "") or error
+    return UntrustedError(f"{what}: the certificate of {server} is not trusted: {text}")
+
+
+def reason_of(error: OSError) -> str:
     """The system's words; asyncio's own name the address once more, and not what is wrong."""
     if isinstance(error, ConnectionError) and error.errno:
         return os.strerror(error.errno)

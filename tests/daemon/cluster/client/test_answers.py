@@ -24,7 +24,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 
-JSON = {"Content-Type": "application/json"}
+JSON = {"content-type": "application/json"}
 
 
 def status(**fields: object) -> bytes:
@@ -88,12 +88,12 @@ def test_a_budget_that_is_ready_at_once_says_nought_and_not_nothing() -> None:
 @pytest.mark.parametrize(
     ("headers", "body", "message"),
     [
-        ({"Content-Type": "text/plain; charset=utf-8"}, b"Too many\nrequests", "Too many requests"),
+        ({"content-type": "text/plain; charset=utf-8"}, b"Too many\nrequests", "Too many requests"),
         (JSON, b'{"kind":"Status","mess', "(its Status cannot be read)"),
         (JSON, b"", "(its Status cannot be read)"),
         (JSON, b"[1, 2]", "(its Status cannot be read)"),
         ({}, b"", ""),
-        ({"Content-Type": "text/html"}, b"<html>secret</html>", ""),
+        ({"content-type": "text/html"}, b"<html>secret</html>", ""),
         (JSON, b'{"reason":null,"message":null,"details":null}', ""),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_body_that_is_no_status_leaves_the_status_code_to_speak(
 
 
 def test_a_redirect_says_where_it_leads() -> None:
-    error = api_error("list pods", 302, {"Location": "https://login.example/"}, b"")
+    error = api_error("list pods", 302, {"location": "https://login.example/"}, b"")
     assert type(error) is InvalidError
     assert "https://login.example/" in str(error)
 
@@ -130,18 +130,18 @@ def test_a_redirect_says_where_it_leads() -> None:
 )
 def test_retry_after_is_seconds_or_a_date_within_bounds(text: str, seconds: float | None) -> None:
     """K3.10: `Retry-After` is honoured, but no server can silence us for ever."""
-    headers = {"Retry-After": text, "Date": "Sat, 21 Nov 2026 05:00:00 GMT"}
+    headers = {"retry-after": text, "date": "Sat, 21 Nov 2026 05:00:00 GMT"}
     assert retry_after_seconds(headers) == seconds
 
 
 def test_a_date_to_wait_for_is_nothing_without_the_servers_own_date() -> None:
     """Our clock may be an hour off."""
-    assert retry_after_seconds({"Retry-After": "Sat, 21 Nov 2026 05:00:30 GMT"}) is None
+    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 05:00:30 GMT"}) is None
 
 
 def test_the_header_comes_before_the_details() -> None:
     body = status(details={"retryAfterSeconds": 30})
-    assert api_error("x", 429, {**JSON, "Retry-After": "2"}, body).retry_after_seconds == 2.0
+    assert api_error("x", 429, {**JSON, "retry-after": "2"}, body).retry_after_seconds == 2.0
     assert api_error("x", 429, JSON, body).retry_after_seconds == 30.0
 
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from daemon.cluster.client import credentials
 from daemon.cluster.client.calls import GET_POD
+from daemon.cluster.client.connection_pool import ConnectionPool
 from daemon.cluster.client.credentials import Access, Credentials, Identity
 from daemon.cluster.client.errors import UnauthorizedError, UntrustedError
 from daemon.cluster.client.finding import source_for
@@ -60,7 +61,7 @@ async def in_cluster(account: Account, url: str) -> AsyncIterator[Client]:
     environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
     source = InCluster(environment, account.folder)
     loaded = await Credentials.load(source)
-    client = Client(loaded, new_session(USER_AGENT), lambda: 0.0)
+    client = Client(loaded, new_session(USER_AGENT), ConnectionPool(USER_AGENT), lambda: 0.0)
     try:
         yield client
     finally:
