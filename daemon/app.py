@@ -473,10 +473,14 @@ class FencedCluster:
     def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         self._cluster.resume_from(progress)
 
-    async def attempt(self, request: Request) -> tuple[Reply, int]:
+    def attempt(self, request: Request) -> Coroutine[None, None, tuple[Reply, int]]:
         if self._elector is not None and not self._elector.may_act():
-            return OutcomeUnknown(message="not asked: this daemon does not lead any more"), 0
-        return await self._cluster.attempt(request)
+            return _not_asked()
+        return self._cluster.attempt(request)
+
+
+async def _not_asked() -> tuple[Reply, int]:
+    return OutcomeUnknown(message="not asked: this daemon does not lead any more"), 0
 
 
 class _Term:

@@ -5,17 +5,20 @@ status updates have a narrower limit of their own, so that they never delay a bi
 is dropped once it is no longer due, and one that took long is not repeated for a while.
 Requests that write the same fields of an object are carried out one after the other, and one that was not begun is
 replaced by a newer one: an older status never overwrites a newer one.
-Every request has a deadline; one that passes it is answered `OutcomeUnknown`, and asked again later: each request
-can be repeated without harm, as it names its object by UID.
+The actor answers each request within a bound of its own. One without an answer by then is answered `OutcomeUnknown`, and asked again
+later: each request can be repeated without harm, as it names its object by UID.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Final, Protocol, TypeAlias
 
 from events.errors import ClusterError
 from events.messages import (
+    AnnotateRequest,
     Answer,
+    BindRequest,
     ConfigMapRequest,
     OutcomeUnknown,
     PodConditionRequest,
@@ -33,8 +36,8 @@ IN_FLIGHT_MAX: Final = 32
 TELLING_MAX: Final = 4
 """Of those that only tell, so many."""
 
-DEADLINE_SECONDS: Final = 30.0
-"""The longest a request may take."""
+PLACING: Final = (AnnotateRequest, BindRequest)
+"""Requests by which a pod gets its node."""
 
 TELLING: Final = (
     *(PodConditionRequest, PodGroupConditionRequest),
@@ -47,7 +50,7 @@ class Actor(Protocol):
     """The part of a cluster that acts."""
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
-        """Carry a request out, and how many tries that took."""
+        """Carry a request out, and how many tries that took. It returns within a bound, however long the cluster is silent."""
 
 
 class Stopwatch(Protocol):
@@ -114,7 +117,8 @@ class _Lane:
             self._only = self._only or tenant
             self._has_several = self._has_several or tenant != self._only
         self._waiting.setdefault(tenant, {})[key] = sequence, request
-        self.ready.set()
+        if not self.ready.is_set():
+            self.ready.set()
 
     def pop(self, key: Key) -> bool:
         """Remove a request that was not begun; return whether there was one."""
@@ -137,8 +141,8 @@ class _Lane:
             self._waiting.setdefault(tenants[key], {})[key] = one
         return dropped
 
-    async def next(self) -> tuple[str, int, Request]:
-        """Wait for the next request, and begin it; return its tenant, too."""
+    async def next(self) -> tuple[str, Key, int, Request]:
+        """Wait for the next request, and begin it; return its tenant, key and sequence number, too."""
         while (tenant := self._next_tenant()) is None:
             self.ready.clear()
             await self.ready.wait()
@@ -149,7 +153,7 @@ class _Lane:
         if waiting:
             self._waiting[tenant] = waiting
         self._begun[tenant] = self._begun.get(tenant, 0) + 1
-        return tenant, sequence, request
+        return tenant, key, sequence, request
 
     def end(self, tenant: str) -> None:
         """A request of a tenant that was begun has ended."""
@@ -158,7 +162,8 @@ class _Lane:
             self._begun[tenant] = left
         else:
             self._begun.pop(tenant, None)
-        self.ready.set()
+        if self._has_several:  # Others may have waited for the share of this one.
+            self.ready.set()
 
     def _next_tenant(self) -> str | None:
         for tenant in self._waiting:
@@ -199,7 +204,9 @@ class Effects:
         self._count = 0
         self._open: dict[Key, None] = {}
         """What was asked for and whose answer was not taken."""
-        self._answers: list[tuple[int, Answer]] = []
+        self.placing: dict[str, int] = {}
+        """UID of a pod that is being annotated or bound, or whose answer was not taken, to the decision."""
+        self._answers: list[tuple[int, Key, Answer]] = []
         self._lets_rest = tenant_of is not None
         self._rests: dict[Key, tuple[int, int]] = {}
         """Update to the time before which it is not repeated, and for how many nanoseconds it rests."""
@@ -235,11 +242,13 @@ class Effects:
             is_telling = isinstance(request, TELLING)
             if is_telling:
                 telling.append(key)
+            elif isinstance(request, PLACING):
+                self.placing[request.uid] = request.decision
             if self._rests and isinstance(request, RESTING) and self._is_resting(key):
                 self.put_off += key not in self._open
                 continue
             lane = self._telling if is_telling else self._doing
-            if key in lane:
+            if key in self._open and key in lane:
                 lane.put(key, 0, request)
             elif key not in self._open or self._telling.pop(key):
                 self._open[key] = None
@@ -252,10 +261,11 @@ class Effects:
 
     def take(self) -> list[Answer]:
         """The answers that have come, in the order of the requests."""
-        taken, self._answers = sorted(self._answers, key=_sequence), []
-        for _, answer in taken:
-            del self._open[_key(answer.request)]
-        return [answer for _, answer in taken]
+        taken, self._answers = sorted(self._answers, key=itemgetter(0)), []
+        for _, key, answer in taken:
+            del self._open[key]
+            self.placing.pop(answer.request.uid, None)
+        return [answer for _, _, answer in taken]
 
     async def all_answered(self) -> None:
         """Return when nothing is under way."""
@@ -270,19 +280,22 @@ class Effects:
 
     async def _work(self, lane: _Lane) -> None:
         while True:
-            tenant, sequence, request = await lane.next()
+            tenant, key, sequence, request = await lane.next()
             if lane is self._telling and self._is_moot(request):
                 lane.end(tenant)
-                self._drop(_key(request))
+                self._drop(key)
                 continue
             began = self._stopwatch.elapsed_ns()
-            reply, attempts = await self._carry_out(request)
+            try:
+                reply, attempts = await self._actor.attempt(request)
+            except ClusterError as error:
+                reply, attempts = OutcomeUnknown(message=str(error)), 1
             latency_ns = self._stopwatch.elapsed_ns() - began
             lane.end(tenant)
             if self._lets_rest and isinstance(request, RESTING):
-                self._let_rest(_key(request), latency_ns, is_lost=isinstance(reply, OutcomeUnknown))
+                self._let_rest(key, latency_ns, is_lost=isinstance(reply, OutcomeUnknown))
             answer = Answer(request=request, reply=reply, attempts=attempts, latency_ns=latency_ns)
-            self._answers.append((sequence, answer))
+            self._answers.append((sequence, key, answer))
             self._woken.set()
             self._update_idle()
 
@@ -310,21 +323,8 @@ class Effects:
         if len(self._rests) > RESTS_MAX:
             del self._rests[next(iter(self._rests))]
 
-    async def _carry_out(self, request: Request) -> tuple[Reply, int]:
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                return await self._actor.attempt(request)
-        except TimeoutError:
-            return OutcomeUnknown(message=f"no answer within {DEADLINE_SECONDS:g} s"), 1
-        except ClusterError as error:
-            return OutcomeUnknown(message=str(error)), 1
-
 
 def _key(request: Request) -> Key:
     """Return what a request writes: the update of a phase writes the counts too."""
     kind = PodGroupPhaseRequest if isinstance(request, PodGroupCountsRequest) else type(request)
     return kind.__name__, request.uid
-
-
-def _sequence(numbered: tuple[int, Answer]) -> int:
-    return numbered[0]

@@ -560,7 +560,8 @@ class Loop:
             await self._ahead.until_durable()
             self.is_synced = True
             what = "finding what to ask of the cluster"
-            due = await self._change_state(what, lambda: list(engine.requests()))
+            placing = self._effects.placing
+            due = await self._change_state(what, lambda: list(engine.requests(placing)))
             self._effects.ask(due, are_all=True)
         elif self._clock.is_stepped:
             self._effects.ask([*engine.urgent_requests(), *engine.follow_up_requests(answers)])

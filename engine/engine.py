@@ -6,13 +6,14 @@ batch durable, and only then has its decisions carried out.
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from engine.batch import Batch
 from engine.ingest import Ingest
 from engine.outcomes import outcome_of
 from engine.pending_requests import (
+    NOTHING_UNDER_WAY,
     StatusUpdates,
     bindings_and_evictions,
     follow_ups,
@@ -209,11 +210,14 @@ class Engine:
             self._emit(ended, f"Pod/{ended.pod}", cause=decision)
         return self._close() if self._records else None
 
-    def requests(self) -> Iterator[Request]:
-        """Yield requests for all decisions without an outcome, then status updates. A shadow has none."""
+    def requests(self, under_way: Mapping[str, int] = NOTHING_UNDER_WAY) -> Iterator[Request]:
+        """Yield requests for all decisions without an outcome, then status updates. A shadow has none.
+
+        `under_way` has pods that are being bound: UID to decision. They are left out.
+        """
         if self.state.cluster.is_shadow:
             return
-        yield from bindings_and_evictions(self.state, self._on_error)
+        yield from bindings_and_evictions(self.state, self._on_error, under_way)
         if self.updates_status:
             yield from self._status_updates.requests(self._on_error)
 

@@ -3,7 +3,7 @@
 State is only read. `daemon/effects.py` carries the requests out and leaves out those that are already under way.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -39,10 +39,21 @@ STATUS_UPDATES_MAX: Final = 500
 """Conditions and counts updated in one go; the rest follow when these are done."""
 
 
-def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Yield bindings, evictions, marks of faults and phase updates, each in the order of their decisions."""
-    for one in sorted(state.commitments.values(), key=lambda one: one.decision):
-        yield from _placement(state, one, on_error)
+NOTHING_UNDER_WAY: Final[Mapping[str, int]] = {}
+
+
+def bindings_and_evictions(
+    state: State,
+    on_error: OnError = ignore,
+    under_way: Mapping[str, int] = NOTHING_UNDER_WAY,
+) -> Iterator[Request]:
+    """Yield bindings, evictions, marks of faults and phase updates, each in the order of their decisions.
+
+    `under_way` has pods that are being bound: UID to decision. They are left out.
+    """
+    for one in state.commitments.values():  # State keeps these in the order of their decisions.
+        if under_way.get(one.uid) != one.decision:
+            yield from _placement(state, one, on_error)
     sharers = _Sharers(state.cluster)
     for one in sorted(state.evictions.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")

@@ -409,7 +409,10 @@ def _audit_scheduling_queue(state: "State") -> None:
 
 
 def _audit_commitments(state: "State") -> None:
+    before = 0
     for uid, one in state.commitments.items():
+        assert one.decision >= before, f"the binding of {one.pod} is not in the order of decisions"
+        before = one.decision
         pod = state.cluster.pods.get(uid)
         assert pod is not None, f"{one.pod} is committed to {one.node} and gone"
         assert pod.facts.node or pod.assumed == one.node, (

@@ -5,7 +5,7 @@ keeps them going beside the loop, and `Health` asks how the watches are.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -80,9 +80,9 @@ class KubernetesCluster:
         """What the watches show, in arrival order; a whole list in one piece."""
         return self._watches.messages()
 
-    async def attempt(self, request: Request) -> tuple[Reply, int]:
+    def attempt(self, request: Request) -> Coroutine[None, None, tuple[Reply, int]]:
         """Carry a request out, and count the tries."""
-        return await self._actor.attempt(request)
+        return self._actor.attempt(request)
 
     def note(self, records: Iterable[Record], cluster: Cluster) -> None:
         """Write Events of durable records, when there is time."""
