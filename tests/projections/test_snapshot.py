@@ -45,6 +45,7 @@ async def test_a_replay_from_a_snapshot_decides_as_one_from_the_beginning(share:
     whole = Replay()
     assert all(whole.take(one.record, one.content) is None for one in entries[:cut])
 
+    whole.state.settle()
     kept = snapshot.take(whole.state)
     tail = Replay(whole.head, state=snapshot.restore(kept))
     for entry in entries[cut:]:
@@ -52,6 +53,8 @@ async def test_a_replay_from_a_snapshot_decides_as_one_from_the_beginning(share:
         assert whole.take(entry.record, entry.content) is None
 
     assert tail.finish() is None
+    for one in (tail, whole):
+        one.state.settle()
     assert snapshot.take(tail.state) == snapshot.take(whole.state)
 
 
@@ -62,6 +65,7 @@ async def test_a_snapshot_of_a_restored_state_is_the_same_snapshot() -> None:
         assert replay.take(entry.record, entry.content) is None
         at_end = index + 1 == len(entries) or entries[index + 1].record.batch > entry.record.batch
         if at_end and index % 50 == 0:
+            replay.state.settle()
             kept = snapshot.take(replay.state)
             assert snapshot.take(snapshot.restore(kept)) == kept
 
@@ -91,6 +95,7 @@ async def test_indexes_computed_from_a_snapshot_add_up_and_equal_those_kept_up_b
         if index not in ends:
             continue
         state = replay.state
+        state.settle()
         restored = snapshot.restore(snapshot.take(state))
         restored.validate()
         kept, loaded = state.cluster, restored.cluster

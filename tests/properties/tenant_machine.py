@@ -460,6 +460,9 @@ async def _play(history: History) -> Outcome:
         record = entry.record
         if record.batch != batch:
             batch = record.batch
+            for state in (replay.state, tail):
+                if state is not None:
+                    state.settle()
             judge.look(replay.state)
             if tail is None and batch >= half:
                 tail = restore(take(replay.state))
@@ -470,9 +473,11 @@ async def _play(history: History) -> Outcome:
             tail.apply(record, event, entry.content)
         judge.hear(event)
     assert replay.finish() is None
+    assert tail is not None
+    for state in (replay.state, tail):
+        state.settle()
     judge.look(replay.state)
     same(replay.state, end.state)
-    assert tail is not None
     same(tail, end.state)
     end.state.validate()
     for call in end.cluster.journal:

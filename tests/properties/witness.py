@@ -53,6 +53,7 @@ class Witness:
             self.reached.update(reached(self.state, record, event))
             if isinstance(event, GangBindDecided | PipelineDecided):
                 self._judge(event)
+        self.state.settle()
 
     def _judge(self, event: GangBindDecided | PipelineDecided) -> None:
         cluster = self.state.cluster
