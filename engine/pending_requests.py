@@ -51,7 +51,8 @@ def bindings_and_evictions(
 
     `under_way` has pods that are being bound: UID to decision. They are left out.
     """
-    for one in state.commitments.values():  # State keeps these in the order of their decisions.
+    # State keeps these in the order of their decisions. Some may be answered before all are read.
+    for one in list(state.commitments.values()):
         if under_way.get(one.uid) != one.decision:
             yield from _placement(state, one, on_error)
     sharers = _Sharers(state.cluster)
