@@ -5,7 +5,7 @@ journal of changes. A fit is asked once for each state. So many nodes cost one l
 node that did not change costs nothing.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -131,16 +131,26 @@ class FitPoints:
         self.states, self.fit = states, fit
         self._version = -1
         self._points: list[int] = []
+        """Points of each state; the last are those of nodes without devices of the family, as `NONE` is the last index."""
         self._picks: dict[int, tuple[str, ...]] = {}
+
+    def points(self) -> list[int]:
+        """Return the points by the numbers of all states. Do not modify the result."""
+        states, known = self.states, self._points
+        if self._version != states.version:
+            known = self._points = [self.fit.elsewhere]
+            self._version, self._picks = states.version, {}
+        if len(known) <= len(states):
+            known[-1:] = [
+                self.fit.points(states.state(number))
+                for number in range(len(known) - 1, len(states))
+            ]
+            known.append(self.fit.elsewhere)
+        return known
 
     def of(self, number: int) -> int:
         """Return the points of a state, or those of nodes without devices of the family."""
-        if self._version != self.states.version:
-            self._version, self._points, self._picks = self.states.version, [], {}
-        known = self._points
-        while len(known) <= number:
-            known.append(self.fit.points(self.states.state(len(known))))
-        return self.fit.elsewhere if number == NONE else known[number]
+        return self.points()[number]
 
     def pick(self, number: int) -> tuple[str, ...]:
         """Return the devices of a state that the pod gets, by name; () if it cannot get the ones that it needs, or if the
@@ -154,8 +164,7 @@ class FitPoints:
 
     def column(self, numbers: Numbers) -> Numbers:
         """Return the points of each node, slot by slot."""
-        self.of(len(self.states) - 1)
-        return np.array([*self._points, self.fit.elsewhere], dtype=np.int64)[numbers]
+        return np.array(self.points(), dtype=np.int64)[numbers]
 
 
 class DevicePoints:
@@ -179,14 +188,14 @@ class DevicePoints:
         """Return what is equal if all answers are."""
         return tuple([(one.states.family.name, one.fit) for one in self._fits])
 
-    def of_node(self, node: Node) -> int:
-        """Return the points of the devices that are free now."""
-        total = 0
+    def of_slots(self, slots: Sequence[int]) -> list[int]:
+        """Return the points of the devices that are free now on the nodes in these slots."""
+        total = [0] * len(slots)
         for one in self._fits:
-            points = one.of(int(one.states.now()[node.slot]))
-            if points < 0:
-                return -1
-            total += points
+            numbers, points = one.states.now(), one.points()
+            for index, slot in enumerate(slots):
+                found = points[numbers[slot]]
+                total[index] = -1 if found < 0 or total[index] < 0 else total[index] + found
         return total
 
     def parts_of(self, node: Node) -> dict[str, int]:

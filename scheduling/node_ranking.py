@@ -17,6 +17,7 @@ from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
 from projections.device_family import NO_JOB, Cards, DeviceRequest, JobShape
 from projections.nodes import Node
+from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.policy.pools import DEFAULT_POOL
@@ -84,9 +85,7 @@ class SharedScores:
             self._scores = self._all()
         else:
             self._rankings.examined += len(slots)
-            for slot in slots:
-                self._scores[slot] = self._score(table.order[slot])
-            self._score_devices(self._scores, list(slots))
+            self._score(list(slots))
         self._moved, self._remade = len(table.changed_slots), len(table.updated_slots)
         return self._scores
 
@@ -97,14 +96,29 @@ class SharedScores:
             and self.devices.when_empty(node) >= 0
         )
 
-    def _score(self, node: Node) -> int:
-        if self._predicates.verdicts[node.slot] != ADMITTED or not node.fits(self._request):
-            return -1
-        points = self.devices.of_node(node)
-        if points < 0:
-            return -1
-        assert node.facts is not None
-        return self.scorer.of_node(node.facts.allocatable, node.free) + points
+    def _score(self, slots: list[int]) -> None:
+        """Score the nodes in these slots again."""
+        order, verdicts, scores = self._table.order, self._predicates.verdicts, self._scores
+        fitting: list[int] = []
+        for slot in slots:
+            scores[slot] = -1
+            if verdicts[slot] != ADMITTED:
+                continue
+            free = order[slot].free
+            for name, amount in self._request:
+                if amount > free.get(name, 0):
+                    break
+            else:
+                fitting.append(slot)
+        if not fitting:
+            return
+        of_node = self.scorer.of_node
+        for slot, points in zip(fitting, self.devices.of_slots(fitting), strict=True):
+            facts = order[slot].facts
+            assert facts is not None
+            if points >= 0:
+                scores[slot] = of_node(facts.allocatable, order[slot].free) + points
+        self._score_devices(scores, fitting)
 
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
@@ -292,6 +306,9 @@ class NodeRankings:
         self._jobs: dict[tuple[object, ...], JobShape] = {}
         self.job_problems: dict[JobShape, tuple[str, str]] = {}
         """Code and message of why a device family refuses a job, or "" (`scheduling/device_request.py`)."""
+        self._weighed: PluginSet | None = None
+        self._weights = ScoreWeights()
+        """The weights of these plugins."""
         self._soft_taints_read = (-1, -1)
         self._soft_taints = False
 
@@ -366,7 +383,10 @@ class NodeRankings:
     @property
     def weights(self) -> ScoreWeights:
         """Return the weights of the scores that are normalized over the feasible nodes."""
-        return score_weights(self.cluster.plugins.of(NodeOrder))
+        if self._weighed is not self.cluster.plugins:
+            self._weighed = self.cluster.plugins
+            self._weights = score_weights(self._weighed.of(NodeOrder))
+        return self._weights
 
     def _keep_up(self) -> None:
         """Drop all caches when nodes were added or removed, when the policy changed, or when the first node was closed to all

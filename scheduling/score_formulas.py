@@ -30,12 +30,16 @@ BALANCED_MAX: Final = 16
 Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
 
 
-def fraction(part: Numbers, whole: Numbers) -> Numbers:
+def share(part: int, whole: int) -> int:
     """Return `part / whole` in thousandths of a percent, between 0 and FULL; 0 if `whole` is 0."""
-    share: Numbers = part * FULL // (whole + (whole == 0))
-    share = share * (share > 0) * (whole > 0)
-    capped: Numbers = share - (share - FULL) * (share > FULL)
-    return capped
+    return min(max(part * FULL // whole, 0), FULL) if whole > 0 else 0
+
+
+def shares(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the same of two columns."""
+    is_there = whole > 0
+    found: npt.NDArray[np.int64] = part * FULL // np.where(is_there, whole, 1)
+    return found.clip(0, FULL) * is_there
 
 
 def least_requested(cpu: Numbers, memory: Numbers) -> Numbers:
@@ -95,6 +99,6 @@ class NodeScorers:
         return total
 
 
-def scaled(name: str, amount: Numbers) -> Numbers:
-    """Return an amount as scores count it: bytes in KiB."""
-    return amount >> 10 if is_bytes(name) else amount
+def scale_of(name: str) -> int:
+    """Return by how many bits amounts of a resource are shifted to the right before they are compared: bytes count in KiB."""
+    return 10 if is_bytes(name) else 0

@@ -14,7 +14,7 @@ from projections.pod_class import Amounts, PodClass
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy_values import JsonObject, Warn, resource_weights, whole_at
 from scheduling.plugin import NodeOrder, NodeScorer, Slots
-from scheduling.score_formulas import fraction, scaled
+from scheduling.score_formulas import scale_of, share, shares
 
 
 class BinPackArguments(Struct, frozen=True):
@@ -52,20 +52,24 @@ class BinPack(NodeOrder):
 
 class _Scorer:
     def __init__(self, arguments: BinPackArguments, amounts: Amounts) -> None:
-        self._amounts = amounts
         self._weight = arguments.weight
-        self._weights = [one for one in arguments.resources if one[0] in amounts]
-        self._divisor = sum(weight for _, weight in self._weights)
+        self._asked = [
+            (name, amounts[name], scale_of(name), weight)
+            for name, weight in arguments.resources
+            if name in amounts
+        ]
+        """Name, requested amount, scale and weight of each resource that counts."""
+        self._divisor = sum(weight for *_, weight in self._asked)
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         if not self._divisor:
             return 0
         packed = 0
-        for name, weight in self._weights:
-            whole, left, asked = allocatable.get(name, 0), free.get(name, 0), self._amounts[name]
-            if asked > left and whole > 0:
+        for name, amount, scale, weight in self._asked:
+            whole, left = allocatable.get(name, 0), free.get(name, 0)
+            if amount > left and whole > 0:
                 return 0
-            packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
+            packed += share(whole - left + amount >> scale, whole >> scale) * weight
         return packed * self._weight // self._divisor
 
     def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
@@ -73,11 +77,10 @@ class _Scorer:
         if not self._divisor:
             return packed
         holds = np.ones(len(slots), dtype=np.bool_)
-        for name, weight in self._weights:
+        for name, amount, scale, weight in self._asked:
             if name not in table.free:
                 continue
             whole, left = table.allocatable[name][slots], table.free[name][slots]
-            asked = self._amounts[name]
-            holds &= ~((left < asked) & (whole > 0))
-            packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
+            holds &= ~((left < amount) & (whole > 0))
+            packed += shares(whole - left + amount >> scale, whole >> scale) * weight
         return packed * holds * self._weight // self._divisor

@@ -22,10 +22,11 @@ from scheduling.score_formulas import (
     Numbers,
     balance_change,
     balanced,
-    fraction,
     least_requested,
     most_requested,
-    scaled,
+    scale_of,
+    share,
+    shares,
 )
 
 
@@ -98,25 +99,29 @@ class _Scorer:
     """The sum of least requested, most requested and balanced, each times its weight."""
 
     def __init__(self, weights: NodeOrderArguments, amounts: Amounts) -> None:
-        self._amounts = amounts
         self._least = weights.leastrequested_weight
         self._most = weights.mostrequested_weight
         self._balance = weights.balancedresource_weight
         self._scores_change = bool(self._balance) and weights.balanced_scoring != "level"
         listed = [name.strip() for name in weights.balanced_resources.split(",")][:BALANCED_MAX]
         others = [name for name in listed if name in amounts and name not in PLAIN]
-        self._names = [*PLAIN, *others] if self._balance else list(PLAIN)
+        names = [*PLAIN, *others] if self._balance else list(PLAIN)
+        self._asked = [(name, amounts.get(name, 0), scale_of(name)) for name in names]
+        """Name, requested amount and scale of each resource that counts."""
         self._is_silent = not (self._least or self._most or self._balance)
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         if self._is_silent:
             return 0
-        after = [_used(name, allocatable, free, self._amounts) for name in self._names]
-        before = (
-            [_used(name, allocatable, free, {}) for name in self._names]
-            if self._scores_change
-            else []
-        )
+        after: list[int] = []
+        before: list[int] = []
+        for name, amount, scale in self._asked:
+            whole = allocatable.get(name, 0)
+            taken = whole - free.get(name, 0)
+            whole >>= scale
+            after.append(share(taken + amount >> scale, whole))
+            if self._scores_change:
+                before.append(share(taken >> scale, whole))
         return self._sum(after, before)
 
     def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
@@ -124,7 +129,7 @@ class _Scorer:
             return np.zeros(len(slots), dtype=np.int64)
         after: list[npt.NDArray[np.int64]] = []
         before: list[npt.NDArray[np.int64]] = []
-        for name in self._names:
+        for name, amount, scale in self._asked:
             if name not in table.free:
                 nothing = np.zeros(len(slots), dtype=np.int64)
                 after.append(nothing)
@@ -132,10 +137,10 @@ class _Scorer:
                 continue
             whole = table.allocatable[name][slots]
             taken = whole - table.free[name][slots]
-            whole = scaled(name, whole)
-            after.append(fraction(scaled(name, taken + self._amounts.get(name, 0)), whole))
+            whole = whole >> scale
+            after.append(shares(taken + amount >> scale, whole))
             if self._scores_change:
-                before.append(fraction(scaled(name, taken), whole))
+                before.append(shares(taken >> scale, whole))
         return self._sum(after, before)
 
     def _sum(self, after: list[Numbers], before: list[Numbers]) -> Numbers:
@@ -152,10 +157,3 @@ class _Scorer:
                 points = balance_change(points, balanced(before[0], before[1], *before[2:]))
             total = total + points * self._balance
         return total
-
-
-def _used(name: str, allocatable: Amounts, free: Amounts, asked: Amounts) -> int:
-    """Return the fraction of a resource that is used on a node with the request."""
-    whole = allocatable.get(name, 0)
-    taken = whole - free.get(name, 0) + asked.get(name, 0)
-    return fraction(scaled(name, taken), scaled(name, whole))

@@ -17,10 +17,11 @@ from scheduling.score_formulas import (
     FULL,
     NodeScorers,
     balanced,
-    fraction,
     least_requested,
     most_requested,
     root,
+    share,
+    shares,
 )
 
 GI = 1 << 30
@@ -89,9 +90,11 @@ def test_least_requested_prefers_the_larger_node_and_most_the_smaller(
 
 
 def test_the_parts_of_a_score_are_between_nothing_and_full() -> None:
-    assert fraction(1, 0) == 0
-    assert fraction(3, 2) == FULL
-    assert fraction(-1, 2) == 0
+    assert share(1, 0) == 0
+    assert share(3, 2) == FULL
+    assert share(-1, 2) == 0
+    columns = np.array([1, 3, -1, 1]), np.array([0, 2, 2, 3])
+    assert shares(*columns).tolist() == [0, FULL, 0, FULL // 3]
     assert least_requested(FULL, FULL) == 0
     assert most_requested(FULL, FULL) == FULL
     assert balanced(FULL, 0) == FULL // 2
