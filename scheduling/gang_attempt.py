@@ -274,12 +274,14 @@ def cards_to_charge(
     """Return the cards that the pod may be charged, or why its queue refuses it."""
     session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
-    if refused := refused_demand(cluster, pod, group):
-        return refused
+    if pod_class.unsupported or pod_class.claims:
+        refused = refused_demand(cluster, pod, group)
+        if refused is not None:
+            return refused
     queue = cluster.queues[group.queue]
     plain = pod.requested_charge
     if cluster.plugins.quota.limits_cards:
-        plain = tuple(one for one in pod.requested_charge if one[0] in ("cpu", "memory"))
+        plain = tuple([one for one in plain if one[0] in ("cpu", "memory")])
     short = quota_check.may_allocate(cluster, queue, plain, extra)
     if short is not None:
         return quota_unschedulable(short, pod)

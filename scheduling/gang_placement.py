@@ -36,8 +36,7 @@ def strategy_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return a refusal if no strategy of the policy is for the group, or None."""
     if _strategy_for(session, group) is not None:
         return None
-    rules = [one for one in session.cluster.policy.placement if one.is_for(group.queue)]
-    named = ", ".join(dict.fromkeys(one.strategy for one in rules)) or "none"
+    named = ", ".join(dict.fromkeys(session.strategies_of(group.queue))) or "none"
     text = f"the policy names no placement strategy that is for it; those of queue {group.queue}: {named}"
     return Unschedulable("NoPlacementStrategy", "", text)
 
@@ -46,6 +45,8 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     """Return the best attempt to place a group for which `placement_problem` has none."""
     strategy = _strategy_for(session, group)
     assert strategy is not None
+    if group.key not in session.cluster.reschedulings.restarts:
+        return strategy.place(session, group)
     with reservations_lifted(session.cluster, group):
         return strategy.place(session, group)
 
@@ -64,7 +65,7 @@ def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
 
 def _strategy_for(session: Session, group: PodGroup) -> PlacementStrategy | None:
     """Return the first strategy of the policy that is for the group."""
-    for rule in session.cluster.policy.placement:
-        if rule.is_for(group.queue) and STRATEGIES[rule.strategy].is_for(session, group):
-            return STRATEGIES[rule.strategy]
+    for name in session.strategies_of(group.queue):
+        if STRATEGIES[name].is_for(session, group):
+            return STRATEGIES[name]
     return None

@@ -341,7 +341,7 @@ class QuotaRules(Quota, QueueOrder):
     @property
     def limits_pods(self) -> bool:
         """Return whether quotas also limit placement, and not only admission."""
-        return self.takes_part("enabledAllocatable") or not self.charges_resources
+        return not self.charges_resources or self.takes_part("enabledAllocatable")
 
     def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
         """Return a key by which all queues are equal."""

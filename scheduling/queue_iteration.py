@@ -50,7 +50,8 @@ class SafeQueueHeap:
         self._served = dict.fromkeys(names, 0)
         """Remaining queue to the number of its turns."""
         self._queue_heap: PlainQueueHeap | QueueHeap | None = None
-        self._errors: list[Exception] = []
+        self.errors: list[Exception] = []
+        """Errors that are not recorded yet."""
         try:
             self._queue_heap = order_queues(
                 session.cluster, names, session.fair, session.queue_order
@@ -96,14 +97,14 @@ class SafeQueueHeap:
 
     def failures(self) -> Iterator[Decision]:
         """Yield the records of the errors."""
-        errors, self._errors = self._errors, []
+        errors, self.errors = self.errors, []
         for error in errors:
             yield from self._session.action_failed(self._action, error, is_abandoned=False)
 
     def _fail(self, error: Exception) -> None:
         self._queue_heap = None
         self._session.drop_fair_tree()
-        self._errors.append(error)
+        self.errors.append(error)
 
 
 class _WaitingHeap:
@@ -121,22 +122,27 @@ class _WaitingHeap:
 
     def first(self) -> EquivalenceGroup | None:
         """Return the class with the first head. Stale heap entries are corrected on the way."""
-        while self._heap:
-            *place, key = self._heap[0]
+        heap, visited_before = self._heap, self._visited_before
+        while heap:
+            visited, order, key = heap[0]
             equivalence_group = self._groups.get(key)
             if equivalence_group is None or not equivalence_group.jobs:
-                heapq.heappop(self._heap)
+                heapq.heappop(heap)
                 self._groups.pop(key, None)
-            elif list(self._place(equivalence_group)) != place:
-                heapq.heapreplace(self._heap, (*self._place(equivalence_group), key))
-            else:
+                continue
+            now, head = equivalence_group.jobs[0]
+            visited_now = visited_before.get(head.key, 0)
+            if now == order and visited_now == visited:
                 return equivalence_group
+            heapq.heapreplace(heap, (visited_now, now, key))
         return None
 
     def add(self, equivalence_group: EquivalenceGroup) -> None:
         """Add a class. If it is present already its position is corrected."""
         self._groups[id(equivalence_group)] = equivalence_group
-        heapq.heappush(self._heap, (*self._place(equivalence_group), id(equivalence_group)))
+        order, head = equivalence_group.jobs[0]
+        place = self._visited_before.get(head.key, 0), order, id(equivalence_group)
+        heapq.heappush(self._heap, place)
 
     def drop(self, equivalence_group: EquivalenceGroup) -> None:
         """Remove a class."""
@@ -145,10 +151,6 @@ class _WaitingHeap:
     def has_any(self, candidates: Collection[int]) -> bool:
         """Return True if any of these classes, by identity, is left."""
         return any(one.jobs and key in candidates for key, one in self._groups.items())
-
-    def _place(self, equivalence_group: EquivalenceGroup) -> tuple[int, Order]:
-        order, head = equivalence_group.jobs[0]
-        return self._visited_before.get(head.key, 0), order
 
     @property
     def groups(self) -> list[EquivalenceGroup]:
@@ -296,6 +298,10 @@ class _QueueIteration:
             name: _WaitingHeap(of, self._visited_before) for name, of in groups.items()
         }
         self._shares = _WorkShares(max(1, session.work.allowance // QUANTA))
+        self._used: dict[Path, int] = {}
+        """The work of those who share it, as long as it is not shared out evenly."""
+        self._paths: dict[tuple[str, str], Path] = {}
+        """Queue and namespace to the path of their classes."""
         self._fair_heap: _FairHeap | None = None
         """What is left, once it is shared out evenly; instead of `_waiting`."""
         self._waits = 0
@@ -316,9 +322,14 @@ class _QueueIteration:
             self._queue_heap.drop(name)
         return None if self._fair_heap is None else self._fair_heap.first()
 
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the order of queues raised errors that are not recorded yet."""
+        return bool(self._queue_heap.errors)
+
     def failures(self) -> Iterator[Decision]:
         """Yield the records of errors in the order of queues."""
-        yield from self._queue_heap.failures()
+        return self._queue_heap.failures()
 
     def drop_all_that_wait(self) -> None:
         """Drop the queues of which no class is requeued any more. Called for each such class, it looks now and then.
@@ -344,14 +355,12 @@ class _QueueIteration:
             if one.queue not in queues:
                 self._fair_heap.drop(one)
 
-    def mark_visited(self, equivalence_group: EquivalenceGroup) -> None:
-        """Record that a class is about to be decided."""
-        self.visited[equivalence_group.head.key] = None
-
     def end_turn(self, queue: str, path: Path, units: int) -> None:
         """Add the work of a turn. After half of the action's share the rest is shared out evenly."""
-        self._shares.spend(path, units)
-        if self._fair_heap is None:
+        if self._fair_heap is not None:
+            self._shares.spend(path, units)
+        else:
+            self._used[path] = self._used.get(path, 0) + units
             is_finished = self._waiting[queue].first() is None
             self._queue_heap.requeue(queue, is_finished=is_finished)
             if self._session.work.is_half_used:
@@ -379,14 +388,19 @@ class _QueueIteration:
 
     def path_of(self, equivalence_group: EquivalenceGroup) -> Path:
         """Return the tenant, the queue and the namespace of the head of a class."""
-        return self._path(equivalence_group.head.key, equivalence_group.queue)
+        return self._path(equivalence_group.jobs[0][1].key, equivalence_group.queue)
 
     def _path(self, key: str, queue: str) -> Path:
         namespace = key.partition("/")[0]
-        tenant = self._session.cluster.tenants.tenant_of(namespace)
-        return tenant, queue, namespace
+        found = self._paths.get((queue, namespace))
+        if found is None:
+            tenant = self._session.cluster.tenants.tenant_of(namespace)
+            found = self._paths[queue, namespace] = (tenant, queue, namespace)
+        return found
 
     def _start_fair_sharing(self) -> None:
+        for path, units in self._used.items():
+            self._shares.spend(path, units)
         for key, cycle in self._visited_before.items():
             group = self._session.cluster.groups.get(key)
             if group is not None:
@@ -419,7 +433,8 @@ def iterate_queues(
     iteration = _QueueIteration(session, action, groups)
     while (equivalence_group := iteration.next()) is not None:
         name = equivalence_group.queue
-        yield from iteration.failures()
+        if iteration.has_failed:
+            yield from iteration.failures()
         if not session.could_change(equivalence_group):
             # Another class took what this one was requeued for.
             iteration.drop(name, equivalence_group)
@@ -431,14 +446,17 @@ def iterate_queues(
             )
             break
         begun, path = work.done, iteration.path_of(equivalence_group)
-        iteration.mark_visited(equivalence_group)
-        work.add(EQUIVALENCE_GROUP)
         head = equivalence_group.head
+        iteration.visited[head.key] = None
+        work.add(EQUIVALENCE_GROUP)
         before = head.fingerprint
         overlay_position = session.overlay_position()
         has_failed = False
         try:
-            yield from _with_work_counted(session, decide_head(session, equivalence_group))
+            for decision in decide_head(session, equivalence_group):
+                pods = getattr(decision, "placements", ()) or getattr(decision, "evictions", ())
+                work.add(DECISION + PLACEMENT * len(pods))
+                yield decision
         except Exception as error:  # any bug
             has_failed = True
             head = session.cluster.groups.get(head.key, head)
@@ -456,14 +474,6 @@ def iterate_queues(
                     iteration.add(name, other)
         iteration.end_turn(name, path, work.done - begun)
     yield from iteration.failures()
-
-
-def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:
-    """Yield the decisions and count each as work."""
-    for decision in decisions:
-        pods = getattr(decision, "placements", ()) or getattr(decision, "evictions", ())
-        session.work.add(DECISION + PLACEMENT * len(pods))
-        yield decision
 
 
 def refuse_equivalence_group(

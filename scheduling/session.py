@@ -12,7 +12,7 @@ from projections.cluster import Cluster
 from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
 from projections.pod_groups import PodGroup
-from projections.policy.policy import EVICTING
+from projections.policy.policy import EVICTING, Policy
 from projections.policy.pools import DEFAULT_POOL
 from projections.pool_index import PoolIndex
 from projections.scheduling_queue import EquivalenceGroup
@@ -57,6 +57,9 @@ class Session:
         """Equivalence classes (by identity) with a group that changed."""
         self._requeued_at: dict[int, int] = {}
         """Equivalence class (by identity) to the position at which it was found to be requeued."""
+        self._strategies: dict[str, tuple[str, ...]] = {}
+        """Queue to the placement strategies that serve it under the policy `_strategies_for`."""
+        self._strategies_for: Policy | None = None
         self._drop_caches()
 
     def _drop_caches(self) -> None:
@@ -119,6 +122,17 @@ class Session:
                 found |= self._changed_before[batch.cycle]
                 found |= self.requeued(batch.events, action)
         return self._own_groups(found)
+
+    def strategies_of(self, queue: str) -> tuple[str, ...]:
+        """Return the names of the placement strategies that the policy lets serve a queue, in its order."""
+        policy = self.cluster.policy
+        if self._strategies_for is not policy:
+            self._strategies_for, self._strategies = policy, {}
+        found = self._strategies.get(queue)
+        if found is None:
+            named = [one.strategy for one in policy.placement if one.is_for(queue)]
+            found = self._strategies[queue] = tuple(named)
+        return found
 
     def has_group(self, key: str) -> bool:
         """Return whether a pod group is decided by this session: it is in its pool, which actions decide."""

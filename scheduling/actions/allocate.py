@@ -29,7 +29,7 @@ ACTION = "allocate"
 
 def allocate(session: Session) -> Iterator[Decision]:
     """Decide for every pod group with pending pods whose last answer may have changed."""
-    yield from iterate_queues(session, ACTION, _place)
+    return iterate_queues(session, ACTION, _place)
 
 
 def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:

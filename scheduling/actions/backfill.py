@@ -25,7 +25,7 @@ ACTION = "backfill"
 
 def backfill(session: Session) -> Iterator[Decision]:
     """Decide for every admitted pod group with pending best-effort pods."""
-    yield from iterate_queues(session, ACTION, _fill)
+    return iterate_queues(session, ACTION, _fill)
 
 
 def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:

@@ -82,10 +82,9 @@ class CapacityCard(QuotaPlugin, NodeOrder):
 
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Refuse all groups of a queue without any capability: no cpu, no memory, no card."""
-        if queue.facts is None:
+        if queue.facts is None or any(queue.facts.quota.values()):
             return None
-        plain = [self.limit(cluster, queue, name) for name in ("cpu", "memory")]
-        if plain != [0, 0] or any(queue.facts.quota.values()):
+        if any(self.limit(cluster, queue, name) != 0 for name in ("cpu", "memory")):
             return None
         verb = "allocate" if allocates else "enqueue"
         what = f"capability <cpu 0, memory 0> is empty, deny it to {verb}"

@@ -130,7 +130,9 @@ class VolcanoNpu(GroupState):
 
 def npu_arguments(plugins: PluginSet) -> NpuArguments | None:
     """Return the arguments of `volcano-npu`; None if the policy does not name it."""
-    return next((one.arguments for one in plugins.of(VolcanoNpu)), None)
+    for one in plugins.of(VolcanoNpu):
+        return one.arguments
+    return None
 
 
 _Reader = Callable[[NpuArguments, object], tuple[NpuArguments, str]]

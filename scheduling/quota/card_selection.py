@@ -33,7 +33,8 @@ def choose_cards(
     cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
 ) -> CardChoice | Shortage:
     """Return which cards a pod of this class may be charged now, or why none."""
-    if not cluster.plugins.quota.limits_cards:
+    quota, cards = cluster.plugins.quota, cluster.cards
+    if not quota.limits_cards:
         return CardChoice(None)
     found = _acceptable(cluster, queue, pod_class)
     if found is None or isinstance(found, Shortage):
@@ -42,15 +43,16 @@ def choose_cards(
     short: list[tuple[int, Shortage]] = []
     fitting: list[str] = []
     for name in names:
-        most = cluster.plugins.quota.limit(cluster, queue, name)
-        amount = sum(cluster.cards.charged(one, name, each) for one, each in amounts.items())
+        most, amount = quota.limit(cluster, queue, name), 0
+        for one, each in amounts.items():
+            amount += cards.charged(one, name, each) if cards.units else each
         total = used(queue, name, extra) + amount
         if most is None or total <= most:
             fitting.append(name)
         else:
             short.append((total - most, shortage(queue.name, name, amount, total, most)))
     if fitting:
-        return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
+        return CardChoice(tuple(fitting), tuple([one.limit for _, one in short]) if short else ())
     short.sort(key=lambda one: one[0])
     nearest = short[0][1]
     message = "; ".join(one.message for _, one in short)
@@ -63,19 +65,24 @@ def _acceptable(
 ) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
     """Return the cards that would do, and what is requested of the resources that are charged as them; None for a pod
     without cards."""
-    cards, amounts = cluster.cards, pod_class.amounts
-    asked = {name: amount for name, amount in amounts.items() if name in cards.by_resource}
-    counting = {name: cards.counting(name) for name in asked}
+    cards = cluster.cards
+    asked: Amounts = {}
+    counting: dict[str, str] = {}
+    for name, amount in pod_class.request:
+        if name in cards.by_resource:
+            asked[name] = amount
+            counting[name] = cards.counting(name) if cards.units else name
     if not pod_class.cards:
         return _unnamed(cluster, queue, asked, counting)
     listed = "|".join(pod_class.cards)
-    known = {
-        card: next(
-            (counting[one] for one in asked if card in cards.by_resource[one]), cards.resource[card]
-        )
-        for card in pod_class.cards
-        if card in cards.resource
-    }
+    known: dict[str, str] = {}
+    for card in pod_class.cards:
+        if card in cards.resource:
+            known[card] = cards.resource[card]
+            for name, resource in counting.items():
+                if card in cards.by_resource[name]:
+                    known[card] = resource
+                    break
     if not known:
         text = f"no resource name found for card <{listed}>"
         both = selector_conflict(pod_class)
@@ -93,10 +100,10 @@ def _acceptable(
         named = "|".join(known)
         text = f"no resource <{kinds[0]}> defined in requests/limits for card <{named}>"
         return _failed(queue, listed, text)
-    others = [one for one in asked if counting[one] != kinds[0]]
-    if others:
-        text = f"pod asks for <{others[0]}> beside the cards that it names: {listed}"
-        return Shortage(UNNAMED, others[0], text, requeue_on=(ANY_NODE,))
+    for name, resource in counting.items():
+        if resource != kinds[0]:
+            text = f"pod asks for <{name}> beside the cards that it names: {listed}"
+            return Shortage(UNNAMED, name, text, requeue_on=(ANY_NODE,))
     return tuple(known), asked
 
 

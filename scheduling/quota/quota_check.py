@@ -49,7 +49,7 @@ def share_of(queue: Queue, deserved: Amounts) -> tuple[int, int]:
 
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     """Return what is allocated or nominated of a resource, `extra` included."""
-    if queue.below:
+    if queue.is_in_tree:
         return (
             queue.sum_of("allocated", name) + queue.sum_of("nominated", name) + extra.get(name, 0)
         )
@@ -98,14 +98,17 @@ def may_enqueue(
     """Return why a group that asks for so much is not admitted, or None. `reclaimable` is what evictions could release,
     `yielded` what is reserved for groups that would lose it to this one, by queue."""
     reclaimable, yielded = reclaimable or {}, yielded or {}
-    admission_limit = cluster.plugins.quota.admission_limit
-    choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
-    by_card = cluster.plugins.quota.limits_cards
-    plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
+    quota = cluster.plugins.quota
+    by_card = quota.limits_cards
+    plain: Amounts = {}
+    choices: Amounts = {}
+    for name, amount in least.items():
+        of_kind = choices if by_card and name not in ("cpu", "memory") else plain
+        of_kind[name] = amount
     for one in queue.lineage:
         short: list[Shortage] = []
         for name, amount in plain.items():
-            most = admission_limit(cluster, one, name)
+            most = quota.admission_limit(cluster, one, name)
             if most is None:
                 continue
             less = reclaimable.get(one.name, {}).get(name, 0)
@@ -117,15 +120,37 @@ def may_enqueue(
             found = short[0] if by_card else _all_of(short)
             helps = _fits_beside_nodes(cluster, queue, plain, {}, reclaimable, reserves=True)
             return structs.replace(found, node_helps=helps or None)
-    if choices and by_card:
-        ours = yielded.get(queue.name, {})
-        return _may_reserve(cluster, queue, choices, reclaimable.get(queue.name, {}), ours)
-    return None
+    if not choices:
+        return None
+    released, ours = reclaimable.get(queue.name, {}), yielded.get(queue.name, {})
+    if len(choices) == 1 and not ours and _fits_beside_all(cluster, queue, choices, released):
+        return None
+    return _may_reserve(cluster, queue, choices, released, ours)
+
+
+def _fits_beside_all(cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts) -> bool:
+    """Return True if the quota of the one card that is wanted has room even if that served every reservation that it may
+    serve: the usual case, in which no other card has to be looked at."""
+    [(card, amount)] = wanted.items()
+    choices = cluster.cards.by_resource
+    if "|" in card or card in choices:
+        return False
+    most = cluster.plugins.quota.limit(cluster, queue, card)
+    if most is None:
+        return True
+    room = most - used(queue, card, {}) + queue.elastic.get(card, 0) + reclaimable.get(card, 0)
+    for name, kept in queue.inqueue.items():
+        is_choice = "|" in name or name in choices
+        if name == card or (is_choice and card in cards_of_charge(cluster, name)):
+            room -= max(0, kept)
+    return amount <= room
 
 
 def reserved(queue: Queue, name: str) -> int:
     """Return what is reserved of a resource, less what groups use above their minimum."""
-    return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
+    if queue.is_in_tree:
+        return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
+    return queue.inqueue.get(name, 0) - queue.elastic.get(name, 0)
 
 
 def _all_of(short: list[Shortage]) -> Shortage:
@@ -204,12 +229,13 @@ def may_allocate(
     `extra` is charged to the queue by tentative placements; `released` is no longer charged to its ancestors
     because pods of other queues would be evicted.
     """
-    if not quota_of(cluster).limits_pods:
+    quota = quota_of(cluster)
+    if not quota.limits_pods:
         return None
     for one in queue.lineage:
         less = released.get(one.name, {}) if released else {}
         for name, amount in plain:
-            most = cluster.plugins.quota.limit(cluster, one, name)
+            most = quota.limit(cluster, one, name)
             if most is None:
                 continue
             total = used(one, name, extra) + amount - less.get(name, 0)
