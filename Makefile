@@ -54,7 +54,7 @@ soak: $(VENV)/.developer  ## run the tests that take long, and property tests on
 	$(RUN) -m pytest -q -m soak
 	@echo "Property tests on other examples: SEED=$(SEED)"
 	$(RUN) -m pytest -q --hypothesis-profile=other-examples --hypothesis-seed=$(SEED) -k "not misses and not mutation" \
-		tests/events tests/projections tests/scheduling tests/simulator tests/properties
+		tests/events tests/projections tests/scheduling tests/features tests/simulator tests/properties
 
 docs: $(VENV)/.developer  ## make the pages that are made from the code
 	PYTHONPATH=. $(RUN) docs/generate.py

@@ -25,6 +25,7 @@ from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Accepted, Answer, BindRequest, ListCompleted, WatchMessage
 from events.record import GENESIS, Head
+from features.table import FEATURES
 from projections.internal_error import ignore
 from projections.policy.policy import BUILT_IN
 from projections.state import State
@@ -56,7 +57,7 @@ def begin(
     *, with_views: bool, head: Head = GENESIS, rules: bytes = BUILT_IN
 ) -> tuple[Engine, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
-    state = State()
+    state = State(FEATURES)
     engine = build_engine(state, head, views=Views(state) if with_views else None)
     policy = PolicyChanged(source="built-in", policy=msgspec.Raw(rules))
     return engine, engine.start(process_started(), policy, max(head.epoch, 1), SECOND)

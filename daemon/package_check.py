@@ -16,6 +16,7 @@ PACKAGES: Final = (
     "daemon",
     "engine",
     "events",
+    "features",
     "migrations",
     "projections",
     "replay",

@@ -12,6 +12,7 @@ from events.chain import check_link
 from events.codec import event_of
 from events.errors import UsageError
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.internal_error import OnError, ignore
 from projections.left_out import LeftOut, folded
 from projections.snapshot import VERSION
@@ -83,7 +84,7 @@ def empty_state(log: ReadableLog, left_out: LeftOut) -> State:
             f"{log.place} begins behind position {log.base.position}: the facts there are a snapshot of version "
             f"{log.facts_version}, and this release reads version {VERSION}; `muster log join` puts the archive back in front"
         )
-    state = State(left_out)
+    state = State(FEATURES, left_out)
     state.begin_at(log.base.position)
     return state
 

@@ -40,9 +40,9 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from features.table import KINDS
 from projections.cluster import Cluster
 from projections.group_facts import group_facts, spec_of
-from projections.kind_table import KINDS
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Final
 
 from engine.fault_config_maps import are_fault_config_maps_due, fault_config_maps
-from engine.switch_states import are_switch_states_due, switch_states
 from events.messages import (
     AnnotateRequest,
     BindRequest,
@@ -26,13 +25,14 @@ from projections.cluster import Cluster
 from projections.device_family import PlacedPod, writing_families
 from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
-from projections.leaf_switches import CLASS_LABEL
+from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
 from projections.previous_nodes import IN_PLACE, is_in_place
 from projections.queues import Queue
 from projections.state import State
+from projections.written_config_map import WrittenConfigMap
 from scheduling.conditions import condition_of, condition_updates
 
 STATUS_UPDATES_MAX: Final = 500
@@ -177,7 +177,10 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         tasks=0 if group is None else sum(count for _, count in group.device_tasks),
         assigned_ns=one.assigned_ns,
     )
-    found = {key: value for key, value in pod.network if key != CLASS_LABEL}
+    found = dict(pod.network)
+    for one_hook in cluster.all_features.of(NetworkAnnotations) if found else ():
+        for key in one_hook.unwritten:
+            found.pop(key, None)
     for family in writing_families(pod.pod_class):
         found |= family.annotations(placed)
     if is_in_place(cluster, pod):
@@ -251,7 +254,9 @@ class StatusUpdates:
             return True
         if not updates_status:
             return False
-        if are_switch_states_due(self._state) or are_fault_config_maps_due(self._state):
+        if are_fault_config_maps_due(self._state):
+            return True
+        if any(one.is_due(self._state) for one in self._config_maps):
             return True
         self._read_changes()
         return bool(self._state.cluster.pending_status.counts or self._groups or self._queues)
@@ -289,7 +294,7 @@ class StatusUpdates:
             "PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error
         ):
             yield from asked
-        for of in (switch_states, fault_config_maps):
+        for of in (*(one.requests for one in self._config_maps), fault_config_maps):
             written = partial(_written, of, state)
             for _, asked in _each("ConfigMap", ("",), written, on_error):
                 yield from asked
@@ -297,6 +302,10 @@ class StatusUpdates:
             if not asked:
                 del self._queues[name]
             yield from asked
+
+    @property
+    def _config_maps(self) -> tuple[WrittenConfigMap, ...]:
+        return self._state.cluster.features.of(WrittenConfigMap)
 
     def _groups_in_turn(self) -> list[str]:
         """Return the groups to report: in the order of their last changes, or, if there are more than can be reported in one

@@ -28,7 +28,7 @@ from projections.apply_outcome import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_family import writing_families
 from projections.fault_marks import begin_marks
-from projections.leaf_switches import LeafSwitches
+from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
 from projections.pod_waits import begin_backoff
@@ -87,7 +87,11 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     ranks = state.assignments.ranks
     ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements], before))
-    job_class = cluster.indexes.of(LeafSwitches).class_of_group(event.pod_group)
+    network = [
+        pair
+        for one in cluster.features.of(NetworkAnnotations)
+        for pair in one.at_binding(cluster, event.pod_group)
+    ]
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
@@ -99,9 +103,8 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         )
         pod.devices = placement.devices
         pod.network = placement.network
-        if job_class:
-            # The class by which it is placed: that of the group may change while it runs.
-            pod.network = (*placement.network, *job_class)
+        if network:
+            pod.network = (*placement.network, *network)
         if cluster.policy.pools.deciders:
             cluster.pool_facts.started[placement.uid] = state.now_ns
         cluster.replace_pod(old, pod, is_last=False)

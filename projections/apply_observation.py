@@ -8,7 +8,7 @@ from events.cluster import ObjectDeleted
 from events.record import PodParts, Record
 from projections.cluster import Cluster
 from projections.fixed_requests import FIXED, Fixed, fixed_request, with_request
-from projections.kind_table import KINDS
+from projections.kind_table import kinds_with
 from projections.kinds.workload import apply_workload, drop_owner
 from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import INVALID, Reading
@@ -68,7 +68,7 @@ def read_pod(
 
 def apply_object(cluster: Cluster, kind: str, record: Record, reading: Reading) -> None:
     """Apply an object, not a pod, that was added or modified. A kind that is not in the table is an owner of pods."""
-    observed = KINDS.get(kind)
+    observed = kinds_with(cluster.all_features).get(kind)
     if observed is None or not observed.has_own_table:
         name = record.subject.partition("/")[2]
         if reading.uid:
@@ -96,7 +96,7 @@ def _apply_facts(
 
 def apply_deletion(cluster: Cluster, kind: str, record: Record, event: ObjectDeleted) -> None:
     """Apply the deletion of an object that is not a pod."""
-    observed = KINDS.get(kind)
+    observed = kinds_with(cluster.all_features).get(kind)
     if observed is None or not observed.has_own_table:
         name = record.subject.partition("/")[2]
         cluster.others.get(kind, {}).pop(name, None)

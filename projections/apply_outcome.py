@@ -28,10 +28,10 @@ from projections.eviction_pauses import EVICTION_SHARE
 from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.fixed_requests import FIXED
-from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches
 from projections.pod_class import class_key_of
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
 from projections.pool_facts import RELEASE_MARK
+from projections.written_config_map import WrittenConfigMap
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -256,16 +256,24 @@ def _status_outcome(
         pod = pod.copy()
         pod.reported_at = record.cause
         state.cluster.exchange_pod(pod)
-    elif kind == "ConfigMap" and event.what == LEAF_SWITCHES:
-        state.cluster.indexes.of(LeafSwitches).reported_at = record.cause
     elif kind == "ConfigMap":
-        state.cluster.reschedulings.reports.written_at[event.what] = record.cause
+        _config_map_written(state, event.what, record.cause)
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
         group.reported_status.conditions_reported_at = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
+
+
+def _config_map_written(state: "State", what: str, position: int) -> None:
+    """Record that a ConfigMap was written; one of a feature that the policy no longer names is passed over."""
+    reports = state.cluster.reschedulings.reports
+    if what in reports.changed_at:
+        reports.written_at[what] = position
+    for one in state.cluster.features.of(WrittenConfigMap):
+        if one.what == what:
+            one.written(state.cluster, position)
 
 
 def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> None:

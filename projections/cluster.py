@@ -4,7 +4,7 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 `projections/audit.py` recounts them to detect errors.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -25,18 +25,18 @@ from projections.deltas import (
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
+from projections.feature import Features
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, asks_for_more, spec_of
 from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
-from projections.index import Indexes
+from projections.index import Index, Indexes
 from projections.inter_pod_affinity_index import (
     InterPodAffinityIndex,
     remove_nomination,
 )
 from projections.job_order import equivalence_keys, job_order
 from projections.kept_quota import KeptQuota
-from projections.leaf_switches import LeafSwitches
 from projections.namespace_access import NamespaceAccess, denial_of, queue_to_enter
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
@@ -79,7 +79,6 @@ from projections.rejected_pods import RejectedPods
 from projections.rescheduling import Reschedulings, forget_group
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
-from projections.super_pods import SuperPods
 from projections.suspensions import InternalErrors
 from projections.tenants import Tenants
 from projections.unready_nodes import UnreadyNodes
@@ -113,7 +112,11 @@ def extent_of(change: PodChanged) -> int:
 class Cluster:
     """All facts, observed and decided, and their sums. Only State changes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features) -> None:
+        self.all_features = features
+        """All features that there are."""
+        self.features: Features
+        """Those that the policy names."""
         self.owner: object = object()
         """Token of the groups that may be changed here: both sides of a fork get new ones."""
         self.position = self.queue_objects = self.now_ns = 0
@@ -213,8 +216,6 @@ class Cluster:
             self.budgets,
             self.pending_status,
             self.device_holders,
-            LeafSwitches(),
-            SuperPods(),
             RejectedPods(),
             FaultyPods(),
             ClaimUsers(),
@@ -731,7 +732,8 @@ class Cluster:
         rows.groups.update(dict.fromkeys(self.groups))
         for uids in (rows.pods, rows.pod_attributes):
             uids.update(dict.fromkeys(self.pods))
-        rows.switches.update(dict.fromkeys(self.indexes.of(LeafSwitches).numbers))
+        for index in self.indexes.of_features:
+            index.mark_rows(self)
         rows.faults.update(dict.fromkeys(self.indexes.of(FaultyPods).nodes))
 
     def update_all_groups(self) -> None:
@@ -742,11 +744,24 @@ class Cluster:
     def set_policy(self, policy: Policy) -> None:
         """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
         self.policy, self.plugins = policy, build_plugins(policy.tiers)
+        self.features = self.all_features.named_by(policy)
+        kept = {type(one): one for one in self.indexes.of_features}
+        brought = [self._index_of(make) for make in self.features.indexes]
+        self.indexes = Indexes(self.indexes.own, [kept.get(type(one), one) for one in brought])
+        for one in brought:
+            if type(one) not in kept:
+                one.rebuild(self)
         self.rebuild_plugin_indexes()
+
+    def _index_of(self, make: Callable[[], object]) -> Index:
+        """Return an index of a feature, empty."""
+        index = make()
+        assert isinstance(index, Index)
+        return index
 
     def rebuild_indexes(self) -> None:
         """Compute all indexes from facts that were loaded without deltas, each once."""
-        for index in self.indexes.own:
+        for index in (*self.indexes.own, *self.indexes.of_features):
             index.rebuild(self)
         self.rebuild_plugin_indexes()
         for group in self.groups.values():
@@ -760,7 +775,8 @@ class Cluster:
     def rebuild_plugin_indexes(self) -> None:
         """Compute the indexes of the plugins in force from facts. Those of other plugins are dropped."""
         brought = {type(one): one for plugin in self.plugins.all for one in plugin.indexes()}
-        self.indexes = Indexes(self.indexes.own, [one.rebuilt(self) for one in brought.values()])
+        own, of_features = self.indexes.own, self.indexes.of_features
+        self.indexes = Indexes(own, of_features, [one.rebuilt(self) for one in brought.values()])
 
     def change_policy(self, policy: Policy) -> None:
         """Set another policy and recompute what depends on it."""
@@ -770,8 +786,11 @@ class Cluster:
         for plugin in self.plugins.group_state:
             if plugin.name not in names:
                 plugin.removed(self)
-        before = self.plugins
+        before, indexes = self.plugins, self.indexes.of_features
         self.set_policy(policy)
+        for index in (*indexes, *self.indexes.of_features):
+            if index not in indexes or index not in self.indexes.of_features:
+                index.mark_rows(self)
         self.wakeup_events.everything = True
         self.indexes.dispatch(self, PolicyChanged(before))
         for group in self.groups.values():

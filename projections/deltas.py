@@ -92,12 +92,6 @@ class PolicyChanged(Struct, frozen=True, gc=False):
     """The plugins of the policy before; the cluster has the present ones."""
 
 
-class SwitchMapChanged(Struct, frozen=True, gc=False):
-    """The map of leaf switches was added, changed or deleted."""
-
-    handler: ClassVar[str] = "on_switch_map"
-
-
 class RestartChanged(Struct, frozen=True, gc=False):
     """The restart of a job after a fault began, changed which pods it waits for, or ended."""
 
@@ -120,7 +114,6 @@ Delta: TypeAlias = (
     | PodGroupChanged
     | QueueChanged
     | PolicyChanged
-    | SwitchMapChanged
     | RestartChanged
     | RecordApplied
 )

@@ -15,13 +15,17 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from projections.feature import Features
 from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 
 _SHARED: Final = frozenset(
-    (str, int, bool, bytes, float, Fraction, type(None), object, PluginSet, Pod, PodGroup)
+    (
+        *(str, int, bool, bytes, float, Fraction, type(None), object),
+        *(Features, PluginSet, Pod, PodGroup),
+    )
 )
 """Types whose values are not changed in place."""
 

@@ -23,7 +23,6 @@ from projections.deltas import (
     QueueChanged,
     RecordApplied,
     RestartChanged,
-    SwitchMapChanged,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +53,9 @@ class Index(ABC):
         for name in self.COMPARED:
             setattr(self, name, getattr(counted, name))
 
+    def mark_rows(self, cluster: Cluster) -> None:  # noqa: B027
+        """Mark all rows of views that come from the index as changed (only of an index that a feature brings)."""
+
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:  # noqa: B027
         """Update the index for the pods that were added, changed or deleted: all of one settling, each once.
 
@@ -79,9 +81,6 @@ class Index(ABC):
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:  # noqa: B027
         """Update the index for another policy."""
 
-    def on_switch_map(self, cluster: Cluster, delta: SwitchMapChanged) -> None:  # noqa: B027
-        """Update the index for another map of leaf switches."""
-
     def on_restart(self, cluster: Cluster, delta: RestartChanged) -> None:  # noqa: B027
         """Update the index for a restart after a fault that began, changed or ended."""
 
@@ -92,10 +91,16 @@ class Index(ABC):
 class Indexes:
     """The indexes of a cluster, and which of them handle a type of delta."""
 
-    def __init__(self, own: Iterable[Index], of_plugins: Iterable[Index] = ()) -> None:
-        self.own = tuple(own)
-        """Those that every cluster has; others come and go with the plugins that the policy names."""
-        self.all = (*self.own, *of_plugins)
+    def __init__(
+        self,
+        own: Iterable[Index],
+        of_features: Iterable[Index] = (),
+        of_plugins: Iterable[Index] = (),
+    ) -> None:
+        self.own, self.of_features = tuple(own), tuple(of_features)
+        """Those that every cluster has; those that come and go with the features that the policy names. Others come and go
+        with its plugins."""
+        self.all = (*self.own, *self.of_features, *of_plugins)
         handlers = {one: tuple([i for i in self.all if _handles(i, one)]) for one in DELTAS}
         # Types without a handler are left out.
         self._by_delta: dict[type[Delta], tuple[Index, ...]] = {
@@ -107,6 +112,12 @@ class Indexes:
         """Return the index of this class. Raise KeyError if the cluster does not keep it."""
         found = self._by_type[kind]
         assert isinstance(found, kind)
+        return found
+
+    def find(self, kind: type[IndexT]) -> IndexT | None:
+        """Return the index of this class; None if the cluster does not keep it."""
+        found = self._by_type.get(kind)
+        assert found is None or isinstance(found, kind)
         return found
 
     def dispatch_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:

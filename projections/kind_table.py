@@ -1,9 +1,12 @@
 """The table of observed kinds. Lists and watches, roles, the kinds of scenarios and the simulated API server follow
-from it."""
+from it.
+"""
 
+from functools import lru_cache
 from typing import Final
 
-from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS, SWITCH_MAP_KIND
+from projections.feature import Features
+from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
 from projections.kinds.group_override import GROUP_OVERRIDE
 from projections.kinds.hyper_node import HYPER_NODE
@@ -24,31 +27,37 @@ from projections.kinds.workload import (
 )
 from projections.observed_kind import ObservedKind
 
-KINDS: Final[dict[str, ObservedKind]] = {
-    one.resource.name: one
-    for one in (
-        NODE,
-        PRIORITY_CLASS,
-        NAMESPACE,
-        QUEUE,
-        HYPER_NODE,
-        CONFIG_MAP,
-        *REPORT_KINDS,
-        SWITCH_MAP_KIND,
-        DISRUPTION_BUDGET,
-        GROUP_OVERRIDE,
-        POD_GROUP,
-        DEPLOYMENT,
-        REPLICA_SET,
-        STATEFUL_SET,
-        DAEMON_SET,
-        JOB,
-        VOLCANO_JOB,
-        *OF_VOLUMES,
-        POD,
-    )
-}
-"""By the name in records, in the order in which the first lists are applied: pods come after all that they refer to."""
+_FIRST: Final = (
+    NODE,
+    PRIORITY_CLASS,
+    NAMESPACE,
+    QUEUE,
+    HYPER_NODE,
+    CONFIG_MAP,
+    *REPORT_KINDS,
+)
+_LAST: Final = (
+    DISRUPTION_BUDGET,
+    GROUP_OVERRIDE,
+    POD_GROUP,
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    DAEMON_SET,
+    JOB,
+    VOLCANO_JOB,
+    *OF_VOLUMES,
+    POD,
+)
 
-REQUIRED: Final = tuple(name for name, one in KINDS.items() if one.is_required)
+
+@lru_cache(maxsize=8)
+def kinds_with(features: Features) -> dict[str, ObservedKind]:
+    """Return the observed kinds, with those that features bring, by the name in records: in the order in which the first
+    lists are applied, so that pods come after all that they refer to."""
+    kinds = (*_FIRST, *features.of(ObservedKind), *_LAST)
+    return {one.resource.name: one for one in kinds}
+
+
+REQUIRED: Final = tuple(one.resource.name for one in (*_FIRST, *_LAST) if one.is_required)
 """Kinds that must be listed whole before anything is decided; one that is not served counts as listed."""

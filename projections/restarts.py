@@ -1,12 +1,12 @@
 """Begin and go on with the restart of a job after a fault, as a decision says."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from events.decisions.reschedule import RescheduleDecided, RestartedPod
 from projections.faulty_pods import POD_FAILED, FaultyPods
 from projections.group_fault_options import fault_options
-from projections.leaf_switches import CLASS_LABEL, IS_HEALTHY, IS_SHARED, LeafSwitches
+from projections.network_annotations import NetworkAnnotations
 from projections.pod_class import Amounts
 from projections.pod_terms import Labels
 from projections.pods import Charge
@@ -14,15 +14,11 @@ from projections.queues import add
 from projections.reschedule_records import add_record
 from projections.rescheduling import Reservation, Restart, Retries, put_restart
 from projections.restart_times import update_deadline
-from projections.super_pods import SUPER_POD_RANK
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.pod_groups import PodGroup
     from projections.state import State
-
-NETWORK: Final = (IS_SHARED, IS_HEALTHY, SUPER_POD_RANK)
-"""Annotations of pods that are kept of those that a restart deletes."""
 
 
 def begin(state: "State", position: int, event: RescheduleDecided) -> None:
@@ -77,17 +73,14 @@ def _networks(
     cluster: "Cluster", event: RescheduleDecided, before: Mapping[str, Labels]
 ) -> dict[str, Labels]:
     """Return what its leaf switch or its logical SuperPoD is for each pod of the job that has one, by UID."""
-    switches = cluster.indexes.of(LeafSwitches)
+    hooks = cluster.features.of(NetworkAnnotations)
     found: dict[str, Labels] = {}
     for one in event.members:
         pod = cluster.pods.get(one.uid)
         if pod is None:
             pairs = before.get(one.uid, ())
         else:
-            given = dict(pod.network_annotations)
-            job_class = switches.class_of(pod)
-            pairs = tuple([(key, given[key]) for key in NETWORK if key in given])
-            pairs += ((CLASS_LABEL, job_class),) if job_class else ()
+            pairs = tuple([pair for hook in hooks for pair in hook.of_restarted(cluster, pod)])
         if pairs:
             found[one.uid] = pairs
     return found

@@ -20,9 +20,10 @@ from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
 from projections.fault_marks import FaultMark
+from projections.feature import Features
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
-from projections.kind_table import KINDS
+from projections.kind_table import kinds_with
 from projections.node_updates import change_reports
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass, class_key_of
@@ -44,7 +45,7 @@ from projections.suspensions import FailedAction, Suspension
 from projections.victim_waits import VictimWait
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 25
+VERSION: Final = 26
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -304,16 +305,16 @@ def parts_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
         yield read(int.from_bytes(length, "big"))
 
 
-def restore(payload: bytes) -> State:
+def restore(payload: bytes, features: Features) -> State:
     """Return the State of a snapshot, without the set of changed rows."""
-    return load(BytesIO(payload).read)
+    return load(BytesIO(payload).read, features)
 
 
-def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
+def load(read: Callable[[int], bytes], features: Features, policy: bytes | None = None) -> State:
     """Return the State of a snapshot that is read part by part; with another `policy` as if that had been in force before."""
     parts = parts_of(read)
     image = _IMAGES.decode(next(parts))
-    state = State()
+    state = State(features)
     cluster = state.cluster
     state.begin_at(image.position)
     cluster.position = image.position
@@ -334,7 +335,7 @@ def load(read: Callable[[int], bytes], policy: bytes | None = None) -> State:
     cluster.eviction_pauses = image.eviction_pauses
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():
-        facts = KINDS[kind].facts
+        facts = kinds_with(features)[kind].facts
         cluster.object_facts[kind] = msgspec.msgpack.decode(encoded, type=dict[str, facts])  # type: ignore[valid-type]  # the table names the type
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     for budget in image.budgets:

@@ -35,13 +35,14 @@ from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline
 from projections.deferred_work import DeferredWork
 from projections.device_assignments import DeviceAssignments
+from projections.feature import Features
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
-from projections.kind_table import REQUIRED
+from projections.kind_table import REQUIRED, kinds_with
 from projections.kinds.pod_group import POD_GROUPS
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
-from projections.observed_kind import Reading
+from projections.observed_kind import ObservedKind, Reading
 from projections.pod_devices import assign_devices
 from projections.pod_group_resolution import group_key_of
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
@@ -69,10 +70,10 @@ Newest: TypeAlias = tuple[str, str, bool]
 class State:
     """The facts at one position of the log."""
 
-    def __init__(self, left_out: LeftOut | None = None) -> None:
+    def __init__(self, features: Features, left_out: LeftOut | None = None) -> None:
         self.left_out: LeftOut = {} if left_out is None else left_out
         """Records that are skipped, because an earlier fold raised an exception when it applied them."""
-        self.cluster = Cluster()
+        self.cluster = Cluster(features)
         self.position = 0
         self.cycle = 0
         """Position of the last `cycle_opened`."""
@@ -125,6 +126,16 @@ class State:
             twin.cluster.pods[uid] = twin.cluster.pods[uid].copy()
         twin.settle()
         return twin
+
+    @property
+    def features(self) -> Features:
+        """Return all features that there are."""
+        return self.cluster.all_features
+
+    @property
+    def kinds(self) -> dict[str, ObservedKind]:
+        """Return all observed kinds, by the name in records."""
+        return kinds_with(self.features)
 
     @property
     def is_settled(self) -> bool:

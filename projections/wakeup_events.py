@@ -1,5 +1,6 @@
 """Record what changed: since the last cycle, and since the views were last written."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct, field
@@ -77,6 +78,11 @@ class ChangedRows(Struct):
     pod_attributes: Names = field(default_factory=dict)
     """Pods that came or went, or of which something changed that does not depend on their node."""
     topology: Names = field(default_factory=dict)
-    switches: Names = field(default_factory=dict)
     faults: Names = field(default_factory=dict)
     """Nodes of which faults changed, or what was done about them."""
+    of_features: dict[str, Names] = field(default_factory=dict)
+    """View of a feature to keys."""
+
+    def mark(self, view: str, keys: Iterable[str]) -> None:
+        """Mark rows of a view of a feature as changed."""
+        self.of_features.setdefault(view, {}).update(dict.fromkeys(keys))

@@ -33,6 +33,7 @@ from events.outcome import BindFailed, EvictionFailed, PodEvicted
 from events.record import Record
 from events.subject import subject_text
 from events.union import Event
+from features.table import FEATURES
 from projections.fault_hits import is_hit
 from projections.faulty_pods import FaultyPods
 from projections.left_out import LeftOut
@@ -119,7 +120,7 @@ class Incidents:
         start_ns: int | None = None,
         begun_ns: int = 0,
     ) -> None:
-        self.state = State(left_out) if state is None else state
+        self.state = State(FEATURES, left_out) if state is None else state
         self.selection = selection or Selection()
         self.left_out = 0
         """Incidents that are over and were dropped, because there are too many."""

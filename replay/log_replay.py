@@ -17,6 +17,7 @@ from events.decision import Decision
 from events.errors import UsageError
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
+from features.table import FEATURES
 from projections.left_out import LeftOut
 from projections.policy.policy import parse_policy
 from projections.state import State
@@ -87,7 +88,7 @@ class Replay:
         left_out: LeftOut | None = None,
     ) -> None:
         if state is None:
-            state = State(left_out)
+            state = State(FEATURES, left_out)
             state.begin_at(base.position)
         state.settle()
         self.state = state

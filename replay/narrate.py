@@ -48,7 +48,7 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
-from projections.kind_table import KINDS
+from features.table import KINDS
 from projections.policy.policy import parse_policy
 from projections.pool_facts import RELEASE_MARK
 from replay.log_time import format_time

@@ -20,6 +20,7 @@ from events.decision import Decision
 from events.json_value import Json
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
+from features.table import FEATURES
 from projections.left_out import LeftOut
 from projections.policy.policy import parse_policy
 from projections.state import State
@@ -35,7 +36,7 @@ class RedactedLog:
     """Takes the records of a log in order, from the first, and returns them under pseudonyms."""
 
     def __init__(self, redaction: Redaction, left_out: LeftOut | None = None) -> None:
-        self.state = State(left_out)
+        self.state = State(FEATURES, left_out)
         self.head = GENESIS
         self.different = 0
         """Recorded decisions that are not made again under pseudonyms."""

@@ -16,6 +16,7 @@ from events.decisions.release import ReleaseDecided
 from events.normalize import Json, JsonObject
 from events.record import Record
 from events.union import Event
+from features.table import FEATURES
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED, Pod
 from projections.state import State
@@ -74,7 +75,7 @@ class RunReport:
     """Takes all records of a log in order, from the first."""
 
     def __init__(self) -> None:
-        self.state = State()
+        self.state = State(FEATURES)
         self.above = 0
         """Pods whose binding put their queue above its quota of a card."""
         self._above: list[JsonObject] = []

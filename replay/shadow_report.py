@@ -27,6 +27,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.outcome import ShadowDecisionEnded
 from events.record import Record
 from events.union import Event
+from features.table import FEATURES
 from projections.apply_outcome import forget_open_decisions
 from projections.left_out import LeftOut
 from projections.pod_groups import PodGroup
@@ -185,7 +186,7 @@ class ShadowAccount:
     """Takes the records of a shadow's log in order, from the first; or, with `state`, from the one behind it, once `begin` was called."""
 
     def __init__(self, left_out: LeftOut | None = None, *, state: State | None = None) -> None:
-        self.state = State(left_out) if state is None else state
+        self.state = State(FEATURES, left_out) if state is None else state
         self.is_shadow = True
         """Whether all daemons that wrote the log so far were shadows."""
         self._schedulers: dict[str, None] = {}

@@ -13,6 +13,7 @@ from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.errors import UsageError
 from events.record import Record
+from features.table import FEATURES
 from projections.left_out import LeftOut
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -54,7 +55,7 @@ class Inquiry:
         left_out: LeftOut | None = None,
         with_every_node: bool = False,
     ) -> None:
-        self.state = State(left_out)
+        self.state = State(FEATURES, left_out)
         self.state.begin_at(base)
         self._text = subject
         self._moment = moment

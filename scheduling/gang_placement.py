@@ -1,27 +1,27 @@
 """Place a pod group by the first strategy of the policy that is for it."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
+from projections.feature import Features
 from projections.pod_groups import PodGroup
-from projections.policy.placement_rules import HYPER_NODES, LEAF_SWITCHES, NODE_BY_NODE, SUPER_PODS
+from projections.policy.placement_rules import NODE_BY_NODE
 from projections.previous_nodes import reservations_lifted
 from scheduling.gang_attempt import GangAttempt
 from scheduling.hyper_node_placement import HyperNodePlacement
-from scheduling.leaf_switches.placement import LeafSwitchPlacement
 from scheduling.node_by_node import NodeByNode
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.session import Session
-from scheduling.super_pods.placement import SuperPodPlacement
 from scheduling.unschedulable import Unschedulable
 
-STRATEGIES: Final[Mapping[str, PlacementStrategy]] = {
-    SUPER_PODS: SuperPodPlacement(),
-    LEAF_SWITCHES: LeafSwitchPlacement(),
-    HYPER_NODES: HyperNodePlacement(),
-    NODE_BY_NODE: NodeByNode(),
-}
-"""Name to strategy."""
+_OWN: Final[tuple[PlacementStrategy, ...]] = (HyperNodePlacement(), NodeByNode())
+
+
+@lru_cache(maxsize=8)
+def strategies_with(features: Features) -> Mapping[str, PlacementStrategy]:
+    """Return name to strategy, with those that features bring."""
+    return {one.name: one for one in (*features.of(PlacementStrategy), *_OWN)}
 
 
 def placement_problem(session: Session, group: PodGroup) -> Unschedulable | None:
@@ -54,7 +54,7 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
 def is_placed_node_by_node(session: Session, group: PodGroup) -> bool:
     """Return whether no strategy but `node-by-node` is for the group, so that its nodes can be chosen otherwise."""
     strategy = _strategy_for(session, group)
-    return strategy is None or strategy is STRATEGIES[NODE_BY_NODE]
+    return strategy is None or strategy.name == NODE_BY_NODE
 
 
 def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
@@ -65,7 +65,10 @@ def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
 
 def _strategy_for(session: Session, group: PodGroup) -> PlacementStrategy | None:
     """Return the first strategy of the policy that is for the group."""
+    strategies = strategies_with(session.cluster.features)
     for name in session.strategies_of(group.queue):
-        if STRATEGIES[name].is_for(session, group):
-            return STRATEGIES[name]
+        # The policy need not name the feature of a strategy.
+        strategy = strategies.get(name)
+        if strategy is not None and strategy.is_for(session, group):
+            return strategy
     return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from projections.blocked import topology_reason
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+from projections.policy.placement_rules import HYPER_NODES
 from projections.refusals import QUEUE_CODES
 from projections.sub_groups import SubGroupKey, TopologyConstraint
 from scheduling.gang_attempt import GangAttempt
@@ -26,6 +27,8 @@ from scheduling.unschedulable import Unschedulable
 
 class HyperNodePlacement(PlacementStrategy):
     """Places groups with a network topology constraint."""
+
+    name = HYPER_NODES
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True if the group or one of its sub-groups has a network topology constraint."""

@@ -1,6 +1,7 @@
 """Place a gang pod by pod, each on its best node, wherever that is."""
 
 from projections.pod_groups import PodGroup
+from projections.policy.placement_rules import NODE_BY_NODE
 from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.session import Session
@@ -9,6 +10,8 @@ from scheduling.unschedulable import Unschedulable
 
 class NodeByNode(PlacementStrategy):
     """Places groups without any constraint on where their pods are to one another."""
+
+    name = NODE_BY_NODE
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True: every group can be placed in this way."""

@@ -1,6 +1,8 @@
-"""Placement strategies: how a whole gang goes onto nodes. Each is one class; `scheduling/gang_placement.py` lists them."""
+"""Placement strategies: how a whole gang goes onto nodes. Each is one class; `scheduling/gang_placement.py` lists those that
+features do not bring."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from projections.pod_groups import PodGroup
 from scheduling.gang_attempt import GangAttempt
@@ -8,12 +10,17 @@ from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 
 
-class PlacementStrategy(Protocol):
-    """How pod groups of one kind are placed."""
+class PlacementStrategy(ABC):
+    """Hook: how pod groups of one kind are placed."""
 
+    name: ClassVar[str]
+    """Its name in the policy."""
+
+    @abstractmethod
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True if it places this group."""
 
+    @abstractmethod
     def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:
         """Return why the group cannot be placed whatever is free, or None."""
 
@@ -21,5 +28,6 @@ class PlacementStrategy(Protocol):
         """Return the steps by which it chooses the nodes of the whole group; none if it chooses node by node."""
         return ()
 
+    @abstractmethod
     def place(self, session: Session, group: PodGroup) -> GangAttempt:
         """Return the best attempt to place the group: a success, or one whose refusal says why not."""

@@ -20,6 +20,7 @@ from events.errors import UsageError
 from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
 from events.record import GENESIS, Head, Record
 from events.watch import WatchOpened
+from features.table import FEATURES
 from projections.kind_table import REQUIRED
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
@@ -93,7 +94,7 @@ def state_at_start(
     scenario: Scenario, policy: PolicyChanged, scheduler_names: tuple[str, ...]
 ) -> State:
     """Return State with the cluster of a scenario and its steps at time 0, before the first cycle."""
-    state = State()
+    state = State(FEATURES)
     engine = Engine(state, GENESIS)
     started = DaemonStarted(
         holder="fit",

@@ -10,7 +10,7 @@ from typing import Final, Self, TypeAlias
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
-from projections import kind_table
+from features.table import KINDS as OBSERVED
 from projections.api_resource import Resource
 from projections.kinds.pod import PODS
 from projections.kinds.workload import VOLCANO_JOBS
@@ -80,7 +80,7 @@ _NOT_SIMULATED: Final = ("DaemonSet",)
 KINDS: Final = (
     *(
         Kind.of(one.resource)
-        for name, one in kind_table.KINDS.items()
+        for name, one in OBSERVED.items()
         if name not in (*_NOT_SIMULATED, PODS.name) and one.resource.selection is None
     ),
     COMMAND,

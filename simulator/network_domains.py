@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from events.normalize_config_map import SWITCH_MAP
+from features.leaf_switches.switch_map import read_switch_map
 from projections.hyper_nodes import HyperNodeObject, hyper_node_facts
 from projections.hyper_tree import HyperTree
 from projections.objects import read
-from projections.switch_map import read_switch_map
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, name_of, section, text_at
 from simulator.object_store import Key

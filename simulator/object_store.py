@@ -15,7 +15,7 @@ from msgspec import Struct
 from events.duration import SECOND
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
 from events.normalize_config_map import CONFIG_MAP, selected_kind
-from projections import kind_table
+from features.table import KINDS as OBSERVED
 from projections.volumes.facts import VOLUME_KINDS
 from simulator.defaulting import Defaulting
 from simulator.manifest import AUTOSCALER, COMMAND, EXPERIMENT, KINDS, Kind, Manifest
@@ -48,7 +48,7 @@ _RESOURCE_OF: Final = {
     EXPERIMENT: EXPERIMENT.kind,
     **{
         Kind.of(one.resource): name
-        for name, one in kind_table.KINDS.items()
+        for name, one in OBSERVED.items()
         if one.resource.selection is None
     },
 }
@@ -62,7 +62,7 @@ def resource_of(kind: Kind) -> str:
 RESOURCES: Final = tuple(resource_of(kind) for kind in KINDS)
 WATCHED: Final = tuple(
     name
-    for name, one in kind_table.KINDS.items()
+    for name, one in OBSERVED.items()
     if one.is_watched and (one.resource.selection is not None or name in RESOURCES)
 )
 """Kinds that muster watches, in the order of the first lists; the others are only stored."""
@@ -74,7 +74,7 @@ def watched_name(key: "Key", manifest: Manifest) -> str:
     kind = selected_kind(namespace, name) if resource == CONFIG_MAP else resource
     if kind not in WATCHED:
         return ""
-    selection = kind_table.KINDS[kind].resource.selection
+    selection = OBSERVED[kind].resource.selection
     if selection is None or not selection.label_selector:
         return kind
     label, _, value = selection.label_selector.partition("=")

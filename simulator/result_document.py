@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from engine.switch_states import switch_states_text
 from events.cycle import CycleOpened
 from events.decision import Decision, DecisionItem
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
-from projections.leaf_switches import STATES, LeafSwitches, switch_map
+from features.leaf_switches.index import STATES, known_switches
+from features.leaf_switches.switch_states import switch_states_text
 from projections.pods import DECISION, Pod
 from projections.state import State
 from projections.views.now import queue_rows
@@ -136,11 +136,12 @@ def _waiting_reason(state: State, pod: Pod) -> str:
 def _switches(state: State) -> JsonObject:
     """Leaf switches: what each is for jobs, the pod groups on it, and its entry in `tor-share-cm`."""
     found: JsonObject = {}
+    index, switches = known_switches(state.cluster)
+    if not switches:
+        return found
     written: JsonObject = msgspec.json.decode(switch_states_text(state.cluster))
-    for name, number in sorted(state.cluster.indexes.of(LeafSwitches).numbers.items()):
-        switch = switch_map(state.cluster).switches[number]
-        index = state.cluster.indexes.of(LeafSwitches)
-        is_now = index.state_of(number, switch)
+    for name, number in sorted(index.numbers.items()):
+        is_now = index.state_of(number, switches[number])
         found[name] = {
             "state": STATES[is_now.is_shared],
             "healthy": not is_now.is_unhealthy,

@@ -18,7 +18,7 @@ from events.messages import AnnotateRequest, BindRequest
 from events.normalize import Json, JsonObject
 from events.record import Record
 from events.union import Event
-from projections.kind_table import KINDS
+from features.table import KINDS
 from projections.objects import nanoseconds_of
 from projections.pods import DECISION, FAILED, SUCCEEDED, WITHDRAWN, Pod
 from projections.state import State

@@ -9,8 +9,8 @@ import sys
 
 from msgspec import Struct
 
+from features.table import KINDS
 from projections.api_resource import Resource
-from projections.kind_table import KINDS
 from projections.objects import FewQuantities, Metadata, read
 from projections.observed_kind import ObservedKind
 

@@ -16,7 +16,7 @@ import pytest
 from events.union import EVENTS
 from tests.checkout import PACKAGES, ROOT, short, tracked
 
-PURE = ("engine", "events", "projections", "replay", "scheduling", "simulator")
+PURE = ("engine", "events", "features", "projections", "replay", "scheduling", "simulator")
 TARGETS = ("help", "demo", "test", "check", "bench", "soak", "cluster", "docs", "clean")
 
 NOWHERE = re.compile(r"/(work|farm|root)/|\.\.[/]shared|[.]library")

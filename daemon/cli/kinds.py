@@ -3,8 +3,8 @@
 from typing import Final
 
 from events.errors import UsageError
+from features.table import KINDS
 from projections.api_resource import Resource
-from projections.kind_table import KINDS
 
 _RESOURCES: Final = tuple(
     one.resource for one in sorted(KINDS.values(), key=lambda one: not one.is_watched)

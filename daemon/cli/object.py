@@ -25,7 +25,7 @@ from daemon.log.opening import ask_log
 from daemon.queries.moments import recorded_at_ns
 from daemon.queries.objects import ObjectChange, PastObject, object_at, object_changes
 from events.errors import UsageError
-from projections.kind_table import KINDS
+from features.table import KINDS
 from replay.log_time import LogTime, format_time
 
 VALUE_CHARS_MAX: Final = 120

@@ -9,7 +9,7 @@ from daemon.cli.kinds import kinds_named
 from events.decision import Decision
 from events.errors import UsageError
 from events.union import DECISIONS, EVENTS, Observation, Outcome
-from projections.kind_table import KINDS
+from features.table import KINDS
 from replay.record_filter import RecordFilter
 from replay.why_subject import candidates
 

@@ -36,8 +36,12 @@ def payload_of(state: State) -> bytes:
 
 def state_of(payload: bytes, policy: bytes | None = None) -> State:
     """The State of a payload; with another `policy` as if that had been in force before."""
+    from features.table import (
+        FEATURES,  # the table imports all that decides; a log is opened without
+    )
+
     with zstandard.ZstdDecompressor().stream_reader(frames_of(payload)[1]) as reader:
-        return load(BufferedReader(reader).read, policy)
+        return load(BufferedReader(reader).read, FEATURES, policy)
 
 
 def facts_of(payload: bytes) -> bytes:

@@ -6,7 +6,7 @@ from typing import Final
 from daemon.cluster.acting.error_classification import REFUSALS
 from daemon.cluster.client.calls import CALLS
 from events.watch import WENT_BACK
-from projections.kind_table import KINDS
+from features.table import KINDS
 from projections.queues import DEFAULT, Queue
 
 OTHER: Final = "other"

@@ -15,9 +15,9 @@ from daemon.metrics.closed import CHOICE, OTHER, QueueLabels, cause_of, resource
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from engine.report_ages import STALE_NS
+from features.leaf_switches.index import STATES, known_switches
 from projections.cluster import Cluster
 from projections.faulty_pods import FAULTS_OF_PODS, FaultyPods
-from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.node_faults import EFFECTS
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
@@ -213,7 +213,7 @@ def cards(cluster: Cluster) -> Iterator[Family]:
 
 def leaf_switches(cluster: Cluster) -> Family:
     """Leaf switches by what they are for jobs."""
-    index, switches = cluster.indexes.of(LeafSwitches), switch_map(cluster).switches
+    index, switches = known_switches(cluster)
     counts: Tally[str] = Tally()
     for number, switch in enumerate(switches):
         state = index.state_of(number, switch)

@@ -17,6 +17,7 @@ from daemon.queries.moments import At, position_at
 from events.chain import check_link
 from events.codec import event_of
 from events.record import Head
+from features.table import FEATURES
 from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from projections.state import State
@@ -93,7 +94,7 @@ class History:
             state = state.fork()
             state.left_out = dict(state.left_out)
             return state, head
-        state = State(left_out)
+        state = State(FEATURES, left_out)
         state.begin_at(self._log.base.position)
         return state, self._log.base
 
@@ -115,7 +116,7 @@ async def _write_snapshots(
 ) -> None:
     stored = await log.snapshot_positions(snapshots.VERSION)
     end = log.head.position
-    state, head = State(left_out), log.base
+    state, head = State(FEATURES, left_out), log.base
     if head.position:
         facts = await log.latest_snapshot(snapshots.VERSION, before=head.position)
         assert facts is not None  # The log is complete.

@@ -31,6 +31,7 @@ from events.codec import event_of
 from events.cycle import CycleOpened
 from events.errors import MusterError
 from events.record import GENESIS, Head
+from features.table import FEATURES
 from projections import snapshot as snapshots
 from projections.left_out import ApplyError
 from projections.snapshot import restore, take
@@ -229,7 +230,9 @@ async def _differing(log: ReadableLog, replay: Replay, position: int) -> str:
         return f"the record at position {position} has another digest than the snapshot there"
     facts = take(replay.state)
     # What is computed again when a snapshot is restored may come in another order.
-    if facts == facts_of(snapshot.payload) or take(restore(facts)) == take(restored(snapshot)):
+    if facts == facts_of(snapshot.payload) or take(restore(facts, FEATURES)) == take(
+        restored(snapshot)
+    ):
         return ""
     return f"the snapshot at position {position} has other facts than the records before it"
 

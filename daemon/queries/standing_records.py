@@ -38,9 +38,9 @@ from events.outcome import (
     ShadowDecisionEnded,
 )
 from events.record import GENESIS
+from features.table import KINDS
 from projections import snapshot as snapshots
 from projections.apply_outcome import BIND
-from projections.kind_table import KINDS
 from projections.state import State
 from simulator.controllers import WORKLOADS
 

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from projections.leaf_switches import LeafSwitches
 from projections.state import State
 from projections.views import now
 from projections.views.catalogue import (
@@ -13,6 +12,7 @@ from projections.views.catalogue import (
     SWITCH_STATE,
     TOPOLOGY_NODE,
 )
+from projections.views.feature_rows import ViewRows
 from projections.views.rows import Cell, Row, View
 
 
@@ -36,8 +36,10 @@ def state_document(state: State) -> dict[str, object]:
         "topology": [row for name in nodes for row in topology[name]],
         "switches": [
             row
-            for name in sorted(cluster.indexes.of(LeafSwitches).numbers)
-            for row in _rows(SWITCH_STATE, now.switch_rows(cluster, name))
+            for one in cluster.features.of(ViewRows)
+            if one.view == SWITCH_STATE.name
+            for name in sorted(one.keys(cluster))
+            for row in _rows(SWITCH_STATE, one.rows(cluster, name))
         ],
         "pod_groups": [
             row

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 
+from features.leaf_switches.index import STATES, known_switches
+from features.super_pods.index import SuperPods
 from projections.cluster import Cluster
-from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.state import State
-from projections.super_pods import SuperPods
 from projections.views import now
 
 
 def topology_document(state: State) -> dict[str, object]:
     """Return leaf switches, SuperPoDs and HyperNodes, each with its nodes; and how many nodes are in none of them."""
     cluster = state.cluster
-    index, network = cluster.indexes.of(LeafSwitches), switch_map(cluster)
-    super_pods = cluster.indexes.of(SuperPods).of
+    index, network = known_switches(cluster)
+    in_super_pods = cluster.indexes.find(SuperPods)
+    super_pods = {} if in_super_pods is None else in_super_pods.of
     tree = cluster.nodes.hyper_tree
     names = sorted(name for name, one in cluster.nodes.nodes.items() if one.facts is not None)
     under: dict[int, list[str]] = {}
@@ -29,7 +30,7 @@ def topology_document(state: State) -> dict[str, object]:
         if name not in index.places and name not in super_pods and not tree.above(name)
     ]
     switches: list[dict[str, object]] = []
-    for number, switch in enumerate(network.switches):
+    for number, switch in enumerate(network):
         is_now = index.state_of(number, switch)
         nodes = sorted(under.get(number, ()), key=lambda name: (index.places[name].position, name))
         switches.append(

@@ -25,6 +25,7 @@ from events.decisions.eviction import EvictionDecided
 from events.errors import UsageError
 from events.record import GENESIS, Record
 from events.union import DECISIONS
+from features.table import FEATURES
 from projections.left_out import ApplyError, LeftOut, folded
 from projections.state import State
 from replay.log_time import HEAD, LogTime
@@ -285,7 +286,7 @@ async def _of_pod(
         if len(lives) == 1 and await _means_nothing_else(log, subject, until):
             last = as_last_seen(own, before)
     if last is not None and lives[-1].end is not None:
-        state, groups = State(), {lives[-1]: last.group_key}
+        state, groups = State(FEATURES), {lives[-1]: last.group_key}
     else:
         states = [await history.facts_at_position((one.end or until + 1) - 1) for one in lives]
         pods = [state.cluster.pods.get(one.uid) for one, state in zip(lives, states, strict=True)]

@@ -1,5 +1,5 @@
 """ConfigMap. Watched are the ones in which the Ascend device stack reports the devices of nodes and their faults
-(`docs/reference/ascend-reports.md`), and the map of leaf switches; each selection is a kind of its own.
+(`docs/reference/ascend-reports.md`), and those of features; each selection is a kind of its own.
 
 The reports of a ConfigMap that cannot be used are those of the last one that could, with an error.
 """
@@ -12,12 +12,10 @@ from events.normalize_config_map import (
     CLUSTER_INFO,
     DEVICE_INFO,
     NODE_INFO,
-    SWITCH_MAP,
     Selection,
 )
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.deltas import SwitchMapChanged
 from projections.device_report import (
     INVALID_REPORT,
     DeviceList,
@@ -28,7 +26,6 @@ from projections.device_report import (
 from projections.node_updates import change_reports
 from projections.objects import Metadata
 from projections.observed_kind import ObservedKind, Reading
-from projections.switch_map import INVALID_MAP, SwitchMap, read_switch_map
 
 CONFIG_MAPS: Final = Resource(
     "ConfigMap", "configmaps", short_names=("cm",), subresources=(), has_generation=False
@@ -130,53 +127,7 @@ def _selected(selection: Selection) -> ObservedKind:
     )
 
 
-def _apply_map(cluster: Cluster, reading: Reading) -> None:
-    found = reading.of(read_switch_map, lambda problem, _: problem)
-    if isinstance(found, str):
-        # The map before stays: what runs by it keeps its place.
-        cluster.config_errors.put(reading.subject, reading.faults or ((INVALID_MAP, found),))
-        return
-    cluster.config_errors.put(reading.subject, (*reading.faults, *found.errors))
-    _replace_map(cluster, reading.subject, found)
-
-
-def _drop_map(cluster: Cluster, subject: str, _uid: str) -> None:
-    _replace_map(cluster, subject, None)
-
-
-def _replace_map(cluster: Cluster, subject: str, found: SwitchMap | None) -> None:
-    kind, _, name = subject.partition("/")
-    of_kind = cluster.object_facts.setdefault(kind, {})
-    if of_kind.get(name) == found:
-        return
-    if found is None:
-        del of_kind[name]
-    else:
-        of_kind[name] = found
-    cluster.indexes.dispatch(cluster, SwitchMapChanged())
-
-
-def _summarize_map(content: bytes) -> list[str]:
-    found = read_switch_map(content)
-    if isinstance(found, str):
-        return [found]
-    servers = sum(len(one.servers) for one in found.switches)
-    return [
-        f"{len(found.switches)} leaf switches with {servers} servers",
-        "one layer" if found.is_single_layer else "",
-        *(message for _, message in found.errors),
-    ]
-
-
 CONFIG_MAP: Final = ObservedKind(
     resource=CONFIG_MAPS, why="settings of workloads", is_watched=False
 )
 REPORT_KINDS: Final = tuple(_selected(one) for one in (DEVICE_INFO, NODE_INFO, CLUSTER_INFO))
-SWITCH_MAP_KIND: Final = ObservedKind(
-    resource=structs.replace(CONFIG_MAPS, selection=SWITCH_MAP),
-    why=WHY,
-    apply=_apply_map,
-    drop=_drop_map,
-    facts=SwitchMap,
-    summarize=_summarize_map,
-)

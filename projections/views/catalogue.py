@@ -93,8 +93,8 @@ TOPOLOGY_NODE = View(
         ("rack", "text"),
     ),
 )
-"""Key: node. Its place in the network by the map of leaf switches, its device reports or its labels; empty if none states it. `hypernodes` are the HyperNodes that
-contain it, the closest first."""
+"""Key: node. Its place in the network: by the map of leaf switches and its device report where the policy names
+`volcano-npu`, else by its labels; empty if none states it. `hypernodes` are the HyperNodes that contain it, the closest first."""
 
 SWITCH_STATE = View(
     name="switch_state",
@@ -111,7 +111,7 @@ SWITCH_STATE = View(
         ("jobs", "text"),
     ),
 )
-"""Key: leaf switch, by its address. `state` is `idle`, `shared` or `exclusive`, and `healthy` 0 or 1; `servers` are those
+"""Key: leaf switch, by its address; none unless the policy names `volcano-npu`. `state` is `idle`, `shared` or `exclusive`, and `healthy` 0 or 1; `servers` are those
 in the map, `nodes` those of them that are nodes. `jobs` are the pod groups on it that are placed by leaf switches,
 `crossing` the jobs that cross it: while one is restarted after a fault, also where it has lost its pods."""
 

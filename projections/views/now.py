@@ -15,7 +15,6 @@ from projections.group_facts import compound
 from projections.identity_cache import IdentityCache
 from projections.kinds.node import NODES
 from projections.kinds.workload import VOLCANO_JOBS
-from projections.leaf_switches import STATES, LeafSwitches, switch_map
 from projections.nodes import Node
 from projections.objects import Owner
 from projections.pod_class import PodClass
@@ -24,7 +23,7 @@ from projections.pool_index import counts_devices
 from projections.quantity import MAX
 from projections.queues import Queue, add
 from projections.quota_charging import cards_of_charge
-from projections.super_pods import SuperPods
+from projections.views.feature_rows import NodePlace
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -171,13 +170,12 @@ def topology_rows(cluster: Cluster, name: str) -> list[Row]:
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
-    place = cluster.indexes.of(LeafSwitches).places.get(name)
-    switch, position = _label(node, _SWITCH), _label(node, _SWITCH_POSITION)
-    if place is not None:
-        switch = switch_map(cluster).switches[place.switch].name
-        position = str(place.position)
-    number = cluster.indexes.of(SuperPods).of.get(name)
-    superpod = _label(node, _SUPERPOD) if number is None else str(number)
+    known: dict[str, str] = {}
+    for one in cluster.features.of(NodePlace):
+        known |= one.columns(cluster, name)
+    switch = known.get("switch", "") or _label(node, _SWITCH)
+    position = known.get("switch_position", "") or _label(node, _SWITCH_POSITION)
+    superpod = known.get("superpod", "") or _label(node, _SUPERPOD)
     hypernodes = cluster.nodes.hyper_tree.above(name) or sorted(
         value for key, value in node.facts.labels.items() if key.endswith(_HYPERNODE) and value
     )
@@ -189,27 +187,6 @@ def topology_rows(cluster: Cluster, name: str) -> list[Row]:
             superpod,
             ",".join(hypernodes),
             _label(node, _RACK),
-        )
-    ]
-
-
-def switch_rows(cluster: Cluster, name: str) -> list[Row]:
-    """Return the row of a leaf switch."""
-    index, network = cluster.indexes.of(LeafSwitches), switch_map(cluster)
-    number = index.numbers.get(name)
-    if number is None:
-        return []
-    switch = network.switches[number]
-    state = index.state_of(number, switch)
-    return [
-        (
-            name,
-            STATES[state.is_shared],
-            int(not state.is_unhealthy),
-            len(switch.servers),
-            index.nodes_under.get(number, 0),
-            ", ".join(state.crossing),
-            ", ".join(sorted(index.pods.get(number, ()))),
         )
     ]
 

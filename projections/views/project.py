@@ -38,6 +38,7 @@ from projections.state import State
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, POD, VIEWS
 from projections.views.checksum import MODULUS, checksum_of, row_checksum
+from projections.views.feature_rows import ViewRows
 from projections.views.placement_rows import PlacementRows
 from projections.views.pod_rows import PodRows
 from projections.views.rows import Cell, Row, RowChanges, View, ViewChanges
@@ -218,7 +219,6 @@ class Views:
             ("node_card", touched.nodes, now.card_rows),
             ("device", touched.nodes, now.device_rows),
             ("topology_node", touched.topology, now.topology_rows),
-            ("switch_state", touched.switches, now.switch_rows),
             ("pod_group", touched.groups, now.group_rows),
         ):
             for key in keys:
@@ -226,6 +226,9 @@ class Views:
                 if view == "pod_group":
                     self._note_queue(key, rows)
                 self._keep(view, key, rows, position)
+        for view, names in touched.of_features.items():
+            for name in names:
+                self._keep(view, name, self._feature_rows(view, name), position)
         for name in self._nodes_with_faults():
             rows = self._rows_of("fault", name, now.fault_rows)
             self._keep("fault", name, self._fault_rows(rows, position, recorded_at_ns), position)
@@ -245,6 +248,13 @@ class Views:
             if name in self._current:
                 change.checksum = self._current[name].checksum
         return {name: one for name, one in changes.items() if not one.is_empty}
+
+    def _feature_rows(self, view: str, key: str) -> list[Row]:
+        """Return the rows of a key of a view that a feature brings; none if the policy does not name it."""
+        for one in self.state.cluster.features.of(ViewRows):
+            if one.view == view:
+                return self._rows_of(view, key, one.rows)
+        return []
 
     def _rows_of(
         self, view: str, key: str, rows_of: Callable[[Cluster, str], list[Row]]

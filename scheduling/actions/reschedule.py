@@ -38,7 +38,7 @@ from scheduling.rescheduling.job_faults import (
     members,
     scope_of,
 )
-from scheduling.rescheduling.logical_super_pods import of_same_blocks
+from scheduling.rescheduling.restart_block import RestartBlock
 from scheduling.session import Session
 
 SECOND: Final = 1_000_000_000
@@ -216,7 +216,8 @@ def _escalation(
     if now >= of_job:
         return living, JOB
     if now >= of_block and restart.scope == POD:
-        pods = of_same_blocks(living, restart)
+        blocks = session.cluster.features.of(RestartBlock)
+        pods = [pod for one in blocks for pod in one.of_same_blocks(living, restart)]
         ranks = job_ranks(session.state, pods)
         if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in pods):
             return living, JOB

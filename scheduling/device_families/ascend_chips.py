@@ -27,7 +27,6 @@ from projections.device_family import (
 from projections.devices import Device, NodeDevices
 from projections.fault_options import IGNORE, STRATEGIES, SUB_HEALTHY_STRATEGY
 from projections.identity_cache import IdentityCache
-from projections.leaf_switches import CLASS_LABEL, CLASSES, IS_HEALTHY, IS_SHARED
 from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
@@ -60,6 +59,12 @@ from scheduling.device_families.ascend.inventory import (
     resources_of,
 )
 from scheduling.device_families.ascend.job_options import option_problem
+from scheduling.device_families.ascend.network_labels import (
+    CLASS_LABEL,
+    CLASSES,
+    IS_HEALTHY,
+    IS_SHARED,
+)
 from scheduling.device_families.ascend.pod_annotations import (
     OPERATOR,
     is_of_super_pod,

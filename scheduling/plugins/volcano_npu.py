@@ -16,6 +16,7 @@ from projections.cluster import Cluster
 from projections.plugin import GroupState, PluginSet
 from projections.pod_groups import PodGroup
 from projections.policy.plugin_config import PluginConfig, warn_unknown
+from projections.policy.policy import Policy
 from projections.policy.policy_values import JsonObject, Warn
 
 INIT_PARAMS: Final = "init-params"
@@ -47,7 +48,7 @@ class NpuArguments(Struct, frozen=True):
     super_pod_order: Literal["figure", "matrix"] = msgspec.field(
         default="figure", name="superpod-order"
     )
-    """In which order SuperPoDs give blocks to a job (`scheduling/super_pods/selection.py`)."""
+    """In which order SuperPoDs give blocks to a job (`features/super_pods/selection.py`)."""
     grace_seconds: int = msgspec.field(default=GRACE_SECONDS, name="grace-over-time")
     """Seconds until a graceful eviction after a fault becomes a forced one."""
     nslb_version: str = msgspec.field(default="1.0", name="nslb-version")
@@ -126,6 +127,11 @@ class VolcanoNpu(GroupState):
             fallback = RESERVED_NODES if size > RESERVED_NODES else 0
             found = structs.replace(found, reserve_nodes=fallback)
         return found
+
+
+def names_npu(policy: Policy) -> bool:
+    """Return whether a policy names `volcano-npu`."""
+    return any(one.name == VolcanoNpu.name for one in policy.plugins)
 
 
 def npu_arguments(plugins: PluginSet) -> NpuArguments | None:

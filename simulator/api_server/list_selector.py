@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.normalize import Json
-from projections.kind_table import KINDS
+from features.table import KINDS
 from simulator.api_server.status_errors import bad_request
 from simulator.manifest import Kind, Manifest
 from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at

@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from features.table import KINDS as OBSERVED
 from projections.api_resource import Resource
-from projections.kind_table import KINDS as OBSERVED
 from projections.kinds.disruption_budget import BUDGETS
 from projections.kinds.namespace import NAMESPACES
 from projections.kinds.node import NODES

@@ -7,6 +7,7 @@ import pytest
 from daemon.auditing import CREDIT_MAX_NS, SHARE, SLICE_NS, Audits
 from daemon.composition import audits_of, build_engine
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.audit import RollingAudit
 from projections.state import State
 from tests.checkout import ROOT, short, tracked
@@ -21,7 +22,7 @@ class Slow(RollingAudit):
     is_round_over = False
 
     def __init__(self, takes_ns: int) -> None:
-        super().__init__(State())
+        super().__init__(State(FEATURES))
         self.now_ns = 0
         self.takes_ns = takes_ns
 
@@ -112,5 +113,5 @@ def test_the_composition_of_a_daemon_is_made_in_one_place() -> None:
 
 
 def test_a_core_audits_what_its_batches_touch() -> None:
-    engine = build_engine(State(), GENESIS, views=None)
+    engine = build_engine(State(FEATURES), GENESIS, views=None)
     assert isinstance(engine.audit, RollingAudit)

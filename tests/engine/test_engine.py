@@ -4,6 +4,7 @@ from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ObjectSeen
 from events.record import Head
+from features.table import FEATURES
 from projections.state import State
 
 POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "default",
@@ -13,7 +14,7 @@ POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "d
 
 def test_annotations_named_as_secret_never_enter_the_log() -> None:
     engine = Engine(
-        State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"]
+        State(FEATURES), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"]
     )
     started = DaemonStarted(
         holder="test", version="0", period_ns=1_000_000_000, scheduler_names=("muster",)

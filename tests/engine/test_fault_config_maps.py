@@ -22,6 +22,7 @@ from engine.fault_config_maps import (
 from events.decisions.reschedule import RescheduleDecided, RestartedPod
 from events.messages import Accepted, Answer, ConfigMapRequest, OutcomeUnknown, Rejected, Reply
 from events.record import GENESIS
+from features.table import FEATURES
 from projections import snapshot
 from projections.reschedule_records import JOBS_MAX, RECORDS_MAX, TASKS_MAX, JobRecords, add_record
 from projections.rescheduling import Retries
@@ -144,7 +145,7 @@ async def test_each_is_written_again_when_it_changes(reply: Reply, is_asked_agai
 async def test_what_is_written_and_the_records_are_part_of_snapshots() -> None:
     state = await state_of()
     answer(state, asked(state)[FAULTS], Accepted())
-    again = snapshot.restore(snapshot.take(state))
+    again = snapshot.restore(snapshot.take(state), FEATURES)
     assert [*asked(again)] == [RESTARTS]
     assert records_text(again.cluster) == records_text(state.cluster)
 

@@ -26,6 +26,7 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from features.table import FEATURES
 from projections import snapshot
 from tests.scheduling.builders import SECOND, EngineHarness, gone, node, pod, raw
 
@@ -193,7 +194,7 @@ def test_a_pod_of_which_only_unread_status_changes_touches_no_index() -> None:
     assert (cluster.changed_groups, cluster.nodes.changed_slots) == (before, version)
     assert not cluster.changed_rows.pods
     assert not harness.engine.is_due(2 * SECOND)
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert snapshot.take(restored) == snapshot.take(harness.state)
 
 
@@ -212,7 +213,7 @@ def test_a_bound_pod_that_begins_to_run_changes_the_counts_of_its_group_only() -
     assert harness.batches[-1].views == {}
     assert (group.counts["running"], group.phase) == (1, "Running")
     assert not harness.engine.is_due(2 * SECOND)
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert snapshot.take(restored) == snapshot.take(harness.state)
 
 

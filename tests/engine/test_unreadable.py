@@ -24,6 +24,7 @@ from events.messages import (
 from events.normalize import JsonObject
 from events.outcome import BindFailed
 from events.record import PodParts
+from features.table import FEATURES
 from projections import apply_observation, snapshot
 from projections.internal_error import InternalError, OnError, ignore
 from projections.kinds import (
@@ -83,7 +84,7 @@ def assert_replays(harness: EngineHarness) -> None:
             content = contents.get(record.object) if record.object else None
             assert replay.take(record, content) is None
     assert replay.finish() is None
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert snapshot.take(restored) == snapshot.take(harness.state)
 
 

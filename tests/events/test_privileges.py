@@ -28,7 +28,7 @@ from projections.plugin import Plugin
 from scheduling import device_family_table, plugin_table
 from tests.checkout import ROOT, short, tracked
 
-PACKAGES: Final = ("daemon", "engine", "events", "projections", "replay", "scheduling")
+PACKAGES: Final = ("daemon", "engine", "events", "features", "projections", "replay", "scheduling")
 KEY: Final = re.compile(r"[a-z0-9][a-z0-9.-]*\.[a-z]{2,}/[A-Za-z0-9][A-Za-z0-9_.: -]*")
 API_VERSION: Final = re.compile(r".*/v\d+(alpha\d+|beta\d+)?")
 CONTAINERS: Final = ("annotations", "labels", "label_of")
@@ -80,7 +80,7 @@ GENERIC: Final = {
         "daemon/settings.py:read_settings",
         "projections/snapshot.py:facts",
         "scheduling/label_domains.py:_count",
-        "scheduling/leaf_switches/placement.py:place",
+        "features/leaf_switches/placement.py:place",
     ),
 }
 """What keys these are, to the functions that read keys which are no constants."""

@@ -32,6 +32,7 @@ from events.decision import INTERNAL_ERROR
 from events.decisions.action_failed import ActionFailed
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Head
+from features.table import FEATURES
 from projections.internal_error import InternalError
 from projections.snapshot import parts_of, take
 from projections.state import State
@@ -74,7 +75,7 @@ async def run(case: Case, open_log: OpenLog, *, with_views: bool) -> Outcome:
     server = FuzzServer(case)
     outcome = Outcome(objects=case.objects)
     ends = [server.begin_ns(index) - SECOND_NS // 2 for index in sorted(case.restarts)]
-    state = State()
+    state = State(FEATURES)
     with capture_logs() as told:
         for end_ns in [*ends, server.end_ns]:
             state = await _live(case, server, open_log, outcome, end_ns, with_views=with_views)

@@ -9,6 +9,7 @@ from daemon.log.contract import Log
 from daemon.log.copying import copy_whole
 from daemon.log.opening import open_log
 from daemon.simulation import SimulationRun, simulate
+from features.table import FEATURES
 from projections import snapshot
 from simulator.scenario import parse_scenario
 from tests.histories.write_attacked import DURABLE, FORGED
@@ -38,7 +39,7 @@ async def test_a_daemon_starts_on_an_attacked_log_and_serves_others(
     await copy_whole(await open_log(str(path)), log)
     before = await fold(log)
     before.validate()
-    snapshot.restore(snapshot.take(before)).validate()
+    snapshot.restore(snapshot.take(before), FEATURES).validate()
     ended = await served(log)
     pods = {pod.key: pod.node for pod in ended.state.cluster.pods.values()}
     assert pods == {"default/canary": "canaries"}

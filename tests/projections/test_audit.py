@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from features.table import FEATURES
 from projections.audit import INDEX_PODS_MAX, RollingAudit, audit
 from projections.pods import Pod
 from projections.state import State
@@ -123,4 +124,4 @@ async def test_an_index_has_its_turn_unless_there_are_too_many_pods() -> None:
 
 
 def test_an_empty_state_has_nothing_to_count() -> None:
-    counted_again(State(), ChangedRows(), 3)
+    counted_again(State(FEATURES), ChangedRows(), 3)

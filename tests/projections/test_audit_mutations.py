@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from events.messages import DeletionSeen, ObjectSeen
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -24,7 +25,7 @@ from tests.scheduling.test_rejected_pods import pod as rejected_pod
 from tests.scheduling.topology.builders import hyper_node
 
 ATTRIBUTES: Final = {
-    *((index.name, one) for index in Cluster().indexes.all for one in index.COMPARED),
+    *((index.name, one) for index in Cluster(FEATURES).indexes.all for one in index.COMPARED),
     *(("node", one) for one in Node.COMPARED),
     *(("queue", one) for one in Queue.COMPARED),
     *(("pod group", one) for one in PodGroup.COMPARED),

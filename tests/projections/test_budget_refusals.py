@@ -1,6 +1,7 @@
 """How long budgets may refuse evictions (projections/budget_refusals.py)."""
 
 from events.duration import SECOND
+from features.table import FEATURES
 from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, is_overdue, record_refusal
 from projections.snapshot import restore, take
 from projections.state import State
@@ -9,7 +10,7 @@ LIMIT_NS = 300 * SECOND
 
 
 def state_at(seconds: int) -> State:
-    state = State()
+    state = State(FEATURES)
     state.cluster.now_ns = state.now_ns = seconds * SECOND
     return state
 
@@ -46,6 +47,6 @@ def test_a_snapshot_holds_them_and_a_cycle_is_due_when_they_are_forgotten() -> N
     state = state_at(1)
     record_refusal(state.cluster, "first", "a", SECOND)
     assert state.next_deadline_ns == SECOND + FORGOTTEN_NS
-    again = restore(take(state))
+    again = restore(take(state), FEATURES)
     assert again.cluster.budget_refusals == state.cluster.budget_refusals
     assert again.next_deadline_ns == state.next_deadline_ns

@@ -2,6 +2,7 @@
 
 import pytest
 
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.node_updates import drop_node, put_node
 from projections.nodes import NodeFacts, node_facts
@@ -19,7 +20,7 @@ def node(allocatable: dict[str, str | int], capacity: dict[str, str | int]) -> N
 
 
 def test_a_node_has_a_row_for_each_of_its_cards() -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     facts = node({GPU: "1", f"{GPU}.shared": "8"}, {GPU: "2", f"{GPU}.shared": "8"})
     put_node(cluster, facts, "")
     assert card_rows(cluster, "n1") == [
@@ -29,7 +30,7 @@ def test_a_node_has_a_row_for_each_of_its_cards() -> None:
 
 
 def test_cards_that_are_all_broken_keep_their_row() -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     put_node(cluster, node({GPU: "0"}, {GPU: "2"}), "")
     assert card_rows(cluster, "n1") == [("n1", "V100", GPU, 2, 0, 0, 0)]
     drop_node(cluster, "n1")
@@ -39,7 +40,7 @@ def test_cards_that_are_all_broken_keep_their_row() -> None:
 def test_quota_is_not_recharged_when_a_node_keeps_its_cards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     charged: list[str] = []
     monkeypatch.setattr(cluster.ledgers, "recharge", lambda _cluster: charged.append("all"))
     put_node(cluster, node({GPU: "2"}, {GPU: "2"}), "")

@@ -15,6 +15,7 @@ from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
 from events.union import Event
 from events.watch import WENT_BACK, WatchClosed
+from features.table import FEATURES
 from projections.apply_outcome import EVICTION_BACKOFF_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
@@ -110,7 +111,7 @@ def test_what_is_evicted_and_seen_once_more_is_leaving_still(state: State) -> No
 
 def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:
     take_in(state, DECIDED)
-    restored = restore(take(state))
+    restored = restore(take(state), FEATURES)
     restored.validate()
     assert restored.evictions == state.evictions
     assert restored.cluster.pods["uid-a"].status == RELEASING
@@ -165,7 +166,7 @@ def test_a_tenant_that_used_up_its_share_evicts_no_more_for_a_while_and_others_t
     assert [one.in_favour_of for one in harness.state.evictions.values()] == [
         "other/podgroup-uid-other-c"
     ]
-    restored = restore(take(harness.state))
+    restored = restore(take(harness.state), FEATURES)
     restored.validate()
     assert restored.cluster.eviction_pauses == harness.state.cluster.eviction_pauses != {}
     assert restored.next_deadline_ns == harness.state.next_deadline_ns

@@ -4,6 +4,7 @@ import pytest
 
 from engine.pending_requests import bindings_and_evictions
 from events.messages import Answer, BindRequest, ObjectSeen, Rejected
+from features.table import FEATURES
 from projections import snapshot
 from tests.scheduling.builders import EngineHarness, node, pod
 
@@ -29,7 +30,7 @@ def check(harness: EngineHarness) -> None:
     """Sums add up, and a snapshot holds all of State."""
     harness.state.validate()
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload)
+    restored = snapshot.restore(payload, FEATURES)
     restored.validate()
     assert snapshot.take(restored) == payload
 
@@ -101,7 +102,7 @@ def test_what_the_object_says_counts_again_if_the_binding_fails() -> None:
     seen(harness, **{GROUP: "other", "alibabacloud.com/gpu-milli": "500"})
     assert harness.state.cluster.pods["uid-a"].group_key == first.group_key
     check(harness)
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.pods["uid-a"].stated == harness.state.cluster.pods["uid-a"].stated
     answer = Answer(request, Rejected("Forbidden", "no role allows this"))
     assert harness.engine.report([answer], harness.now_ns) is not None

@@ -5,6 +5,7 @@ import pytest
 from engine.pending_requests import StatusUpdates, bindings_and_evictions
 from events.messages import DeletionSeen, ObjectSeen, PodGroupPhaseRequest, QueueStatusRequest
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections.foreign_pod_groups import schedulers_of
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, node, raw
@@ -129,7 +130,7 @@ def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes
     told_.see(DeletionSeen(job("volcano")))
     told_.cycle()
     assert is_left_alone(told_)
-    again = restore(take(told_.state))
+    again = restore(take(told_.state), FEATURES)
     again.validate()
     assert again.cluster.groups["default/g"].is_foreign
     told_.see(DeletionSeen(group()))
@@ -149,7 +150,7 @@ def test_a_snapshot_keeps_whose_groups_are() -> None:
         ObjectSeen(job("volcano")), ObjectSeen(group()), ObjectSeen(named("volcano", on="n1"))
     )
     told_.cycle()
-    restored = restore(take(told_.state))
+    restored = restore(take(told_.state), FEATURES)
     restored.validate()
     assert restored.cluster.groups["default/g"].is_foreign
     assert restored.cluster.foreign_groups.owned == {"uid-j": {"default/g": None}}

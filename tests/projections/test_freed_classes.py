@@ -12,6 +12,7 @@ from engine.engine import Engine
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import Json, JsonObject
 from events.sized_cache import ENTRY_BYTES, SHARE, length, sized_cache
+from features.table import FEATURES
 from projections.pod_class import PodClass
 from projections.snapshot import restore, take
 from tests.checkout import ROOT
@@ -73,7 +74,7 @@ def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
             pass
     keeps = unlike(9, 9)
     harness.see(ObjectSeen(keeps))
-    again.engine = Engine(restore(take(harness.state)), harness.engine.head)
+    again.engine = Engine(restore(take(harness.state), FEATURES), harness.engine.head)
     for one in (harness, again):
         one.show_all("Pod", keeps, unlike(10, 0))
         assert list(one.state.cluster.inter_pod_affinity.classes.by_index) == [15, 16]

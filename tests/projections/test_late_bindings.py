@@ -5,6 +5,7 @@ from events.codec import event_of
 from events.messages import Accepted, Answer, BindRequest, ObjectSeen, Rejected, Reply
 from events.outcome import PodBound
 from events.watch import ForeignPodPlaced
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, node, pod
 
@@ -59,7 +60,7 @@ def test_a_binding_that_took_effect_after_it_was_refused_is_ours() -> None:
     assert bindings(harness) == [(request.decision, "n0")]
     assert not any(one.kind == ForeignPodPlaced.kind for one in harness.records)
     harness.state.validate()
-    again = restore(take(harness.state)).cluster.pods["uid-a"]
+    again = restore(take(harness.state), FEATURES).cluster.pods["uid-a"]
     assert (again.decision, again.failed_bindings) == (found.decision, found.failed_bindings)
 
 

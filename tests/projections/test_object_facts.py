@@ -7,9 +7,9 @@ from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
 from events.normalize import Json
+from features.table import FEATURES, KINDS
 from projections import snapshot
 from projections.api_resource import Resource
-from projections.kind_table import KINDS
 from projections.objects import Metadata, read
 from projections.observed_kind import INVALID, ObservedKind
 from replay.log_replay import Replay
@@ -63,7 +63,7 @@ def limit(pods: Json) -> bytes:
 def facts(harness: EngineHarness) -> object:
     """The facts of the kind, in State and in the State of its snapshot."""
     of_kind = harness.state.cluster.object_facts.get("TeamLimit", {})
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.object_facts.get("TeamLimit", {}) == of_kind
     assert snapshot.take(restored) == snapshot.take(harness.state)
     return of_kind

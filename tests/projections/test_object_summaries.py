@@ -1,6 +1,6 @@
 """What `tell` says of objects that say how close nodes and pods are."""
 
-from projections.kind_table import KINDS
+from features.table import KINDS
 
 
 def summary(kind: str, content: str) -> str:

@@ -8,6 +8,7 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.decisions.release import ReleaseDecided
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.state import State
 from projections.views.catalogue import POD
 from projections.views.checksum import checksum_of
@@ -168,7 +169,7 @@ def test_a_pod_that_is_asked_to_release_its_cards_names_the_pod_group_for_which(
     log = MemoryLog()
     scenario = parse_scenario(path.read_text(encoding="utf-8"), path.name)
     asyncio.run(simulate(scenario, log, with_views=False))
-    state, evicted_for = State(), dict[str, set[object]]()
+    state, evicted_for = State(FEATURES), dict[str, set[object]]()
     views = Views(state)
     for record in log.memory.records:
         event = event_of(record)

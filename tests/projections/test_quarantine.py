@@ -3,6 +3,7 @@
 import pytest
 
 from events.messages import DeletionSeen, ObjectSeen
+from features.table import FEATURES
 from projections import quarantine
 from projections.quarantine import ALL_TENANTS, FIRST_NS, LONGEST_NS, QUIET_NS, Quarantine
 from projections.snapshot import restore, take
@@ -141,7 +142,7 @@ def test_a_deleted_node_leaves_nothing(harness: EngineHarness) -> None:
 
 def test_a_snapshot_keeps_the_quarantine(harness: EngineHarness) -> None:
     for _ in range(2):
-        restored = restore(take(harness.state))
+        restored = restore(take(harness.state), FEATURES)
         restored.validate()
         assert restored.cluster.quarantines.all == harness.state.cluster.quarantines.all
         assert restored.next_deadline_ns == harness.state.next_deadline_ns

@@ -16,7 +16,9 @@ CALLS = {"Unschedulable": 0, "Shortage": 0, "wait": 1}
 def modules() -> list[Path]:
     """The modules that may refuse a pod group."""
     return sorted(
-        one for name in ("projections", "scheduling") for one in (ROOT / name).rglob("*.py")
+        one
+        for name in ("projections", "scheduling", "features")
+        for one in (ROOT / name).rglob("*.py")
     )
 
 

@@ -7,6 +7,7 @@ from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
 from events.normalize import Json
+from features.table import FEATURES
 from projections import snapshot
 from projections.device_report import CHECK_CODE_DIFFERS, INVALID_DEVICES, DeviceReport, Reports
 from replay.log_replay import Replay
@@ -115,7 +116,7 @@ def test_reports_are_in_snapshots_and_replays(harness: EngineHarness) -> None:
     harness.see(ObjectSeen(config_map("Ascend910-0,Ascend910-1")))
     harness.see(ObjectSeen(config_map("Ascend910-0,Ascend910-0", 2)))
     harness.cycle()
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.object_facts == harness.state.cluster.object_facts
     replay = Replay()
     contents: dict[str, bytes] = {}

@@ -16,6 +16,7 @@ from events.messages import (
 )
 from events.outcome import PodBound
 from events.watch import WENT_BACK, WatchClosed, WatchProgressed
+from features.table import FEATURES
 from projections.kind_table import REQUIRED
 from projections.snapshot import restore, take
 from projections.state import NEWEST_MAX
@@ -82,7 +83,7 @@ def test_progress_names_the_objects_that_changed_last() -> None:
         ObjectRevision("default", "c", "uid-c", "11"),
         ObjectRevision("default", "a", "uid-a", "12", is_gone=True),
     )
-    assert restore(take(harness.state)).progress == harness.state.progress
+    assert restore(take(harness.state), FEATURES).progress == harness.state.progress
 
 
 def test_the_cluster_is_known_by_its_system_namespace() -> None:
@@ -102,7 +103,7 @@ def test_a_list_of_which_only_a_part_is_in_the_log_is_listed_again_by_the_next_d
     parts = harness.engine.observe_in_parts(messages, 0, records_max=2)
     assert [one.subject for one in next(parts).records] == ["Pod/default/a", "Pod/default/b"]
     assert "Pod" not in harness.state.progress
-    assert "Pod" not in restore(take(harness.state)).progress
+    assert "Pod" not in restore(take(harness.state), FEATURES).progress
     assert [len(one.records) for one in parts] == [2]
     assert harness.state.progress["Pod"].resource_version == "10"
     assert harness.state.progress["Pod"].newest[-1].name == "b"

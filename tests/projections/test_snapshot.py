@@ -5,6 +5,7 @@ import pytest
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
+from features.table import FEATURES
 from projections import snapshot
 from replay.log_replay import Replay
 from simulator.scenario import parse_scenario
@@ -47,7 +48,7 @@ async def test_a_replay_from_a_snapshot_decides_as_one_from_the_beginning(share:
 
     whole.state.settle()
     kept = snapshot.take(whole.state)
-    tail = Replay(whole.head, state=snapshot.restore(kept))
+    tail = Replay(whole.head, state=snapshot.restore(kept, FEATURES))
     for entry in entries[cut:]:
         assert tail.take(entry.record, entry.content) is None
         assert whole.take(entry.record, entry.content) is None
@@ -67,7 +68,7 @@ async def test_a_snapshot_of_a_restored_state_is_the_same_snapshot() -> None:
         if at_end and index % 50 == 0:
             replay.state.settle()
             kept = snapshot.take(replay.state)
-            assert snapshot.take(snapshot.restore(kept)) == kept
+            assert snapshot.take(snapshot.restore(kept, FEATURES)) == kept
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ async def test_indexes_computed_from_a_snapshot_add_up_and_equal_those_kept_up_b
             continue
         state = replay.state
         state.settle()
-        restored = snapshot.restore(snapshot.take(state))
+        restored = snapshot.restore(snapshot.take(state), FEATURES)
         restored.validate()
         kept, loaded = state.cluster, restored.cluster
         assert loaded.scheduling_queue.places == kept.scheduling_queue.places

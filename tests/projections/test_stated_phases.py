@@ -4,6 +4,7 @@ import pytest
 
 from events.messages import DeletionSeen, ListStarted, ObjectSeen
 from events.watch import WatchClosed
+from features.table import FEATURES
 from projections.pod_groups import PHASES
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, node, raw
@@ -77,7 +78,7 @@ def test_counts_that_no_one_can_have_change_nothing(count: object) -> None:
     hostile.see(ObjectSeen(seen))
     assert phase_of(hostile, "g") == "Pending"
     hostile.cycle()
-    assert restore(take(hostile.state)).position == hostile.state.position
+    assert restore(take(hostile.state), FEATURES).position == hostile.state.position
 
 
 def test_a_group_that_is_created_again_under_its_name_begins_as_pending() -> None:
@@ -90,7 +91,7 @@ def test_a_group_that_is_created_again_under_its_name_begins_as_pending() -> Non
 
 def test_a_restored_state_and_a_restarted_daemon_trust_no_phase_either() -> None:
     before = harness()
-    state = restore(take(before.state))
+    state = restore(take(before.state), FEATURES)
     assert state.cluster.are_groups_listed
     assert state.cluster.groups["default/before"].listed_phase == "Inqueue"
     state.validate()

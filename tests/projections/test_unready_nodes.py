@@ -1,6 +1,7 @@
 """A node that is not ready counts in shares for a stated time, which is a deadline in State."""
 
 from events.messages import DeletionSeen, ObjectSeen
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.policy.policy import parse_policy
 from projections.snapshot import restore, take
@@ -111,7 +112,7 @@ def test_a_snapshot_keeps_which_nodes_count_and_since_when_the_others_do_not() -
     harness = started(node("n1"), node("n2", "Unknown"))
     harness.see(ObjectSeen(node("n1", "Unknown")))
     harness.cycle()
-    restored = restore(take(harness.state))
+    restored = restore(take(harness.state), FEATURES)
     restored.validate()
     assert restored.cluster.unready_nodes.since_ns == harness.state.cluster.unready_nodes.since_ns
     assert restored.cluster.resources.allocatable == {"cpu": 4000, "pods": 110}
@@ -119,6 +120,6 @@ def test_a_snapshot_keeps_which_nodes_count_and_since_when_the_others_do_not() -
 
 
 def test_the_default_is_five_minutes() -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     cluster.set_policy(parse_policy(b"{}")[0])
     assert cluster.policy.action_arguments.not_ready_ns == 300 * SECOND

@@ -1,6 +1,7 @@
 """A source of faults that vanishes is not a repaired node."""
 
 from events.messages import DeletionSeen, ObjectSeen
+from features.table import FEATURES
 from projections.device_report import REPORT_DELETED
 from projections.faulty_pods import FaultyPods
 from projections.snapshot import restore, take
@@ -36,7 +37,7 @@ def test_a_chip_stays_unhealthy_when_the_report_of_its_node_is_deleted() -> None
     facts = state.cluster.nodes.nodes["n1"].facts
     assert facts is not None
     assert facts.devices["huawei.com/Ascend910"].problem == REPORT_DELETED
-    restored = restore(take(state))
+    restored = restore(take(state), FEATURES)
     assert faulty_devices(restored) == ["Ascend910-3"]
     restored.validate()
 

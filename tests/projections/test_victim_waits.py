@@ -1,6 +1,7 @@
 """A pod group waits for terminating pods for a bounded time, which is a deadline in State."""
 
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from projections.victim_waits import VictimWait
 from tests.scheduling.builders import SECOND, EngineHarness, node, pod
@@ -43,7 +44,7 @@ def test_a_snapshot_keeps_the_wait_and_which_pods_do_not_end() -> None:
     harness = waiting()
     for seconds in (1, 600):
         harness.cycle(seconds)
-        restored = restore(take(harness.state))
+        restored = restore(take(harness.state), FEATURES)
         restored.validate()
         assert restored.cluster.victim_waits == harness.state.cluster.victim_waits
         assert restored.next_deadline_ns == harness.state.next_deadline_ns

@@ -16,6 +16,7 @@ from events.messages import (
     WatchMessage,
 )
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.pods import RUNNING
 from projections.state import State
 from tests.properties.api import Api
@@ -30,7 +31,7 @@ class ClusterSim:
     """The cluster. The witness checks every decision. `evict` answers evictions."""
 
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
-        self.api, self.witness, self.engine = Api(), Witness(), Engine(State(), GENESIS)
+        self.api, self.witness, self.engine = Api(), Witness(), Engine(State(FEATURES), GENESIS)
         self.evict = evict or self.api.evict
         self.bind: Callable[[BindRequest], Reply] = self.api.bind
         self.arrange: Callable[[list[WatchMessage]], list[WatchMessage]] = list

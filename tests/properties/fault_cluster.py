@@ -23,6 +23,7 @@ from events.messages import (
 )
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.snapshot import parts_of, restore, take
 from projections.state import State
 from simulator.cluster import SimulatedCluster, TimedStep
@@ -53,7 +54,7 @@ class FaultCluster:
         self.world = World(self.cluster, rules, {one.name: one for one in jobs})
         self.judge = FaultJudge(self.world)
         self.witness = Witness()
-        self.engine = Engine(State(), GENESIS)
+        self.engine = Engine(State(FEATURES), GENESIS)
         self._next_cycle_ns = 0
         self.failing = ""
         """What happens to the next request: `refused`, `lost`, `unheard` or nothing."""
@@ -98,17 +99,17 @@ class FaultCluster:
 
     def restart(self) -> None:
         """Go on with a State from a snapshot. One that is folded from the log decides the same."""
-        folded = State()
+        folded = State(FEATURES)
         for record, content in self.witness.log:
             folded.apply(record, event_of(record), content)
         folded.settle()
         image = take(self.engine.state)
         same(folded, self.engine.state)
         assert list(parts_of(BytesIO(image).read)) == list(
-            parts_of(BytesIO(take(restore(image))).read)
+            parts_of(BytesIO(take(restore(image, FEATURES))).read)
         )
         head = self.engine.head
-        self.engine, twin = Engine(restore(image), head), Engine(folded, head)
+        self.engine, twin = Engine(restore(image, FEATURES), head), Engine(folded, head)
         self.cluster.relist()
         shown = self.cluster.poll_watch()
         epoch = head.epoch + 1

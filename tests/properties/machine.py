@@ -21,6 +21,7 @@ from events.messages import (
     Request,
 )
 from events.record import GENESIS
+from features.table import FEATURES
 from projections import quota_charging
 from projections.pod_groups import COMPLETED
 from projections.queues import add
@@ -52,7 +53,7 @@ class History(RuleBasedStateMachine):
         super().__init__()
         self.api = Api()
         self.witness = Witness()
-        self.engine = Engine(State(), GENESIS)
+        self.engine = Engine(State(FEATURES), GENESIS)
         self.now_ns = 0
         self.policy = b""
         self.is_checked = False
@@ -284,7 +285,7 @@ class History(RuleBasedStateMachine):
     def restart(self, policy: bytes | None) -> None:
         """A daemon that knows nothing but the log starts from a snapshot and lists everything."""
         self.is_checked = False
-        self.engine = Engine(restore(take(self.engine.state)), self.engine.head)
+        self.engine = Engine(restore(take(self.engine.state), FEATURES), self.engine.head)
         same(self.engine.state, self.witness.state)
         self._start(policy)
 

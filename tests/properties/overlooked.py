@@ -9,6 +9,7 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.decisions.eviction import EvictionDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from features.table import FEATURES
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 
@@ -16,7 +17,7 @@ from projections.snapshot import restore, take
 def overlooked(engine: Engine, now_ns: int) -> list[str]:
     """What would be decided now if every group were looked at."""
     groups = engine.state.cluster.groups
-    again = Engine(restore(take(engine.state)), engine.head)
+    again = Engine(restore(take(engine.state), FEATURES), engine.head)
     again.state.cluster.wakeup_events.everything = True
     batch = again.cycle(now_ns)
     found: list[str] = []

@@ -22,6 +22,7 @@ from events.decisions.release import ReleaseDecided
 from events.normalize import JsonObject
 from events.privileges import BUDGET, CLAIM, POD, POD_GROUP, POOLS, QUEUES, ROWS, WORKLOAD
 from events.union import Event
+from features.table import FEATURES
 from projections.devices import device_of
 from projections.pods import ALLOCATED
 from projections.snapshot import restore, take
@@ -465,7 +466,7 @@ async def _play(history: History) -> Outcome:
                     state.settle()
             judge.look(replay.state)
             if tail is None and batch >= half:
-                tail = restore(take(replay.state))
+                tail = restore(take(replay.state), FEATURES)
         event = event_of(record)
         divergence = replay.take(record, entry.content)
         assert divergence is None, divergence

@@ -13,6 +13,7 @@ from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.decisions.search_deferred import SearchDeferred
 from events.messages import ObjectSeen
 from events.record import Record
+from features.table import FEATURES
 from projections import snapshot
 from replay.log_replay import Replay
 from tests.scheduling.builders import EngineHarness, gone, node, raw
@@ -314,7 +315,9 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_search_the_same(
 ) -> None:
     harness = cluster(NARROW, actions_of(ALL), described("preempt", free, pods))
     while harness.engine.is_due(harness.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(harness.state)), harness.engine.head)
+        restored = Engine(
+            snapshot.restore(snapshot.take(harness.state), FEATURES), harness.engine.head
+        )
         before = len(harness.records)
         harness.cycle(0)
         batch = restored.cycle(harness.now_ns)

@@ -12,6 +12,7 @@ from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.normalize import JsonObject
 from events.record import Record
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from tests.example_count import examples
 from tests.properties.cluster_sim import ClusterSim
@@ -141,7 +142,7 @@ def _judge(sim: ClusterSim) -> None:
         elif isinstance(event, PipelineWithdrawn):
             assert event.pod_group not in owed, f"{record.position}: room that others left is lost"
     kept = take(sim.engine.state)
-    assert take(restore(kept)) == kept, "a State that is restored is another"
+    assert take(restore(kept, FEATURES)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
     for key, group in sim.engine.state.cluster.groups.items():
         assert not group.nominations, f"{key} waits for {group.nominations}"

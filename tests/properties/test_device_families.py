@@ -33,6 +33,7 @@ from events.messages import (
     Reply,
 )
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from projections.device_family import FAMILIES, JobShape
 from projections.device_uses import uses_of
@@ -420,7 +421,7 @@ class DevicesOfNodes(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """The daemon ends, and starts from a snapshot."""
-        restored = snapshot.restore(snapshot.take(self.harness.state))
+        restored = snapshot.restore(snapshot.take(self.harness.state), FEATURES)
         self.harness.engine = Engine(restored, self.harness.engine.head)
         self.harness.start()
         self._show_all()

@@ -25,6 +25,7 @@ from events.messages import (
     Rejected,
     Reply,
 )
+from features.table import FEATURES
 from projections import snapshot
 from projections.device_family import FAMILIES
 from projections.device_uses import uses_of
@@ -162,7 +163,7 @@ class Devices(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """The daemon ends, and starts from a snapshot."""
-        restored = snapshot.restore(snapshot.take(self.harness.state))
+        restored = snapshot.restore(snapshot.take(self.harness.state), FEATURES)
         self.harness.engine = Engine(restored, self.harness.engine.head)
         self.harness.start()
         for resource in ("Node", "Pod"):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from events.messages import DeletionSeen, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, raw
 
@@ -70,6 +71,6 @@ def test_the_scheduler_of_a_group_follows_from_its_objects(
         assert not is_foreign or not (
             found.pods or found.inqueue or harness.state.cluster.scheduling_queue.of(found)
         )
-    again = restore(take(harness.state))
+    again = restore(take(harness.state), FEATURES)
     again.validate()
     assert {key: one.is_foreign for key, one in again.cluster.groups.items()} == groups[0]

@@ -10,6 +10,7 @@ from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.messages import Answer, Rejected
 from events.record import Head, Record
+from features.table import FEATURES
 from projections.state import State
 from tests.example_count import examples
 from tests.properties import shapes
@@ -60,7 +61,7 @@ class Side:
 
 def folded(log: list[tuple[Record, bytes | None]]) -> State:
     """A State made from a log alone."""
-    state = State()
+    state = State(FEATURES)
     for record, content in log:
         state.apply(record, event_of(record), content)
     state.settle()

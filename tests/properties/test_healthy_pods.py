@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from events.normalize import JsonObject
-from projections.leaf_switches import LARGE_MODEL, NORMAL
+from scheduling.device_families.ascend.network_labels import LARGE_MODEL, NORMAL
 from simulator.scenario import parse_scenario
 from tests.example_count import examples
 from tests.scenarios.play import play

@@ -16,13 +16,15 @@ from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
+from features.leaf_switches.index import STATES
+from features.leaf_switches.rows import SwitchStateRows
+from features.table import FEATURES
 from projections import snapshot
-from projections.leaf_switches import LARGE_MODEL, NORMAL, STATES
-from projections.views import now
+from scheduling.device_families.ascend.network_labels import LARGE_MODEL, NORMAL
 from tests.example_count import examples
+from tests.features.leaf_switches.builders import switch_map
 from tests.scheduling.ascend.builders import T, npu_pod, policy, report
 from tests.scheduling.builders import EngineHarness, gone, raw
-from tests.scheduling.leaf_switches.builders import switch_map
 
 SWITCHES: Final = 4
 SERVERS: Final = 3
@@ -94,7 +96,7 @@ class Network:
                 self.map = number
                 self._see(self._switch_map())
             case "restart":
-                restored = snapshot.restore(snapshot.take(self.harness.state))
+                restored = snapshot.restore(snapshot.take(self.harness.state), FEATURES)
                 self.harness.engine = Engine(restored, self.harness.engine.head)
                 self.harness.start()
                 self._show_all()
@@ -185,7 +187,9 @@ class Network:
         nodes = [node for pods in self.placed.values() for node, _ in pods.values()]
         assert len({*nodes}) == len(nodes), "no node twice"
         cluster = self.harness.state.cluster
-        rows = [now.switch_rows(cluster, f"switch-{number}")[0] for number in range(SWITCHES)]
+        rows = [
+            SwitchStateRows().rows(cluster, f"switch-{number}")[0] for number in range(SWITCHES)
+        ]
         shown = [(row[1], bool(row[2])) for row in rows]
         expected = [(STATES[shared], not bad) for shared, bad, _ in self._states()]
         assert shown == expected

@@ -10,6 +10,7 @@ from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.state import State
 from simulator.manifest_fields import section
 from tests.example_count import examples
@@ -68,7 +69,7 @@ def agreed(meta: shapes.Body, body: shapes.Body) -> shapes.Shape:
 
 def decisions(api: Api, policy: bytes, shuffled: dict[str, list[int]]) -> list[tuple[str, bytes]]:
     """What the first cycle decides, each kind being listed in some order."""
-    engine = Engine(State(), GENESIS)
+    engine = Engine(State(FEATURES), GENESIS)
     started = DaemonStarted(holder="test", version="0", period_ns=1, scheduler_names=("muster",))
     engine.start(started, PolicyChanged(source="test", policy=msgspec.Raw(policy)), 1, 0)
     for kind in KINDS:

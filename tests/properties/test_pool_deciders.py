@@ -30,6 +30,7 @@ from events.messages import Accepted, Answer, BindRequest, EvictRequest, PodMark
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from events.union import Event
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from projections.state import State
 from scheduling.pools.fair_share_offers import ShareGroup, offers
@@ -165,7 +166,7 @@ class Cluster:
     """The cluster, the daemon and the judge."""
 
     def __init__(self, pools: tuple[Options, ...], sizes: list[int]) -> None:
-        self.api, self.witness, self.engine = Api(), Witness(), Engine(State(), GENESIS)
+        self.api, self.witness, self.engine = Api(), Witness(), Engine(State(FEATURES), GENESIS)
         self.pools = {f"p{at}": one for at, one in enumerate(pools)}
         self.now_ns = 1000 * SECOND
         self.nodes: dict[str, Room] = {}
@@ -338,7 +339,7 @@ class Cluster:
         self._job(shape)
 
     def _restart(self) -> None:
-        self.engine = Engine(restore(take(self.engine.state)), self.engine.head)
+        self.engine = Engine(restore(take(self.engine.state), FEATURES), self.engine.head)
         same(self.engine.state, self.witness.state)
         self._start(None)
 
@@ -450,7 +451,7 @@ class Cluster:
         self._observe()
         for _ in range(CYCLES_MAX):
             self.now_ns += SECOND
-            twin = Engine(restore(take(self.engine.state)), self.engine.head)
+            twin = Engine(restore(take(self.engine.state), FEATURES), self.engine.head)
             batch = self.engine.cycle(self.now_ns)
             other = twin.cycle(self.now_ns)
             assert (batch is None) == (other is None)

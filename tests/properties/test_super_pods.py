@@ -16,6 +16,7 @@ from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from tests.example_count import examples
 from tests.scheduling.ascend.builders import T, npu_pod, policy, report
@@ -93,7 +94,7 @@ class Cluster:
                 self.moved |= {NODES[number]} & used
                 self._see(self._node(NODES[number]))
             case "restart":
-                restored = snapshot.restore(snapshot.take(self.harness.state))
+                restored = snapshot.restore(snapshot.take(self.harness.state), FEATURES)
                 self.harness.engine = Engine(restored, self.harness.engine.head)
                 self.harness.start()
                 self._show_all()

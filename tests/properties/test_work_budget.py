@@ -15,6 +15,7 @@ from events.decisions.work_deferred import WorkDeferred
 from events.messages import ObjectSeen
 from events.record import Record
 from events.union import Event
+from features.table import FEATURES
 from projections import snapshot
 from replay.log_replay import Replay
 from tests.example_count import examples
@@ -128,7 +129,9 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
 ) -> None:
     harness = cluster(NARROW, _pods(described), cpu, ALL)
     while harness.engine.is_due(harness.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(harness.state)), harness.engine.head)
+        restored = Engine(
+            snapshot.restore(snapshot.take(harness.state), FEATURES), harness.engine.head
+        )
         before = len(harness.records)
         harness.cycle(0)
         batch = restored.cycle(harness.now_ns)

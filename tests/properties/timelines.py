@@ -24,6 +24,7 @@ from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, EvictRequest, PodGroupPhaseRequest, Reply
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.internal_error import InternalError
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
@@ -233,7 +234,7 @@ class Played:
 
     def _daemon(self) -> Engine:
         """A daemon that has listed all there is."""
-        step = Engine(State(), GENESIS, on_error=_raise)
+        step = Engine(State(FEATURES), GENESIS, on_error=_raise)
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
@@ -544,7 +545,7 @@ class Played:
             self._must_rest(self._daemon(), "a fresh daemon")
 
     def _forgetful(self) -> Engine:
-        step = Engine(restore(take(self.step.state)), self.step.head, on_error=_raise)
+        step = Engine(restore(take(self.step.state), FEATURES), self.step.head, on_error=_raise)
         cluster = step.state.cluster
         for group in list(cluster.groups.values()):
             group.refusals.clear()

@@ -1,5 +1,6 @@
 """Decisions that differ between two runs, matched by what they are about."""
 
+from features.table import FEATURES
 from projections.state import State
 from replay.decision_differences import LATE_NS, counts_of, decision_differences
 from replay.what_if_figures import DecisionShown, RunFigures, TimedDecision
@@ -31,7 +32,7 @@ def decision(
 
 
 def run(*decisions: TimedDecision, named: bool = True, first_pod: str = "") -> RunFigures:
-    figures = RunFigures(State(), 0, {})
+    figures = RunFigures(State(FEATURES), 0, {})
     figures.decisions = list(decisions)
     if named:
         figures.named["default/g"] = None

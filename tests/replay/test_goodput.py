@@ -4,6 +4,7 @@ from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.codec import event_of
 from events.duration import SECOND
+from features.table import FEATURES
 from projections.state import State
 from replay.goodput import Goodput, GoodputTotals
 from simulator.scenario import parse_scenario
@@ -46,7 +47,7 @@ async def goodput_of(steps: str, minimum: int = 2, arguments: str = "") -> Goodp
     text = GANG.replace("MINIMUM", str(minimum)).replace("mode: force", "mode: force" + arguments)
     log = MemoryLog()
     await simulate(parse_scenario(f"{text}  {steps}", "goodput.yaml"), log, with_views=False)
-    state = State()
+    state = State(FEATURES)
     goodput = Goodput(state, 0, CHECKPOINT_NS)
     batch = now_ns = 0
     async for entries in log.read():

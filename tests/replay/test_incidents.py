@@ -10,6 +10,7 @@ import pytest
 from daemon.log.entry import Entry
 from events.codec import event_of
 from events.errors import UsageError
+from features.table import FEATURES
 from projections.state import State
 from replay.incident_answer import IncidentReport
 from replay.incident_faults import card_thousandths
@@ -297,7 +298,7 @@ def test_a_pod_group_that_cannot_be_read_is_an_error(text: str) -> None:
 
 async def test_following_incidents_leaves_state_as_a_plain_fold_has_it() -> None:
     entries = await log_of("one_node_hits_two_jobs")
-    incidents, plain = Incidents(), State()
+    incidents, plain = Incidents(), State(FEATURES)
     for entry in entries:
         incidents.take(entry.record, entry.content)
         plain.apply(entry.record, event_of(entry.record), entry.content)

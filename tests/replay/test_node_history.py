@@ -9,6 +9,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.codec import event_of
+from features.table import FEATURES
 from projections.state import State
 from replay.node_history import NodeHistory
 from tests.histories.recorded import histories, load
@@ -40,8 +41,8 @@ async def test_pods_and_statuses_are_those_of_a_whole_fold_at_every_position(pat
         for one in entries
         if "Node//" in one.record.subject
     }
-    state = State()
-    told = {name: NodeHistory(name, State()) for name in sorted(names - {""})}
+    state = State(FEATURES)
+    told = {name: NodeHistory(name, State(FEATURES)) for name in sorted(names - {""})}
     texts = 0
     for entry in entries:
         record = entry.record

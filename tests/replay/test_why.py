@@ -8,6 +8,7 @@ from daemon.log.entry import Entry
 from events.codec import encode, event_of
 from events.errors import UsageError
 from events.outcome import BindFailed
+from features.table import FEATURES
 from projections import snapshot
 from projections.state import State
 from replay.log_time import HEAD, LogTime, parse_log_time
@@ -301,7 +302,7 @@ def test_a_subject_that_names_nothing_is_refused(text: str) -> None:
 
 async def test_asking_disturbs_nothing() -> None:
     entries = await recorded(QUOTA)
-    plain = State()
+    plain = State(FEATURES)
     for one in entries:
         plain.apply(one.record, event_of(one.record), one.content)
         plain.settle()

@@ -9,6 +9,7 @@ from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
+from features.table import FEATURES
 from projections.internal_error import OnError, ignore
 from projections.kind_table import REQUIRED
 from projections.state import State
@@ -26,7 +27,7 @@ class EngineHarness:
         policy: dict[str, object] | None = None,
         on_error: OnError = ignore,
     ) -> None:
-        self.engine = Engine(State(), GENESIS, on_error=on_error)
+        self.engine = Engine(State(FEATURES), GENESIS, on_error=on_error)
         self.engine.updates_status = updates_status
         self.now_ns = 0
         self.records: list[Record] = []

@@ -10,6 +10,7 @@ from benchmarks.hostile import PLAIN, SHAPES, Load, affinity_load, begun
 from engine.engine import Engine
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.affinity_terms import (
     COMPARISONS_MAX,
     AffinityTerms,
@@ -214,7 +215,7 @@ def test_a_snapshot_between_a_new_term_and_the_next_cycle_goes_on_like_the_state
     harness.show_the_rest()
     harness.see(ObjectSeen(pod("holder", on="n1", affinity=apart_from("waits"))))
     assert harness.state.cluster.inter_pod_affinity.outdated
-    again = restore(take(harness.state))
+    again = restore(take(harness.state), FEATURES)
     again.validate()
     assert take(again) == take(harness.state)
     other = zone()

@@ -21,6 +21,7 @@ from events.messages import (
 from events.outcome import PodAnnotated, PodAnnotationFailed, PodAnnotationUnknown
 from events.record import Head
 from events.watch import WENT_BACK, WatchClosed
+from features.table import FEATURES
 from projections import snapshot
 from projections.device_assignments import CONFIRMATION_NS
 from projections.device_family import PlacedPod
@@ -186,7 +187,7 @@ def test_times_of_assignment_increase_strictly_on_a_node(harness: EngineHarness)
     on_first = sorted(times[:3])
     assert on_first == [harness.now_ns, harness.now_ns + 1, harness.now_ns + 2]
     assert times[3] == harness.now_ns
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     nodes = restored.cluster.nodes.nodes
     at_ns = restored.assignments.assign("n1", "x", harness.now_ns, nodes, one_by_one=True)
     assert at_ns == harness.now_ns + 3
@@ -254,7 +255,7 @@ def test_a_restart_between_patch_and_binding_goes_on_where_it_was(
     before = requests(harness)
     if is_annotated:
         answer(harness, "a", Accepted())
-    state = snapshot.restore(snapshot.take(harness.state))
+    state = snapshot.restore(snapshot.take(harness.state), FEATURES)
     head = harness.engine.head
     harness.engine = Engine(state, Head(head.position, head.digest, head.epoch))
     harness.start()

@@ -14,6 +14,7 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, ObjectSeen, Rejected
+from features.table import FEATURES
 from projections import snapshot
 from replay.why_state import pod_standing
 from tests.checkout import ROOT
@@ -102,7 +103,7 @@ def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
     harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running"))
     assert given(harness) == {"p": ("n1", "a")}
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload)
+    restored = snapshot.restore(payload, FEATURES)
     assert restored.cluster.pods["uid-p"].devices == ("a",)
     assert snapshot.take(restored) == payload
     restored.validate()
@@ -213,7 +214,7 @@ def test_pods_of_other_schedulers_have_the_devices_that_their_annotations_name(k
     harness.show_all("Pod", foreign, slot_pod("p", 1), slot_pod("q", 1))
     harness.cycle()
     assert given(harness) == {"f": ("n1", "b", "c"), "p": ("n1", "a"), "q": ("n1", "d")}
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     restored.validate()
     assert restored.cluster.pods["uid-f"].are_devices_reported is (key == REAL)
 
@@ -290,7 +291,7 @@ def test_a_device_with_two_holders_is_taken_once_and_an_error_of_its_node() -> N
     harness.cycle()
     assert given(harness)["r"] == ("n1", "b", "c")
     payload = snapshot.take(harness.state)
-    assert snapshot.take(snapshot.restore(payload)) == payload
+    assert snapshot.take(snapshot.restore(payload, FEATURES)) == payload
     said = [one for one in map(event_of, harness.records) if isinstance(one, ConfigInvalid)]
     assert [(one.subject, one.code, one.message) for one in said] == [("Node//n1", *error)]
     harness.see(gone(slot_pod("f", 1)))
@@ -371,7 +372,7 @@ def test_devices_are_omitted_from_records_of_families_that_name_none() -> None:
 @pytest.mark.parametrize("text", ["gpu.shared", "nvidia.com/mig-", "whole_cards"])
 def test_no_module_but_its_own_names_whole_cards(text: str) -> None:
     allowed = {"scheduling/device_families/whole_cards.py", "scheduling/device_family_table.py"}
-    packages = ("projections", "scheduling", "engine", "replay", "daemon")
+    packages = ("projections", "scheduling", "features", "engine", "replay", "daemon")
     files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
     naming = {path.relative_to(ROOT).as_posix() for path in files if text in path.read_text()}
     assert naming <= allowed

@@ -8,6 +8,7 @@ import pytest
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections import snapshot
 from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness, gone, raw
@@ -42,7 +43,7 @@ def names(harness: EngineHarness, node: str = "n1") -> tuple[str, ...]:
     """The devices of a node in State; they are the same after a snapshot."""
     facts = harness.state.cluster.nodes.nodes[node].facts
     assert facts is not None
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.nodes.nodes[node].facts == facts
     return facts.devices[CHIP].names if CHIP in facts.devices else ()
 

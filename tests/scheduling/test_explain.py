@@ -6,6 +6,7 @@ from typing import Final
 from events.codec import event_of
 from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
+from features.table import FEATURES
 from projections.state import State
 from scheduling.decide import Decider
 from scheduling.explain.placement import explain_placement
@@ -75,7 +76,7 @@ until: 10s
 
 async def explained(text: str) -> list[Choice]:
     """Every choice of a log, each asked just before its decision."""
-    state = State()
+    state = State(FEATURES)
     session = Session(state)
     choices: list[Choice] = []
     for one in await recorded(text):

@@ -17,6 +17,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import Accepted, Answer, ObjectSeen
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections.internal_error import InternalError
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -103,7 +104,7 @@ class Broken(EngineHarness):
             assert divergence is None, divergence
         assert self.replay.finish() is None
         self.replay.state.validate()
-        same(self.replay.state, restore(take(self.state)))
+        same(self.replay.state, restore(take(self.state), FEATURES))
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, module: object, name: str, key: str = BAD) -> None:
@@ -253,7 +254,7 @@ def test_a_restart_from_a_snapshot_waits_as_long(monkeypatch: pytest.MonkeyPatch
     raising(monkeypatch, allocate, "place_gang")
     harness = Broken()
     harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    state = restore(take(harness.state))
+    state = restore(take(harness.state), FEATURES)
     assert state.cluster.internal_errors.groups == harness.state.cluster.internal_errors.groups
     assert state.next_deadline_ns == harness.state.next_deadline_ns
     assert not is_cycle_due(state, harness.now_ns + SECOND)

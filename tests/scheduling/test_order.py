@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
@@ -43,7 +44,7 @@ def exact(one: Queue) -> tuple[int, Fraction, str]:
 
 @given(queues)
 def test_queues_are_ordered_by_priority_share_and_name(given_queues: list[Queue]) -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     turns = sorted(QueueSortKey(cluster, one) for one in given_queues)
     ordered = [turn.queue for turn in turns]
     assert ordered == sorted(given_queues, key=exact)
@@ -54,7 +55,7 @@ def test_queues_are_ordered_by_priority_share_and_name(given_queues: list[Queue]
 
 
 def test_shares_equal_as_floats_are_ordered_exactly() -> None:
-    cluster, large = Cluster(), 10**17
+    cluster, large = Cluster(FEATURES), 10**17
     less = queue("z", {"A": large + 1}, {"A": large})
     more = queue("a", {"A": large}, {"A": large})
     assert QueueSortKey(cluster, less) < QueueSortKey(cluster, more)
@@ -63,7 +64,7 @@ def test_shares_equal_as_floats_are_ordered_exactly() -> None:
 
 
 def test_a_third_is_a_third_however_it_is_written() -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     one, other = queue("a", {"A": 3}, {"A": 1}), queue("b", {"A": 6}, {"A": 2})
     assert QueueSortKey(cluster, one) < QueueSortKey(cluster, other)
     assert plain_key(cluster, one)[1] == plain_key(cluster, other)[1]
@@ -71,7 +72,7 @@ def test_a_third_is_a_third_however_it_is_written() -> None:
 
 
 def test_a_queue_that_deserves_nothing_has_no_share() -> None:
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     rules = quota_of(cluster)
     assert rules.share(cluster, queue("a", {}, {"A": 1})) == (0, 1)
     assert rules.share(cluster, queue("a", {"A": 0}, {"A": 1})) == (0, 1)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from projections.cluster import Cluster
 from projections.deltas import NodeChanged, PodChanged, RecordApplied
@@ -248,13 +249,13 @@ def test_a_fork_has_an_index_of_its_own() -> None:
 def test_a_snapshot_does_not_hold_the_index_and_restoring_computes_it() -> None:
     harness = begun("few-of-team")
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload)
+    restored = snapshot.restore(payload, FEATURES)
     assert kept(restored) == kept(harness.state)
     assert snapshot.take(restored) == payload
     harness.state.cluster.indexes.of(TeamPods).counts.clear()
     assert snapshot.take(harness.state) == payload
     harness.change_policy(policy())
-    assert not has_index(snapshot.restore(snapshot.take(harness.state)))
+    assert not has_index(snapshot.restore(snapshot.take(harness.state), FEATURES))
 
 
 def test_the_index_comes_and_goes_with_the_plugin() -> None:
@@ -288,6 +289,6 @@ def test_the_example_of_the_manual_is_this_plugin() -> None:
 
 
 def test_no_module_of_the_core_names_the_index() -> None:
-    folders = ("projections", "scheduling", "engine", "replay", "daemon", "simulator")
+    folders = ("projections", "scheduling", "features", "engine", "replay", "daemon", "simulator")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     assert not [path for path in files if "TeamPods" in path.read_text(encoding="utf-8")]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from projections.pod_class import PodClass
 from projections.policy.plugin_config import PLUGINS, register
@@ -161,7 +162,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
     ambiguous = ("capacity", "gang", "priority")
     found = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("projections", "scheduling", "engine", "replay", "daemon")
+        for folder in ("projections", "scheduling", "features", "engine", "replay", "daemon")
         for path in (ROOT / folder).rglob("*.py")
         if f'"{name}"' in path.read_text(encoding="utf-8")
     ]
@@ -179,7 +180,7 @@ def test_a_snapshot_keeps_the_classes_of_labelled_pods() -> None:
         "one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"), labelled("a2", "a"))
     )
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload)
+    restored = snapshot.restore(payload, FEATURES)
     restored.validate()
     assert snapshot.take(restored) == payload
 

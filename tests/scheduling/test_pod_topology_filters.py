@@ -3,6 +3,7 @@
 import pytest
 
 from events.codec import event_of
+from features.table import FEATURES
 from projections.device_family import NO_JOB
 from projections.pod_class import PodClass
 from projections.state import State
@@ -58,7 +59,7 @@ NODE_TEXTS = {
 
 
 async def _last() -> State:
-    state = State()
+    state = State(FEATURES)
     for one in await recorded(CLUSTER):
         state.apply(one.record, event_of(one.record), one.content)
     state.settle()

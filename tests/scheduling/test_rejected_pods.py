@@ -4,6 +4,7 @@ from events.codec import event_of
 from events.decisions.eviction import EvictionDecided
 from events.messages import Accepted, Answer, EvictRequest, ObjectSeen, Rejected
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from projections.rejected_pods import RejectedPods
 from tests.scheduling.ascend.builders import policy
@@ -103,7 +104,7 @@ def test_a_rejected_pod_is_known_after_a_start_from_a_snapshot() -> None:
     harness.show_all("Node", core_node("n", 2))
     harness.show_all("Pod", pod("a"))
     harness.show_the_rest()
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.indexes.of(RejectedPods).uids == {"uid-a": None}
     restored.validate()
 

@@ -6,10 +6,11 @@ from events.decision import Decision, Placement
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from features.table import FEATURES
 from projections.state import State
 from simulator.reduce_target import CycleOutcome, Target, divergence_target, shows
 
-STATE = State()
+STATE = State(FEATURES)
 
 
 def enqueued(name: str) -> EnqueueDecided:

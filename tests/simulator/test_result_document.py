@@ -9,6 +9,7 @@ from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Answer, BindRequest
 from events.normalize import JsonObject
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.state import State
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import list_at
@@ -40,7 +41,7 @@ class Run:
     def __init__(self, expect: str) -> None:
         self.scenario = parse_scenario(SCENARIO + expect, "quota.yaml")
         self.simulated = SimulatedCluster(self.scenario)
-        self.step = Engine(State(), GENESIS)
+        self.step = Engine(State(FEATURES), GENESIS)
         self.decisions = DecisionEntries()
 
     def play(self) -> ScenarioResult:

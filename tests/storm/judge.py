@@ -19,6 +19,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound, ShadowDecisionEnded
+from features.table import FEATURES
 from projections.state import State
 from replay.log_replay import Replay
 from simulator.cluster import SimulatedCluster
@@ -124,7 +125,7 @@ def evicted_in(entries: list[Entry]) -> dict[Nomination, str]:
 
 def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
     """What was there to be told of pod groups: since which record, whose, and which phase."""
-    state = State()
+    state = State(FEATURES)
     told: set[tuple[int, str, str]] = set()
     for entry in entries:
         state.apply(entry.record, event_of(entry.record), entry.content)

@@ -9,6 +9,7 @@ from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.codec import event_of
 from events.decisions.reschedule import RescheduleDecided
+from features.table import FEATURES
 from projections.state import State
 from projections.views.catalogue import FAULT
 from projections.views.project import Views
@@ -42,7 +43,7 @@ def reports_of(entries: list[Entry]) -> dict[str, IncidentReport]:
 
 def faults_of_the_view(entries: list[Entry]) -> set[tuple[object, ...]]:
     """Return key and beginning of each row that the view `fault` ever had."""
-    views = Views(State())
+    views = Views(State(FEATURES))
     found: set[tuple[object, ...]] = set()
     batch: list[Entry] = []
     for entry in [*entries, None]:

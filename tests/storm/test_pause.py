@@ -6,6 +6,7 @@ from events.daemon import DaemonStarted
 from events.duration import SECOND
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.record import Head, Record
+from features.table import FEATURES
 from projections.kind_table import REQUIRED
 from projections.state import State
 from replay.log_replay import Replay
@@ -20,7 +21,7 @@ POD = b"""{"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "muster"
 def test_a_daemon_that_died_with_a_cycle_due_and_returned_late_missed_none() -> None:
     shown: list[WatchMessage] = [ObjectSeen(POD)]
     shown += [ListCompleted(resource=kind, resource_version="1", count=0) for kind in REQUIRED]
-    engine = Engine(State(), Head(position=0, digest="0" * 64, epoch=1))
+    engine = Engine(State(FEATURES), Head(position=0, digest="0" * 64, epoch=1))
     batches: list[Batch | None] = [
         engine.start(STARTED, None, 1, SECOND),
         engine.observe(shown, 2 * SECOND),

@@ -17,9 +17,9 @@ from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, Pod
 from events.record import Fact
 from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
+from features.table import KINDS
 from projections.cluster import Cluster
 from projections.group_overrides import KIND as OVERRIDES
-from projections.kind_table import KINDS
 from projections.policy.policy import EVICTING
 from projections.pool_options import OPTION_CUT
 from projections.quarantine import ALL_TENANTS

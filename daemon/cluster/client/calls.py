@@ -9,14 +9,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from features.table import FEATURES, KINDS
 from projections.api_resource import Resource
 from projections.group_overrides import KIND as OVERRIDES
-from projections.kind_table import KINDS
 from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.kinds.volcano_queue import QUEUES
 from projections.volumes.facts import VOLUME_KINDS
+from projections.written_config_map import WrittenConfigMap
 
 EVENTS: Final = Resource("Event", "events", "events.k8s.io")
 LEASES: Final = Resource("Lease", "leases", "coordination.k8s.io")
@@ -47,7 +48,7 @@ READING: Final = ("get", "list", "watch")
 
 CLUSTER: Final = "cluster"
 WRITTEN: Final = (
-    ("volcano-system", "tor-share-cm"),
+    *((one.namespace, one.name) for one in FEATURES.of(WrittenConfigMap)),
     ("volcano-system", "vcjob-fault-npu-cm"),
     ("mindx-dl", "job-reschedule-reason"),
 )

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from daemon.cluster.client.calls import CALLS, CLUSTER, OWN, Call
-from projections.kind_table import KINDS
+from features.table import KINDS
 
 NAME: Final = "muster"
 """How the roles, the service account and the Lease are called."""

@@ -1,6 +1,6 @@
 """A3 servers in SuperPoDs (`accelerator-type: module-a3-16-super-pod`, `module-a3-8-super-pod`).
 
-A job is cut into logical SuperPoDs of `sp-block` chips, each of which is in one SuperPoD (`scheduling/super_pods/`). Chips
+A job is cut into logical SuperPoDs of `sp-block` chips, each of which is in one SuperPoD (`features/super_pods/`). Chips
 inside a node are those of any A3 server.
 """
 

@@ -11,6 +11,7 @@ from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
 from daemon.simulation import policy_of, run_loop, simulate
+from features.table import FEATURES
 from projections import snapshot
 from projections.state import State
 from replay.shadow_report import CLASSES
@@ -156,7 +157,7 @@ async def test_an_eviction_is_expected_for_a_while_and_then_given_up(tmp_path: P
     assert low.node == "n1"
     assert not low.evicted
     state.validate()
-    assert snapshot.restore(snapshot.take(state)).cluster.is_shadow
+    assert snapshot.restore(snapshot.take(state), FEATURES).cluster.is_shadow
     replayed = await asyncio.to_thread(lambda: muster("replay", path))
     assert replayed.exit_code == 0
     report = await asyncio.to_thread(lambda: muster("shadow", "report", path).stdout)

@@ -21,7 +21,16 @@ HEAVY = (
         "prometheus_client",
     ),
     *("rich", "sqlalchemy", "structlog", "yaml", "zstandard"),
-    *("projections", "scheduling", "engine", "replay", "simulator", "daemon.log", "daemon.cluster"),
+    *(
+        "projections",
+        "scheduling",
+        "features",
+        "engine",
+        "replay",
+        "simulator",
+        "daemon.log",
+        "daemon.cluster",
+    ),
 )
 """Modules that take long to import, or bring in one that does."""
 

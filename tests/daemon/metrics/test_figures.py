@@ -29,9 +29,9 @@ from tests.daemon.metrics.builders import (
     samples,
     value,
 )
+from tests.features.leaf_switches.builders import map_of
 from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness
-from tests.scheduling.leaf_switches.builders import map_of
 
 
 async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:

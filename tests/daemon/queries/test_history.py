@@ -13,6 +13,7 @@ from daemon.queries.log_state import state_at
 from daemon.simulation import simulate
 from events.codec import event_of
 from events.errors import UsageError
+from features.table import FEATURES
 from projections import snapshot
 from projections.state import State
 from replay.log_time import LogTime, parse_log_time
@@ -38,7 +39,7 @@ async def recorded_log(name: str) -> CountingLog:
 def facts(name: str) -> tuple[bytes, ...]:
     """State at each position of the log of an example, folded from the first record."""
     log = asyncio.run(recorded_log(name))
-    state = State()
+    state = State(FEATURES)
     found = [snapshot.take(state)]
     for record in log.memory.records:
         content = log.memory.contents.get(record.object or "")

@@ -35,6 +35,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
 from events.union import Event
+from features.table import FEATURES
 from projections.state import State
 from scheduling.decide import DECIDER
 from simulator.api_server.api import Behaviour
@@ -171,7 +172,7 @@ class Trial:
     def state(self) -> State:
         """What it knows."""
         state = self.operation.metrics.sources.state()
-        return State() if state is None else state
+        return State(FEATURES) if state is None else state
 
     def ask(self, method: str, path: str, body: Json = None, content_type: str = JSON) -> Response:
         """What someone else asks of the server, which must be done."""

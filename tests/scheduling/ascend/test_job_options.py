@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from events.messages import AnnotateRequest, ObjectSeen
+from features.table import FEATURES
 from projections import snapshot
 from scheduling.conditions import condition_of
 from tests.scheduling.ascend.builders import (
@@ -104,7 +105,7 @@ def test_a_minimum_in_an_annotation_makes_a_gang_of_a_group_of_one(
     harness.cycle()
     assert placed(harness) == {}
     assert refusal(harness)[0] == "NotEnoughPods"
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert restored.cluster.groups["default/g"].min_available == 2
     harness.see(ObjectSeen(pods[1]))
     harness.cycle()

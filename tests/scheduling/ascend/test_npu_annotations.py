@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from events.messages import Accepted, AnnotateRequest, Answer, BindRequest, ObjectSeen
+from features.table import FEATURES
 from projections import snapshot
 from tests.scheduling.ascend.builders import (
     T,
@@ -258,7 +259,7 @@ def test_pods_of_a_replica_set_get_the_smallest_ranks_and_keep_them() -> None:
     show(harness, *pods)
     first = ranks(harness)
     assert sorted(first.values(), key=str) == ["0", "1", "2"]
-    restored = snapshot.restore(snapshot.take(harness.state))
+    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     assert {str(one) for one in restored.assignments.ranks.values()} == {"0", "1", "2"}
     # The first one is replaced: its rank is free, although no other pod was seen with its annotation yet.
     gone_rank = first["p-b2"]

@@ -3,6 +3,7 @@
 import pytest
 
 from events.normalize import Json, JsonObject
+from features.table import FEATURES
 from projections import snapshot
 from tests.scheduling.builders import EngineHarness, gone, raw
 
@@ -276,7 +277,7 @@ def test_shares_are_kept_across_a_snapshot() -> None:
     harness.cycle()
     harness.show_all("Pod", pod("a", milli(600), on="n1", phase="Running"))
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload)
+    restored = snapshot.restore(payload, FEATURES)
     assert restored.cluster.pods["uid-a"].devices == ("gpu-0",)
     assert snapshot.take(restored) == payload
     restored.validate()

@@ -3,6 +3,7 @@
 from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.pool_options import OPTION_CUT
 from projections.session_priority import PRIORITY_CUT
 from projections.snapshot import restore, take
@@ -109,7 +110,7 @@ def test_what_an_operator_sets_is_named_as_such() -> None:
     assert waiting is not None
     assert "set by an operator: priority 80, position 7" in [one.text for one in waiting.hurdles]
     assert (
-        restore(take(harness.state)).cluster.groups["default/podgroup-uid-a"].priority
+        restore(take(harness.state), FEATURES).cluster.groups["default/podgroup-uid-a"].priority
         == group.priority
     )
     harness.state.validate()
@@ -135,7 +136,7 @@ def test_a_priority_of_a_session_queue_is_cut_and_recorded_once() -> None:
         )
     ]
     assert harness.state.cluster.groups["default/g"].priority == 10
-    twin = restore(take(harness.state))
+    twin = restore(take(harness.state), FEATURES)
     twin.validate()
     assert twin.cluster.groups["default/g"].stated_priority == 1000
     harness.see(ObjectSeen(raw("PriorityClass", "high", value=7)))

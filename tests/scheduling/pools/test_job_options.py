@@ -5,6 +5,7 @@ import pytest
 from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.pool_options import UNUSED_OPTION, USED_OPTIONS
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
@@ -90,7 +91,7 @@ def test_an_option_of_a_pod_group_is_recorded_and_forgotten_with_it() -> None:
     harness.see(ObjectSeen(group(weight="2")))
     harness.cycle()
     assert reported(harness) == ["PodGroup/default/g weight"]
-    assert take(restore(take(harness.state))) == take(harness.state)
+    assert take(restore(take(harness.state), FEATURES)) == take(harness.state)
     harness.see(gone(group(weight="2")))
     errors = harness.state.cluster.config_errors
     assert errors.current == {}

@@ -3,6 +3,7 @@
 from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
@@ -73,7 +74,7 @@ def test_the_config_error_of_a_recreated_node_is_reported_again() -> None:
 
 def test_a_restored_state_does_not_tell_a_fault_twice() -> None:
     harness = begun(labels=TWO)
-    book = restore(take(harness.state)).cluster.config_errors
+    book = restore(take(harness.state), FEATURES).cluster.config_errors
     assert book.current == harness.state.cluster.config_errors.current
     assert book.reported == harness.state.cluster.config_errors.reported
     assert book.unreported == {}

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from features.table import FEATURES
 from projections.cards import QUOTA_ANNOTATION
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
@@ -27,7 +28,7 @@ def queue(
     quota: Mapping[str, int], used: Mapping[str, int], held: Mapping[str, int]
 ) -> tuple[Cluster, Queue]:
     """A queue with a ledger, in a cluster with nodes of all models."""
-    cluster = Cluster()
+    cluster = Cluster(FEATURES)
     for card in CARDS:
         cluster.cards.shift(card, GPU, 1)
     annotation = msgspec.json.encode(quota).decode()

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.messages import ObjectSeen
+from features.table import FEATURES
 from projections import snapshot
 from scheduling.quota.real_capability import real_capability, unkept_guarantees
 from tests.example_count import examples
@@ -53,7 +54,7 @@ def test_queues_share_what_guarantees_that_can_be_kept_leave(
             own = one if is_kept else 0
             beside = total - sum(fitting) if are_kept else total
             assert limit(harness, f"q{index}") == beside + own
-        restored = snapshot.restore(snapshot.take(harness.state)).cluster
+        restored = snapshot.restore(snapshot.take(harness.state), FEATURES).cluster
         assert unkept_guarantees(restored) == unkept
         assert restored.config_errors.unreported == {}
 

@@ -9,6 +9,7 @@ from events.codec import event_of
 from events.decisions.faults_marked import FaultsMarked
 from events.messages import Accepted, OutcomeUnknown, PodMarkRequest, Rejected, Reply
 from events.outcome import StatusUpdated, StatusUpdateFailed
+from features.table import FEATURES
 from projections import snapshot
 from projections.fault_marks import TRIES_MAX
 from simulator.cluster import SimulatedCluster
@@ -133,5 +134,5 @@ async def test_marks_are_part_of_snapshots() -> None:
     run = await simulate(parse_scenario(text, "marks.yaml"), log, with_views=False)
     (mark,) = run.state.cluster.reschedulings.marks.values()
     assert mark.is_done
-    restored = snapshot.restore(snapshot.take(run.state))
+    restored = snapshot.restore(snapshot.take(run.state), FEATURES)
     assert restored.cluster.reschedulings.marks == run.state.cluster.reschedulings.marks

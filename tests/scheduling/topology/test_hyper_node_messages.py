@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from features.table import FEATURES
 from projections import snapshot
 from projections.node_updates import drop_hyper_node
 from projections.views.now import topology_rows
@@ -155,7 +156,7 @@ async def test_a_choice_names_the_domain_and_what_closeness_added() -> None:
 async def test_a_snapshot_keeps_the_network(path: Path) -> None:
     played = await play(scenario_of(path))
     state = played.end.state
-    restored = snapshot.restore(snapshot.take(state))
+    restored = snapshot.restore(snapshot.take(state), FEATURES)
     restored.validate()
     kept, there = state.cluster.nodes.hyper_tree, restored.cluster.nodes.hyper_tree
     assert (there.facts, there.nodes, there.parents) == (kept.facts, kept.nodes, kept.parents)

@@ -8,6 +8,7 @@ from daemon.cluster.client.calls import LIST, WATCH
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ListStarted, ObjectSeen
 from events.watch import FORBIDDEN, WatchClosed, WatchOpened
+from features.table import FEATURES
 from projections import snapshot
 from projections.volumes.claim_users import ClaimUsers
 from projections.volumes.facts import BOUND, CLAIM, DRIVER, STORAGE_CLASS, VOLUME, VOLUME_KINDS
@@ -167,7 +168,7 @@ def test_a_snapshot_holds_all_that_decides_about_claims() -> None:
     one = listed(**{CLAIM: (claim(),), VOLUME: (volume(),)})
     one.see(ObjectSeen(user("with", "data")), ObjectSeen(user("other", "nowhere")))
     one.cycle()
-    restored = snapshot.restore(snapshot.take(one.state))
+    restored = snapshot.restore(snapshot.take(one.state), FEATURES)
     restored.validate()
     assert restored.cluster.volume_kinds == one.state.cluster.volume_kinds
     assert restored.cluster.object_facts == one.state.cluster.object_facts

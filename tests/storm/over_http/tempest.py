@@ -20,7 +20,7 @@ from daemon.cluster.server.simulated_api_server import Server, running_server
 from daemon.log.memory import Memory
 from daemon.log.verify import verify
 from events.duration import SECOND
-from projections.kind_table import KINDS
+from features.table import KINDS
 from projections.state import State
 from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults
 from simulator.object_store import Snapshot

@@ -6,6 +6,7 @@ from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ListStarted, ObjectSeen
 from events.record import GENESIS
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.state import State
 
@@ -31,7 +32,7 @@ def cluster(pods: int = 2, *, has_group: bool = True, running: int = 0) -> Clust
         one["spec"] = {"schedulerName": "muster", "containers": containers, **on}
         one["status"] = {"phase": "Running" if runs else "Pending"}
         shown.append(one)
-    step = Engine(State(), GENESIS)
+    step = Engine(State(FEATURES), GENESIS)
     step.start(
         DaemonStarted(holder="h", version="0", period_ns=1, scheduler_names=("muster",)), None, 1, 0
     )

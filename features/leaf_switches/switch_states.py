@@ -6,13 +6,11 @@ from typing import Final
 import msgspec
 
 from events.messages import ConfigMapRequest
+from features.leaf_switches.index import LeafSwitches, switch_map
 from projections.cluster import Cluster
-from projections.leaf_switches import LEAF_SWITCHES, LeafSwitches, switch_map
 from projections.state import State
+from projections.written_config_map import WrittenConfigMap
 from scheduling.plugins.volcano_npu import npu_arguments
-
-NAME: Final = ("volcano-system", "tor-share-cm")
-"""Namespace and name of the ConfigMap."""
 
 KEY: Final = "global-tor-info"
 """Key of its data."""
@@ -21,21 +19,30 @@ BYTES_MAX: Final = 900_000
 """Maximum bytes of the text: a ConfigMap holds 1 MiB. Beyond it the nodes are left out."""
 
 
-def are_switch_states_due(state: State) -> bool:
-    """Return whether what leaf switches are has changed since it was written (only for the rules 2.0)."""
-    index = state.cluster.indexes.of(LeafSwitches)
-    if not index.numbers or index.reported_at >= index.changed_at:
-        return False
-    arguments = npu_arguments(state.cluster.plugins)
-    return arguments is not None and arguments.nslb_version == "2.0"
+class SwitchStates(WrittenConfigMap):
+    """What each leaf switch is, for the rules 2.0."""
 
+    what = "leaf switches"
+    namespace, name = "volcano-system", "tor-share-cm"
 
-def switch_states(state: State) -> Iterator[ConfigMapRequest]:
-    """Yield the request to write it, if it is due."""
-    if are_switch_states_due(state):
+    def is_due(self, state: State) -> bool:
+        """Return whether what leaf switches are has changed since it was written."""
         index = state.cluster.indexes.of(LeafSwitches)
-        data = {KEY: switch_states_text(state.cluster)}
-        yield ConfigMapRequest(index.changed_at, *NAME, data, LEAF_SWITCHES)
+        if not index.numbers or index.reported_at >= index.changed_at:
+            return False
+        arguments = npu_arguments(state.cluster.plugins)
+        return arguments is not None and arguments.nslb_version == "2.0"
+
+    def requests(self, state: State) -> Iterator[ConfigMapRequest]:
+        """Yield the request to write it, if it is due."""
+        if self.is_due(state):
+            index = state.cluster.indexes.of(LeafSwitches)
+            data = {KEY: switch_states_text(state.cluster)}
+            yield ConfigMapRequest(index.changed_at, self.namespace, self.name, data, self.what)
+
+    def written(self, cluster: Cluster, position: int) -> None:
+        """Record up to which position what leaf switches are was written."""
+        cluster.indexes.of(LeafSwitches).reported_at = position
 
 
 def switch_states_text(cluster: Cluster) -> str:

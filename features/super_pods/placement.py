@@ -14,15 +14,27 @@ import numpy as np
 from events.decisions.reschedule import RestartedPod
 from events.limits import whole_number
 from events.requeue import ROOM
-from projections.leaf_switches import CLASS_LABEL
+from features.super_pods.index import SUPER_POD_ID, SUPER_POD_RANK, SuperPods
+from features.super_pods.pieces import MissingPod, Pieces, place_in_pieces
+from features.super_pods.restart import (
+    NOT_FROM_ORIGIN,
+    WAIT_FOR_NODES,
+    in_order,
+    lacks_nodes,
+    previous_ranks,
+    rebuild_block,
+    return_blocks,
+)
+from features.super_pods.selection import Block, BlockJob, FreeSuperPod, Selection, select
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pod_terms import Labels
 from projections.pods import Pod
+from projections.policy.placement_rules import SUPER_PODS
 from projections.previous_nodes import previous_nodes, ranks_before
 from projections.rescheduling import nodes_free_by
-from projections.super_pods import SUPER_POD_ID, SUPER_POD_RANK, SuperPods
+from scheduling.device_families.ascend.network_labels import CLASS_LABEL
 from scheduling.device_families.ascend.pod_annotations import is_of_super_pod
 from scheduling.device_families.ascend.product_choice import SP_BLOCK, SUPER_POD_AFFINITY
 from scheduling.gang_attempt import GangAttempt
@@ -37,17 +49,6 @@ from scheduling.planned_nodes import (
 )
 from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 from scheduling.session import Session
-from scheduling.super_pods.pieces import MissingPod, Pieces, place_in_pieces
-from scheduling.super_pods.restart import (
-    NOT_FROM_ORIGIN,
-    WAIT_FOR_NODES,
-    in_order,
-    lacks_nodes,
-    previous_ranks,
-    rebuild_block,
-    return_blocks,
-)
-from scheduling.super_pods.selection import Block, BlockJob, FreeSuperPod, Selection, select
 from scheduling.unschedulable import Unschedulable
 
 SOFT: Final = "soft"
@@ -57,6 +58,8 @@ NOT_ENOUGH_NODES: Final = "not enough node, npuTaskNum: {}, nodes: {}"
 
 class SuperPodPlacement(PlacementStrategy):
     """Places jobs in logical SuperPoDs."""
+
+    name = SUPER_PODS
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True for jobs of A3 SuperPods, where the policy names `volcano-npu`."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from projections.leaf_switches import SwitchState
-from scheduling.leaf_switches.plan import FreeSwitch
+from features.leaf_switches.index import SwitchState
+from features.leaf_switches.plan import FreeSwitch
 from tests.scheduling.builders import raw
 
 IDLE = SwitchState()

@@ -9,14 +9,14 @@
     any                         the last crossing job on it is gone                idle
 
 Foundation jobs use at most `shared-tor-num` shared switches, and none that is unhealthy. What a switch is follows from the
-jobs on it (`projections/leaf_switches.py`).
+jobs on it (`features/leaf_switches/index.py`).
 """
 
 from bisect import bisect_left
 from typing import Final
 
-from projections.leaf_switches import EXCLUSIVE, IDLE, SHARED
-from scheduling.leaf_switches.plan import (
+from features.leaf_switches.index import EXCLUSIVE, IDLE, SHARED
+from features.leaf_switches.plan import (
     NO_ROOM,
     NO_ROOM_FOR_REST,
     NO_ROOM_LARGE,

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from events.decisions.reschedule import RestartedPod
+from features.super_pods.selection import Block, BlockJob, FreeSuperPod
 from projections.cluster import Cluster
 from projections.rescheduling import Restart
-from scheduling.super_pods.selection import Block, BlockJob, FreeSuperPod
 
 WAIT_FOR_NODES: Final = "selectNode failed, wait for normal node resource release"
 NOT_FROM_ORIGIN: Final = "selectNodeFromOriginVSuperPod failed, unschedulable"

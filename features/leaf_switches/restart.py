@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from scheduling.leaf_switches.plan import FreeSwitch, Plan, SwitchJob, Taken
+from features.leaf_switches.plan import FreeSwitch, Plan, SwitchJob, Taken
 
 WAIT_FOR_NODES: Final = "waits for the nodes of its healthy pods, which are not free yet"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.super_pods.selection import (
+from features.super_pods.selection import (
     FIGURE,
     MATRIX,
     BlockJob,

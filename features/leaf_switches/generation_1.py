@@ -7,7 +7,7 @@ different positions, which do not compete for the same uplinks, normally under d
 
 from collections import Counter
 
-from scheduling.leaf_switches.plan import (
+from features.leaf_switches.plan import (
     NO_ROOM,
     NO_ROOM_FOR_REST,
     FreeSwitch,
@@ -18,7 +18,7 @@ from scheduling.leaf_switches.plan import (
     descending,
     smallest_sufficient,
 )
-from scheduling.leaf_switches.restart import PlacedJob, Replacement
+from features.leaf_switches.restart import PlacedJob, Replacement
 
 
 def place(job: SwitchJob, switches: list[FreeSwitch]) -> Plan:

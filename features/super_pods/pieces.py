@@ -14,8 +14,8 @@ Each piece that the job got is a logical SuperPoD of its own.
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from scheduling.super_pods.restart import NOT_FROM_ORIGIN
-from scheduling.super_pods.selection import BlockJob, FreeSuperPod, select
+from features.super_pods.restart import NOT_FROM_ORIGIN
+from features.super_pods.selection import BlockJob, FreeSuperPod, select
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.leaf_switches import EXCLUSIVE, IDLE, SHARED, SwitchState
-from scheduling.leaf_switches import generation_1, generation_2
-from scheduling.leaf_switches.plan import (
+from features.leaf_switches import generation_1, generation_2
+from features.leaf_switches.index import EXCLUSIVE, IDLE, SHARED, SwitchState
+from features.leaf_switches.plan import (
     NO_ROOM,
     NO_ROOM_FOR_PADDING,
     NO_ROOM_FOR_REST,
@@ -20,7 +20,7 @@ from scheduling.leaf_switches.plan import (
     beside_its_pods,
     single_layer,
 )
-from tests.scheduling.leaf_switches.builders import switches
+from tests.features.leaf_switches.builders import switches
 
 UNUSED = SwitchState()
 TWO_CROSS = SwitchState(SHARED, is_unhealthy=False, crossing=("x", "y"), large=())

@@ -3,12 +3,18 @@
 import pytest
 
 from events.messages import ObjectSeen
-from projections.leaf_switches import LeafSwitches
-from projections.switch_map import ERRORS_MAX, LeafSwitch, Server, SwitchMap, read_switch_map
+from features.leaf_switches.index import LeafSwitches
+from features.leaf_switches.switch_map import (
+    ERRORS_MAX,
+    LeafSwitch,
+    Server,
+    SwitchMap,
+    read_switch_map,
+)
 from projections.views import now
+from tests.features.leaf_switches.builders import map_of, switch_map
 from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness, gone, raw
-from tests.scheduling.leaf_switches.builders import map_of, switch_map
 
 SUBJECT = "ConfigMap.switch-map/kube-system/basic-tor-node-cm"
 

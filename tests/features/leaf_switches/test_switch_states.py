@@ -5,7 +5,6 @@ import json
 import pytest
 
 from engine.pending_requests import StatusUpdates
-from engine.switch_states import switch_states_text
 from events.messages import (
     Accepted,
     Answer,
@@ -15,6 +14,7 @@ from events.messages import (
     Rejected,
     Reply,
 )
+from features.leaf_switches.switch_states import switch_states_text
 from tests.properties.test_leaf_switches import NODES, Network
 from tests.scheduling.builders import EngineHarness
 
@@ -84,7 +84,7 @@ def test_rules_of_the_first_generation_write_nothing() -> None:
 def test_a_text_that_is_too_long_has_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     network = Network("2.0", 2)
     network.take("job", 4, "large-model-schema")
-    monkeypatch.setattr("engine.switch_states.BYTES_MAX", 300)
+    monkeypatch.setattr("features.leaf_switches.switch_states.BYTES_MAX", 300)
     found = json.loads(switch_states_text(network.harness.state.cluster))
     assert found["switch-0"] == {"IsHealthy": 0, "IsSharedTor": 2}
     assert len(NODES) == 12

@@ -16,28 +16,14 @@ import numpy.typing as npt
 
 from events.decisions.reschedule import RestartedPod
 from events.requeue import ROOM
-from projections.leaf_switches import (
-    CLASS_LABEL,
-    CLASSES,
+from features.leaf_switches import generation_1, generation_2
+from features.leaf_switches.index import (
     IDLE,
-    IS_HEALTHY,
-    IS_SHARED,
-    NO_CLASS,
     SHARED,
-    SHARED_ADDRESS,
     LeafSwitches,
     switch_map,
 )
-from projections.nodes import NodeTable
-from projections.pod_groups import PodGroup
-from projections.pod_terms import Labels
-from projections.pods import Pod
-from projections.previous_nodes import PreviousNodes, previous_nodes
-from projections.rescheduling import nodes_free_by
-from projections.switch_map import SwitchMap
-from scheduling.gang_attempt import GangAttempt
-from scheduling.leaf_switches import generation_1, generation_2
-from scheduling.leaf_switches.plan import (
+from features.leaf_switches.plan import (
     FreeSwitch,
     Plan,
     Rules,
@@ -46,13 +32,30 @@ from scheduling.leaf_switches.plan import (
     is_large,
     single_layer,
 )
-from scheduling.leaf_switches.restart import (
+from features.leaf_switches.restart import (
     WAIT_FOR_NODES,
     PlacedJob,
     Replacement,
     place_again,
     without,
 )
+from features.leaf_switches.switch_map import SwitchMap
+from projections.nodes import NodeTable
+from projections.pod_groups import PodGroup
+from projections.pod_terms import Labels
+from projections.pods import Pod
+from projections.policy.placement_rules import LEAF_SWITCHES
+from projections.previous_nodes import PreviousNodes, previous_nodes
+from projections.rescheduling import nodes_free_by
+from scheduling.device_families.ascend.network_labels import (
+    CLASS_LABEL,
+    CLASSES,
+    IS_HEALTHY,
+    IS_SHARED,
+    NO_CLASS,
+    SHARED_ADDRESS,
+)
+from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.planned_nodes import (
     PlannedNodes,
@@ -72,6 +75,8 @@ UNKNOWN_CLASS: Final = "job tor affinity label check failed,tor-affinity label v
 
 class LeafSwitchPlacement(PlacementStrategy):
     """Places jobs by leaf switches."""
+
+    name = LEAF_SWITCHES
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True for groups of pods with chips that have the label, where the policy names `volcano-npu`."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from projections.cluster import Cluster
+from projections.deltas import NodeChanged
 from projections.index import Index
-
-if TYPE_CHECKING:
-    from projections.cluster import Cluster
-    from projections.deltas import NodeChanged
-    from projections.nodes import NodeFacts, NodeTable
-
+from projections.nodes import NodeFacts, NodeTable
 
 SUPER_POD_RANK: Final = "super-pod-rank"
 SUPER_POD_ID: Final = "super-pod-id"
@@ -43,6 +40,10 @@ class SuperPods(Index):
                 if _is_sub_healthy(node.facts):
                     twin.sub_healthy[name] = None
         return twin
+
+    def mark_rows(self, cluster: Cluster) -> None:
+        """Mark the rows of all nodes in SuperPoDs as changed."""
+        cluster.changed_rows.topology.update(dict.fromkeys(self.of))
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
         """Read the SuperPoD of a node again."""

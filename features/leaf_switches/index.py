@@ -11,42 +11,34 @@ switch are left. While a job is restarted after a fault, its pods that are gone 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from features.leaf_switches.switch_map import LeafSwitch, SwitchMap
+from projections.cluster import Cluster
+from projections.deltas import (
+    NodeChanged,
+    PodChanged,
+    PodGroupChanged,
+    RestartChanged,
+)
 from projections.index import Index
+from projections.nodes import NodeTable
 from projections.pod_terms import Labels
-from projections.switch_map import LeafSwitch, SwitchMap
-
-if TYPE_CHECKING:
-    from projections.cluster import Cluster
-    from projections.deltas import (
-        NodeChanged,
-        PodChanged,
-        PodGroupChanged,
-        RestartChanged,
-        SwitchMapChanged,
-    )
-    from projections.nodes import NodeTable
-    from projections.pods import Pod
+from projections.pods import Pod
+from scheduling.device_families.ascend.network_labels import (
+    CLASS_LABEL,
+    CLASSES,
+    IS_HEALTHY,
+    IS_SHARED,
+    LARGE_MODEL,
+)
 
 SWITCH_MAP: Final = "ConfigMap.switch-map"
 """The kind of the map, in `Cluster.object_facts`."""
-
-CLASS_LABEL: Final = "tor-affinity"
-LARGE_MODEL: Final = "large-model-schema"
-NORMAL: Final = "normal-schema"
-NO_CLASS: Final = "null"
-CLASSES: Final = (LARGE_MODEL, NORMAL)
-"""Values of the label of jobs that are placed by leaf switches."""
-
-IS_SHARED: Final = "isSharedTor"
-IS_HEALTHY: Final = "isHealthy"
-SHARED_ADDRESS: Final = "sharedTorIp"
-"""Annotations of pods."""
 
 IDLE, SHARED, EXCLUSIVE = 0, 1, 2
 """Values of `isSharedTor`."""
@@ -55,9 +47,8 @@ STATES: Final = ("idle", "shared", "exclusive")
 
 NO_MAP: Final = SwitchMap()
 
-
-LEAF_SWITCHES: Final = "leaf switches"
-"""Value of `what` in outcomes of writing what they are."""
+VIEW: Final = "switch_state"
+"""The view with a row for each switch."""
 
 
 class Place(Struct, frozen=True, array_like=True, gc=False):
@@ -164,12 +155,16 @@ class LeafSwitches(Index):
         self.__dict__.update(self.rebuilt(cluster).__dict__)
         self.changed_at, self.reported_at = cluster.position, reported_at
 
-    def on_switch_map(self, cluster: Cluster, delta: SwitchMapChanged) -> None:
-        """Place all nodes again. Pods stay where they are."""
-        places, numbers = self.places, self.numbers
+    def mark_rows(self, cluster: Cluster) -> None:
+        """Mark the rows of all switches, and of the nodes under them, as changed."""
+        cluster.changed_rows.topology.update(dict.fromkeys(self.places))
+        cluster.changed_rows.mark(VIEW, self.numbers)
+
+    def change_map(self, cluster: Cluster) -> None:
+        """Place all nodes again for another map. Pods stay where they are."""
+        self.mark_rows(cluster)
         self.rebuild(cluster)
-        cluster.changed_rows.topology.update(dict.fromkeys((*places, *self.places)))
-        cluster.changed_rows.switches.update(dict.fromkeys((*numbers, *self.numbers)))
+        self.mark_rows(cluster)
         for name in self.places:
             cluster.mark_node_freed(name)
 
@@ -418,9 +413,14 @@ class LeafSwitches(Index):
 
     def _mark(self, cluster: Cluster) -> None:
         self.changed_at = cluster.position
-        for number in self._touched:
-            cluster.changed_rows.switches[self._names[number]] = None
+        cluster.changed_rows.mark(VIEW, [self._names[number] for number in self._touched])
         self._touched = {}
+
+
+def known_switches(cluster: Cluster) -> tuple[LeafSwitches, tuple[LeafSwitch, ...]]:
+    """Return the index and the switches of the map, by number; none if the policy does not name the feature."""
+    index = cluster.indexes.find(LeafSwitches)
+    return (LeafSwitches(), ()) if index is None else (index, switch_map(cluster).switches)
 
 
 def switch_map(cluster: Cluster) -> SwitchMap:

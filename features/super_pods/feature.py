@@ -1,0 +1,18 @@
+"""SuperPoDs of A3 servers, where the policy names `volcano-npu`."""
+
+from typing import Final
+
+from features.super_pods.annotations import SuperPodAnnotations
+from features.super_pods.index import SuperPods
+from features.super_pods.logical_super_pods import LogicalSuperPods
+from features.super_pods.placement import SuperPodPlacement
+from features.super_pods.rows import SuperPodPlace
+from projections.feature import Feature
+from scheduling.plugins.volcano_npu import names_npu
+
+SUPER_PODS: Final = Feature(
+    name="SuperPoDs",
+    is_named=names_npu,
+    hooks=(SuperPodPlacement(), SuperPodAnnotations(), LogicalSuperPods(), SuperPodPlace()),
+    indexes=(SuperPods,),
+)

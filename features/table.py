@@ -1,0 +1,14 @@
+"""The table of features: one line for each. State is given it, and all that follows from it is handed on with State."""
+
+from typing import Final
+
+from features.leaf_switches.feature import LEAF_SWITCHES
+from features.super_pods.feature import SUPER_PODS
+from projections.feature import Features
+from projections.kind_table import kinds_with
+
+FEATURES: Final = Features((SUPER_PODS, LEAF_SWITCHES))
+"""In the order in which their hooks are called: placement strategies without rules are tried in this order."""
+
+KINDS: Final = kinds_with(FEATURES)
+"""All observed kinds, by the name in records."""

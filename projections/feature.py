@@ -1,0 +1,57 @@
+"""Features: what a policy names, and a cluster may do without. Each is one folder of `features/`.
+
+A feature brings *hooks* and *indexes*. A hook is an object of a class that stands beside the code that calls it: a
+placement strategy, an observed kind, rows of a view, a ConfigMap that is written. All features are in one table
+(`features/table.py`), which State is given. Of a feature that the policy in force does not name there is no index, and no
+hook is called; only what its objects say is read with them, so that a later policy finds it there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from msgspec import Struct
+
+from projections.policy.policy import Policy
+
+HookT = TypeVar("HookT")
+
+
+class Feature(Struct, frozen=True, kw_only=True):
+    """What one feature brings."""
+
+    name: str
+    is_named: Callable[[Policy], bool]
+    """Returns whether a policy names it."""
+    hooks: tuple[object, ...] = ()
+    """Objects of the classes that other modules ask for (`Features.of`), in the order in which they are called."""
+    indexes: tuple[Callable[[], object], ...] = ()
+    """Each returns an index (`projections/index.py`), empty; later ones may read earlier ones."""
+
+
+class Features:
+    """Some features, in their order in the table."""
+
+    def __init__(self, features: Iterable[Feature] = ()) -> None:
+        self._features = tuple(features)
+        self._by_hook: dict[type[object], tuple[object, ...]] = {}
+
+    def __iter__(self) -> Iterator[Feature]:
+        """Yield the features in their order."""
+        return iter(self._features)
+
+    def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
+        """Return the hooks of a class that the features bring, in their order."""
+        found = self._by_hook.get(hook)
+        if found is None:
+            hooks = (one for feature in self._features for one in feature.hooks)
+            found = self._by_hook[hook] = tuple([one for one in hooks if isinstance(one, hook)])
+        return found  # type: ignore[return-value]  # each is an instance of the hook
+
+    @property
+    def indexes(self) -> tuple[Callable[[], object], ...]:
+        """Return what makes the indexes of the features."""
+        return tuple([one for feature in self._features for one in feature.indexes])
+
+    def named_by(self, policy: Policy) -> "Features":
+        """Return those that a policy names."""
+        return Features(one for one in self._features if one.is_named(policy))
