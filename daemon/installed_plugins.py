@@ -5,7 +5,7 @@ from typing import Final
 
 from events.errors import SettingsError
 from projections.plugin import Plugin
-from projections.policy.plugin_config import PLUGINS, register
+from projections.policy.policy_table import PolicyTable
 
 GROUP: Final = "muster.plugins"
 
@@ -19,13 +19,13 @@ def load_plugins() -> None:
     found = sorted(entry_points(group=GROUP), key=lambda one: one.name)
     if not found:
         return
-    import scheduling.plugin_table  # noqa: F401  # names of muster's own plugins are taken; takes time
+    from features.table import FEATURES  # takes time
 
     for one in found:
-        register(_plugin(one))
+        FEATURES.policy_table.add(_plugin(one, FEATURES.policy_table))
 
 
-def _plugin(entry: EntryPoint) -> type[Plugin]:
+def _plugin(entry: EntryPoint, table: PolicyTable) -> type[Plugin]:
     package = "?" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
     where = f"plugin {entry.name} of package {package}"
     try:
@@ -40,7 +40,7 @@ def _plugin(entry: EntryPoint) -> type[Plugin]:
         raise SettingsError(
             f"{where}: its class has the name {getattr(plugin, 'name', '')!r}, not that of the entry point"
         )
-    if PLUGINS.get(entry.name, plugin) is not plugin:
+    if table.plugins.get(entry.name, plugin) is not plugin:
         raise SettingsError(f"{where}: a plugin of that name exists already")
     if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
         raise SettingsError(f"{where}: its class does not define {', '.join(missing)}")

@@ -10,8 +10,7 @@ import msgspec
 
 from events.errors import PolicyError
 from events.normalize import JsonObject
-from projections.plugin import Quota
-from projections.policy.plugin_config import PLUGINS
+from features.table import FEATURES
 from projections.policy.policy import Policy, PolicyWarning, parse_policy
 from simulator.policy_document import CONFIG_MAP_KEYS
 
@@ -31,7 +30,7 @@ def check_cluster_policy(content: bytes, source: str) -> None:
     document: JsonObject = msgspec.json.decode(content, type=dict)
     if not any(key in document for key in _NAMING_KEYS):
         raise PolicyError(f"{source}: {_description(document)}")
-    policy, warnings = parse_policy(content)
+    policy, warnings = parse_policy(content, FEATURES.policy_table)
     _check_quotas(policy, document, warnings, source)
 
 
@@ -59,13 +58,15 @@ def _description(document: JsonObject) -> str:
 def _check_quotas(
     policy: Policy, document: JsonObject, warnings: tuple[PolicyWarning, ...], source: str
 ) -> None:
-    named = [one.name for one in policy.plugins if issubclass(PLUGINS[one.name], Quota)]
+    named = [
+        one.name for one in policy.plugins if FEATURES.policy_table.plugins[one.name].keeps_quotas
+    ]
     has_none = document.get("quotas") == "none"
     if named and has_none:
         raise PolicyError(f"{source}: quotas: none contradicts the plugin {named[0]}")
     if named or has_none:
         return
-    known = sorted(name for name, one in PLUGINS.items() if issubclass(one, Quota))
+    known = sorted(name for name, one in FEATURES.policy_table.plugins.items() if one.keeps_quotas)
     skipped = [one.unknown_plugin for one in warnings if one.unknown_plugin]
     unknown = f"; not known here: {', '.join(skipped)}" if skipped else ""
     raise PolicyError(

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.snapshots import state_of

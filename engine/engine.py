@@ -38,7 +38,7 @@ from events.union import Event
 from projections.audit import RollingAudit
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
-from projections.policy.policy import parse_policy
+from projections.policy.policy import Policy, PolicyWarning, parse_policy
 from projections.pool_index import removed_pools
 from projections.state import State
 from projections.views.project import Views
@@ -129,11 +129,11 @@ class Engine:
     def is_in_force(self, policy: PolicyChanged) -> bool:
         """Return True if the policy in force has the same content."""
         stands = self.state.policy_position and self.state.cluster.policy
-        return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
+        return bool(stands) and self._parsed(policy)[0] == stands
 
     def policy_problem(self, policy: PolicyChanged) -> str:
         """Return why a policy cannot take the place of the one in force, or ""."""
-        return removed_pools(self.state.cluster, parse_policy(bytes(policy.policy))[0].pools)
+        return removed_pools(self.state.cluster, self._parsed(policy)[0].pools)
 
     def observe(self, messages: Iterable[WatchMessage], now_ns: int) -> Batch | None:
         """Record watch messages and apply them to State, all in one batch.
@@ -270,9 +270,12 @@ class Engine:
 
     # Records
 
+    def _parsed(self, policy: PolicyChanged) -> tuple[Policy, tuple[PolicyWarning, ...]]:
+        return parse_policy(bytes(policy.policy), self.state.features.policy_table)
+
     def _put_in_force(self, policy: PolicyChanged) -> None:
         position = self._emit(policy, f"Policy//{policy.source}").position
-        for warned in parse_policy(bytes(policy.policy))[1]:
+        for warned in self._parsed(policy)[1]:
             event = PolicyWarned(path=warned.path, message=warned.message)
             self._emit(event, f"Policy//{policy.source}", cause=position)
 

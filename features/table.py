@@ -4,10 +4,11 @@ from typing import Final
 
 from features.leaf_switches.feature import LEAF_SWITCHES
 from features.super_pods.feature import SUPER_PODS
-from projections.feature import Features
+from projections.feature import FeatureTable
 from projections.kind_table import kinds_with
+from scheduling.plugin_table import PLUGINS
 
-FEATURES: Final = Features((SUPER_PODS, LEAF_SWITCHES))
+FEATURES: Final = FeatureTable((SUPER_PODS, LEAF_SWITCHES), PLUGINS)
 """In the order in which their hooks are called: placement strategies without rules are tried in this order."""
 
 KINDS: Final = kinds_with(FEATURES)

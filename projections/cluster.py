@@ -25,7 +25,7 @@ from projections.deltas import (
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
-from projections.feature import Features
+from projections.feature import Features, FeatureTable
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, asks_for_more, spec_of
 from projections.group_overrides import GroupOverrides
@@ -112,7 +112,7 @@ def extent_of(change: PodChanged) -> int:
 class Cluster:
     """All facts, observed and decided, and their sums. Only State changes it."""
 
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: FeatureTable) -> None:
         self.all_features = features
         """All features that there are."""
         self.features: Features
@@ -224,7 +224,7 @@ class Cluster:
         """What is computed from facts, in the order in which deltas are dispatched: an index may read those before it,
         such as the ledgers the place of a queue and the class of a pod. Nodes, queues and pod groups keep sums of their
         own."""
-        self.set_policy(parse_policy(BUILT_IN)[0])
+        self.set_policy(parse_policy(BUILT_IN, features.policy_table)[0])
 
     # Nodes
 
@@ -743,7 +743,10 @@ class Cluster:
 
     def set_policy(self, policy: Policy) -> None:
         """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
-        self.policy, self.plugins = policy, build_plugins(policy.tiers)
+        self.policy, self.plugins = (
+            policy,
+            build_plugins(policy.tiers, self.all_features.policy_table),
+        )
         self.features = self.all_features.named_by(policy)
         kept = {type(one): one for one in self.indexes.of_features}
         brought = [self._index_of(make) for make in self.features.indexes]

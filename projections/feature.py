@@ -11,7 +11,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from projections.policy.placement_rules import STRATEGIES, NamedStrategy
+from projections.policy.plugin_config import PolicyPlugin
 from projections.policy.policy import Policy
+from projections.policy.policy_table import PolicyTable
 
 HookT = TypeVar("HookT")
 
@@ -22,6 +25,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     name: str
     is_named: Callable[[Policy], bool]
     """Returns whether a policy names it."""
+    plugins: tuple[type[PolicyPlugin], ...] = ()
+    """Plugins that policies can name because of it."""
     hooks: tuple[object, ...] = ()
     """Objects of the classes that other modules ask for (`Features.of`), in the order in which they are called."""
     indexes: tuple[Callable[[], object], ...] = ()
@@ -52,6 +57,19 @@ class Features:
         """Return what makes the indexes of the features."""
         return tuple([one for feature in self._features for one in feature.indexes])
 
-    def named_by(self, policy: Policy) -> "Features":
-        """Return those that a policy names."""
-        return Features(one for one in self._features if one.is_named(policy))
+
+class FeatureTable(Features):
+    """All features that there are, and the plugins that belong to none."""
+
+    def __init__(
+        self, features: Iterable[Feature] = (), plugins: Iterable[type[PolicyPlugin]] = ()
+    ) -> None:
+        super().__init__(features)
+        brought = (one for feature in self for one in feature.plugins)
+        strategies = (*(one.name for one in self.of(NamedStrategy)), *STRATEGIES)
+        self.policy_table = PolicyTable((*plugins, *brought), strategies)
+        """What policies can name."""
+
+    def named_by(self, policy: Policy) -> Features:
+        """Return the features that a policy names."""
+        return Features(one for one in self if one.is_named(policy))

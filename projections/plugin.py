@@ -10,7 +10,8 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from projections.policy.plugin_config import PLUGINS, PluginConfig, PolicyPlugin
+from projections.policy.plugin_config import PluginConfig, PolicyPlugin
+from projections.policy.policy_table import PolicyTable
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -178,12 +179,12 @@ def _takes_part(plugin: Plugin, hook: type[Plugin]) -> bool:
     return isinstance(plugin, hook) and (not hook.FLAG or plugin.takes_part(hook.FLAG))
 
 
-def build_plugins(tiers: Iterable[Iterable[PluginConfig]]) -> PluginSet:
+def build_plugins(tiers: Iterable[Iterable[PluginConfig]], table: PolicyTable) -> PluginSet:
     """Return the plugins of a policy."""
-    return PluginSet([_built(one) for one in tier] for tier in tiers)
+    return PluginSet([_built(one, table) for one in tier] for tier in tiers)
 
 
-def _built(config: PluginConfig) -> Plugin:
-    plugin = PLUGINS[config.name](config)
+def _built(config: PluginConfig, table: PolicyTable) -> Plugin:
+    plugin = table.plugins[config.name](config)
     assert isinstance(plugin, Plugin), config.name
     return plugin

@@ -20,7 +20,7 @@ from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
 from projections.fault_marks import FaultMark
-from projections.feature import Features
+from projections.feature import FeatureTable
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import kinds_with
@@ -305,12 +305,14 @@ def parts_of(read: Callable[[int], bytes]) -> Iterator[bytes]:
         yield read(int.from_bytes(length, "big"))
 
 
-def restore(payload: bytes, features: Features) -> State:
+def restore(payload: bytes, features: FeatureTable) -> State:
     """Return the State of a snapshot, without the set of changed rows."""
     return load(BytesIO(payload).read, features)
 
 
-def load(read: Callable[[int], bytes], features: Features, policy: bytes | None = None) -> State:
+def load(
+    read: Callable[[int], bytes], features: FeatureTable, policy: bytes | None = None
+) -> State:
     """Return the State of a snapshot that is read part by part; with another `policy` as if that had been in force before."""
     parts = parts_of(read)
     image = _IMAGES.decode(next(parts))
@@ -321,7 +323,7 @@ def load(read: Callable[[int], bytes], features: Features, policy: bytes | None 
     state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
     state.policy_position = image.policy_position
     state.policy_document = image.policy if policy is None else policy
-    cluster.set_policy(parse_policy(state.policy_document)[0])
+    cluster.set_policy(parse_policy(state.policy_document, features.policy_table)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
     cluster.are_groups_listed = image.are_groups_listed
     cluster.pod_labels, cluster.volume_kinds = image.pod_labels, image.volume_kinds
@@ -387,7 +389,7 @@ def load(read: Callable[[int], bytes], features: Features, policy: bytes | None 
 def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
     """Change what the policy that was in force has left in facts: reports of devices, deadlines, what its plugins and pools keep."""
     policy, plugins = cluster.policy, cluster.plugins.all
-    cluster.set_policy(parse_policy(old)[0])
+    cluster.set_policy(parse_policy(old, cluster.all_features.policy_table)[0])
     for plugin in cluster.plugins.group_state:
         if plugin.name not in {one.name for one in plugins}:
             plugin.removed(cluster)

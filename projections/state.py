@@ -35,7 +35,7 @@ from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline
 from projections.deferred_work import DeferredWork
 from projections.device_assignments import DeviceAssignments
-from projections.feature import Features
+from projections.feature import FeatureTable
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED, kinds_with
@@ -70,7 +70,7 @@ Newest: TypeAlias = tuple[str, str, bool]
 class State:
     """The facts at one position of the log."""
 
-    def __init__(self, features: Features, left_out: LeftOut | None = None) -> None:
+    def __init__(self, features: FeatureTable, left_out: LeftOut | None = None) -> None:
         self.left_out: LeftOut = {} if left_out is None else left_out
         """Records that are skipped, because an earlier fold raised an exception when it applied them."""
         self.cluster = Cluster(features)
@@ -128,7 +128,7 @@ class State:
         return twin
 
     @property
-    def features(self) -> Features:
+    def features(self) -> FeatureTable:
         """Return all features that there are."""
         return self.cluster.all_features
 
@@ -438,7 +438,7 @@ class State:
         cluster.update_all_groups()
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
-        policy, _ = parse_policy(bytes(event.policy))
+        policy, _ = parse_policy(bytes(event.policy), self.features.policy_table)
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         change_policy(self.cluster, policy)
 

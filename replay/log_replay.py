@@ -224,7 +224,8 @@ class Replay:
         if self._policy is not None:
             event = PolicyChanged(source="replay", policy=msgspec.Raw(self._policy))
         self.state.apply(record, event, None)
-        warned = parse_policy(bytes(event.policy))[1] if self._policy is None else ()
+        table = self.state.features.policy_table
+        warned = parse_policy(bytes(event.policy), table)[1] if self._policy is None else ()
         self._unknown_plugins = {
             one.message: one.unknown_plugin for one in warned if one.unknown_plugin
         }

@@ -13,8 +13,6 @@ holds more.
 
 from typing import Final
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLost
@@ -48,7 +46,7 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
-from features.table import KINDS
+from features.table import FEATURES, KINDS
 from projections.policy.policy import parse_policy
 from projections.pool_facts import RELEASE_MARK
 from replay.log_time import format_time
@@ -240,6 +238,6 @@ def _view(
 
 
 def _policy(event: PolicyChanged) -> str:
-    policy, _ = parse_policy(bytes(event.policy))
+    policy, _ = parse_policy(bytes(event.policy), FEATURES.policy_table)
     tiers = " / ".join(", ".join(one.name for one in tier) for tier in policy.tiers)
     return f"{', '.join(policy.actions)} over {tiers}"

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-import scheduling.device_family_table  # noqa: F401  # nodes have devices of the families of the table
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.decision import Decision

@@ -74,7 +74,7 @@ class RedactedLog:
         if isinstance(event, CycleOpened):
             self._decided = iter(self._decider.decide())
         elif isinstance(event, PolicyChanged):
-            warned = parse_policy(bytes(event.policy))[1]
+            warned = parse_policy(bytes(event.policy), self.state.features.policy_table)[1]
             self._decided = iter(
                 [PolicyWarned(path=one.path, message=one.message) for one in warned]
             )

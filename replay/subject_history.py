@@ -9,8 +9,6 @@ from typing import Final
 
 import msgspec
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.amount_text import amount_text
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.decision import Decision

@@ -6,8 +6,6 @@ Each decision is yielded before the next one is computed, and the caller applies
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.decision import Decision
 from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore

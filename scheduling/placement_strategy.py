@@ -1,20 +1,17 @@
 """Placement strategies: how a whole gang goes onto nodes. Each is one class; `scheduling/gang_placement.py` lists those that
 features do not bring."""
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from abc import abstractmethod
 
 from projections.pod_groups import PodGroup
+from projections.policy.placement_rules import NamedStrategy
 from scheduling.gang_attempt import GangAttempt
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 
 
-class PlacementStrategy(ABC):
+class PlacementStrategy(NamedStrategy):
     """Hook: how pod groups of one kind are placed."""
-
-    name: ClassVar[str]
-    """Its name in the policy."""
 
     @abstractmethod
     def is_for(self, session: Session, group: PodGroup) -> bool:

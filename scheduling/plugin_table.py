@@ -1,6 +1,8 @@
-"""The table of plugins: importing this module puts those of muster into it, in `projections/plugin.py`."""
+"""The plugins of muster that belong to no feature."""
 
-from projections.policy.plugin_config import register
+from typing import Final
+
+from projections.policy.plugin_config import PolicyPlugin
 from scheduling.plugins.binpack import BinPack
 from scheduling.plugins.capacity import Capacity
 from scheduling.plugins.capacity_card import CapacityCard
@@ -17,7 +19,7 @@ from scheduling.plugins.proportion import Proportion
 from scheduling.plugins.sla import Sla
 from scheduling.plugins.volcano_npu import VolcanoNpu
 
-register(
+PLUGINS: Final[tuple[type[PolicyPlugin], ...]] = (
     BinPack,
     Capacity,
     CapacityCard,

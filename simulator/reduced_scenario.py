@@ -9,6 +9,7 @@ import yaml
 
 from events.duration import SECOND
 from events.normalize import Json, JsonObject
+from features.table import FEATURES
 from projections.policy.policy import BUILT_IN, parse_policy
 from replay.printable import printable
 from simulator.manifest import Manifest
@@ -41,7 +42,8 @@ def scenario_text(
 ) -> str:
     """Return the text of a scenario, with what it expects."""
     document: JsonObject = {"scenario": printable(sentence)}
-    if parse_policy(policy)[0] != parse_policy(BUILT_IN)[0]:
+    table = FEATURES.policy_table
+    if parse_policy(policy, table)[0] != parse_policy(BUILT_IN, table)[0]:
         document["policy"] = msgspec.json.decode(policy)
     if scenario.period_ns != SECOND:
         document["period"] = _duration(scenario.period_ns)

@@ -8,8 +8,6 @@ import pytest
 import structlog
 from hypothesis import settings
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # for tests that parse policies
 from daemon.memory_tuning import collect_rarely
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared

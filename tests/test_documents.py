@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+from features.table import FEATURES
 from projections.policy.policy import parse_policy
 from scheduling.conditions import HAD_A_NODE
 from scheduling.explanation import LEVELS
@@ -153,10 +154,12 @@ def test_the_examples_look_for_traces_where_the_manual_puts_them(name: str) -> N
 
 def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped() -> None:
     text, placement = blocks("docs/policy.md", "yaml")
-    assert parse_policy(msgspec.json.encode(yaml.safe_load(placement)))[1] == ()
-    policy, warned = parse_policy(msgspec.json.encode(yaml.safe_load(text)))
+    assert (
+        parse_policy(msgspec.json.encode(yaml.safe_load(placement)), FEATURES.policy_table)[1] == ()
+    )
+    policy, warned = parse_policy(msgspec.json.encode(yaml.safe_load(text)), FEATURES.policy_table)
     assert warned == ()
-    assert policy == parse_policy(msgspec.json.encode(POLICY))[0]
+    assert policy == parse_policy(msgspec.json.encode(POLICY), FEATURES.policy_table)[0]
 
 
 def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies() -> None:

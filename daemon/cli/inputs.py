@@ -13,6 +13,7 @@ from daemon.text_file import STDIN, read_input, read_text
 from events.duration import nanoseconds
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections.policy.policy import PolicyWarning, parse_policy
 from simulator import scenario_sources
 from simulator.policy_document import read_policy_document
@@ -133,7 +134,7 @@ def _parsed_policy(policy: JsonObject, source: str) -> tuple[bytes, tuple[Policy
     """Return a policy as JSON, and the warnings about it. Raises PolicyError with the name of its source."""
     content = msgspec.json.encode(policy, order="deterministic")
     try:
-        _, warnings = parse_policy(content)
+        _, warnings = parse_policy(content, FEATURES.policy_table)
     except PolicyError as error:
         raise PolicyError(f"{source}: {error}") from error
     return content, warnings

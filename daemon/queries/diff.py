@@ -6,8 +6,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-import scheduling.device_family_table  # nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from daemon.fold import fold
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry

@@ -18,8 +18,6 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-import scheduling.device_family_table  # a bundle reads the State of its facts: nodes have devices of the families of the table
-import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry, Snapshot
 from daemon.log.standing_records import has_records, records_of, with_records

@@ -44,7 +44,6 @@ from projections.nodes import NodeTable
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
 from projections.pods import Pod
-from projections.policy.placement_rules import LEAF_SWITCHES
 from projections.previous_nodes import PreviousNodes, previous_nodes
 from projections.rescheduling import nodes_free_by
 from scheduling.device_families.ascend.network_labels import (
@@ -76,7 +75,7 @@ UNKNOWN_CLASS: Final = "job tor affinity label check failed,tor-affinity label v
 class LeafSwitchPlacement(PlacementStrategy):
     """Places jobs by leaf switches."""
 
-    name = LEAF_SWITCHES
+    name = "leaf-switches"
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True for groups of pods with chips that have the label, where the policy names `volcano-npu`."""

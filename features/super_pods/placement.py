@@ -31,7 +31,6 @@ from projections.pod_groups import PodGroup
 from projections.pod_ranks import pod_ranks, stated_rank
 from projections.pod_terms import Labels
 from projections.pods import Pod
-from projections.policy.placement_rules import SUPER_PODS
 from projections.previous_nodes import previous_nodes, ranks_before
 from projections.rescheduling import nodes_free_by
 from scheduling.device_families.ascend.network_labels import CLASS_LABEL
@@ -59,7 +58,7 @@ NOT_ENOUGH_NODES: Final = "not enough node, npuTaskNum: {}, nodes: {}"
 class SuperPodPlacement(PlacementStrategy):
     """Places jobs in logical SuperPoDs."""
 
-    name = SUPER_PODS
+    name = "super-pods"
 
     def is_for(self, session: Session, group: PodGroup) -> bool:
         """Return True for jobs of A3 SuperPods, where the policy names `volcano-npu`."""

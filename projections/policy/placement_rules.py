@@ -9,19 +9,24 @@ policy say which strategies there are, in which order they are tried, and for wh
       - {strategy: node-by-node}
 """
 
-from typing import Final
+from abc import ABC
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from events.errors import PolicyError
 from projections.policy.policy_values import Warn, items_at, object_at, text_at
 
-SUPER_PODS: Final = "super-pods"
-LEAF_SWITCHES: Final = "leaf-switches"
 HYPER_NODES: Final = "hyper-nodes"
 NODE_BY_NODE: Final = "node-by-node"
-STRATEGIES: Final = (SUPER_PODS, LEAF_SWITCHES, HYPER_NODES, NODE_BY_NODE)
-"""Names of the strategies of this release, in the order in which they are tried without rules."""
+STRATEGIES: Final = (HYPER_NODES, NODE_BY_NODE)
+"""Names of the strategies that no feature brings. Without rules they are tried in this order, after those of features."""
+
+
+class NamedStrategy(ABC):
+    """A placement strategy as policies name it."""
+
+    name: ClassVar[str]
 
 
 class PlacementRule(Struct, frozen=True):
@@ -36,11 +41,10 @@ class PlacementRule(Struct, frozen=True):
         return not self.queues or queue in self.queues
 
 
-ALL: Final = tuple([PlacementRule(one) for one in STRATEGIES])
-
-
-def read_placement(value: object, warn: Warn) -> tuple[PlacementRule, ...]:
-    """Return the rules of a policy; without any, all strategies serve all queues. Raise PolicyError."""
+def read_placement(
+    value: object, warn: Warn, strategies: tuple[str, ...]
+) -> tuple[PlacementRule, ...]:
+    """Return the rules of a policy; without any, all `strategies` serve all queues. Raise PolicyError."""
     rules: list[PlacementRule] = []
     for index, entry in enumerate(items_at(value, "placement")):
         path = f"placement[{index}]"
@@ -49,12 +53,12 @@ def read_placement(value: object, warn: Warn) -> tuple[PlacementRule, ...]:
             if key not in ("strategy", "queues"):
                 warn(f"{path}.{key}", "muster does not know this key")
         strategy = text_at(given.get("strategy"), f"{path}.strategy")
-        if strategy not in STRATEGIES:
-            known = ", ".join(STRATEGIES)
+        if strategy not in strategies:
+            known = ", ".join(strategies)
             raise PolicyError(f"{path}.strategy: {strategy!r} is not one of {known}")
         queues = items_at(given.get("queues"), f"{path}.queues")
         names = [text_at(one, f"{path}.queues[{at}]") for at, one in enumerate(queues)]
         if "queues" in given and not names:
             raise PolicyError(f"{path}.queues: no queue is named")
         rules.append(PlacementRule(strategy, tuple(names)))
-    return tuple(rules) or ALL
+    return tuple(rules) or tuple([PlacementRule(one) for one in strategies])

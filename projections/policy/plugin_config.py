@@ -5,7 +5,6 @@ The hooks that a plugin takes part in are those of `projections/plugin.py` and `
 
 from __future__ import annotations
 
-import re
 from abc import ABC
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
@@ -99,21 +98,3 @@ class PolicyPlugin(ABC):
 def warn_unknown(name: str, key: str, path: str, warn: Warn) -> None:
     """Warn of an argument that the plugin does not have."""
     warn(f"{path}.{key}", f"plugin {name} does not know this argument")
-
-
-PLUGINS: Final[dict[str, type[PolicyPlugin]]] = {}
-"""Name in the policy to the plugin: those of `scheduling/plugins/`, and those that were installed beside muster."""
-
-
-def register(*plugins: type[PolicyPlugin]) -> None:
-    """Add plugins to the table."""
-    for one in plugins:
-        PLUGINS[one.name] = one
-
-
-def plugin_named(name: str) -> type[PolicyPlugin] | None:
-    """Return the plugin that a policy means by a name, if there is one."""
-    if name in PLUGINS:
-        return PLUGINS[name]
-    found = (one for one in PLUGINS.values() if one.name_pattern)
-    return next((one for one in found if re.fullmatch(one.name_pattern, name)), None)

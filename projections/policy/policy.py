@@ -14,14 +14,13 @@ from msgspec import Struct, structs
 from events.errors import PolicyError
 from events.limits import quoted
 from projections.policy.action_arguments import RESCHEDULE, ActionArguments, read_configurations
-from projections.policy.placement_rules import ALL, PlacementRule, read_placement
+from projections.policy.placement_rules import STRATEGIES, PlacementRule, read_placement
 from projections.policy.plugin_config import (
     FLAGS_OFF,
-    PLUGINS,
     PluginConfig,
     PolicyPlugin,
-    plugin_named,
 )
+from projections.policy.policy_table import PolicyTable
 from projections.policy.policy_values import (
     JsonObject,
     Warn,
@@ -128,7 +127,7 @@ class Policy(Struct, frozen=True):
     tiers: tuple[tuple[PluginConfig, ...], ...] = ()
     pools: Pools = Pools()
     """Pools of nodes, in the order in which they are decided."""
-    placement: tuple[PlacementRule, ...] = ALL
+    placement: tuple[PlacementRule, ...] = tuple([PlacementRule(one) for one in STRATEGIES])
     """Placement strategies, in the order in which they are tried."""
     tenants: TenantRule = TenantRule()
     """How tenants are told apart."""
@@ -179,20 +178,20 @@ class PolicyWarning(Struct, frozen=True):
     """The plugin that is not known, if that is what the warning is about."""
 
 
-def parse_policy(content: bytes) -> tuple[Policy, tuple[PolicyWarning, ...]]:
-    """Return the policy of a JSON document, and what was skipped. Raise PolicyError."""
-    assert PLUGINS, "no plugin is registered: import scheduling.plugin_table"
+def parse_policy(content: bytes, table: PolicyTable) -> tuple[Policy, tuple[PolicyWarning, ...]]:
+    """Return the policy of a JSON document, which names what is in the table, and what was skipped. Raise PolicyError."""
     try:
         document = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise PolicyError(f"policy: not JSON: {error}") from error
-    return _Parser().policy(object_at(document, "policy"))
+    return _Parser(table).policy(object_at(document, "policy"))
 
 
 class _Parser:
     """Parses one document and collects what it skips."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: PolicyTable) -> None:
+        self._table, self._plugins = table, table.plugins
         self.warned: list[PolicyWarning] = []
 
     def policy(self, document: JsonObject) -> tuple[Policy, tuple[PolicyWarning, ...]]:
@@ -205,7 +204,9 @@ class _Parser:
         if pools.deciders and "tiers" not in document:
             # Selectors, taints and quotas hold in all pools.
             document = {**document, "tiers": msgspec.json.decode(POOL_TIERS)}
-        of_plugins = tuple([one.configuration for one in PLUGINS.values() if one.configuration])
+        of_plugins = tuple(
+            [one.configuration for one in self._plugins.values() if one.configuration]
+        )
         configurations = document.get("configurations")
         action_arguments = read_configurations(configurations, self.warn, of_plugins)
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
@@ -215,10 +216,12 @@ class _Parser:
             known = [one for of in tiers for one in of]
             plugins = self._tier(object_at(tier, path), path, known)
             for one in plugins:
-                PLUGINS[one.name].check(one, [PLUGINS[other.name] for other in plugins], path)
+                self._plugins[one.name].check(
+                    one, [self._plugins[other.name] for other in plugins], path
+                )
             tiers.append(plugins)
         tiers = self._configured(tiers, configurations)
-        quota = [one.name for tier in tiers for one in tier if PLUGINS[one.name].keeps_quotas]
+        quota = [one.name for tier in tiers for one in tier if self._plugins[one.name].keeps_quotas]
         if len(quota) > 1:
             raise PolicyError(
                 f"tiers: {' and '.join(sorted(quota))} contradict each other: name one of them"
@@ -230,10 +233,10 @@ class _Parser:
             action_arguments=action_arguments,
             tiers=tuple(tiers),
             pools=pools,
-            placement=read_placement(document.get("placement"), self.warn),
+            placement=read_placement(document.get("placement"), self.warn, self._table.strategies),
             tenants=_read_tenants(document, self.warn),
             reschedules=RESCHEDULE in actions
-            or any(PLUGINS[one.name].reschedules for tier in tiers for one in tier),
+            or any(self._plugins[one.name].reschedules for tier in tiers for one in tier),
             queues=queues,
             bounds_priorities=any(
                 one.priority_max is not None or one.priority_from_pods for one in bounds
@@ -269,7 +272,7 @@ class _Parser:
             at = f"{path}.plugins[{index}]"
             given = object_at(entry, at)
             name = text_at(given.get("name"), f"{at}.name")
-            plugin = plugin_named(name)
+            plugin = self._table.plugin_named(name)
             if plugin is None:
                 text = f"plugin {name} is not known to this release: skipped"
                 self.warned.append(PolicyWarning(at, text, unknown_plugin=name))
@@ -289,7 +292,7 @@ class _Parser:
         self, tiers: list[tuple[PluginConfig, ...]], configurations: object
     ) -> list[tuple[PluginConfig, ...]]:
         """Return the plugins with the arguments that `configurations` has for them."""
-        owners = {one.configuration: one for one in PLUGINS.values() if one.configuration}
+        owners = {one.configuration: one for one in self._plugins.values() if one.configuration}
         for index, entry in enumerate(items_at(configurations, "configurations")):
             path = f"configurations[{index}]"
             one = object_at(entry, path)

@@ -11,8 +11,8 @@ from daemon.health import WARNINGS, Health
 from daemon.policy_file import PolicyFile
 from events.daemon import PolicyChanged
 from events.errors import MusterError, PolicyError
+from features.table import FEATURES
 from projections.plugin import Quota
-from projections.policy.plugin_config import PLUGINS
 from projections.policy.policy import BUILT_IN, PLAIN, parse_policy
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import muster
@@ -123,7 +123,7 @@ def test_what_keeps_no_quotas_unasked_is_refused_with_what_it_is(
 @pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
 def test_a_policy_with_quotas_or_expressly_without_is_taken(path: Path, text: str) -> None:
     path.write_text(text)
-    assert parse_policy(read_cluster_policy(path))[1] == ()
+    assert parse_policy(read_cluster_policy(path), FEATURES.policy_table)[1] == ()
 
 
 @pytest.mark.parametrize(
@@ -181,24 +181,30 @@ def test_a_policy_of_the_settings_is_checked_too(tmp_path: Path) -> None:
 
 
 def test_plain_is_the_built_in_policy_without_its_quotas() -> None:
-    built_in, plain = (parse_policy(one)[0] for one in (BUILT_IN, PLAIN))
-    kept = [one for one in built_in.plugins if not issubclass(PLUGINS[one.name], Quota)]
+    built_in, plain = (parse_policy(one, FEATURES.policy_table)[0] for one in (BUILT_IN, PLAIN))
+    kept = [
+        one
+        for one in built_in.plugins
+        if not issubclass(FEATURES.policy_table.plugins[one.name], Quota)
+    ]
     assert list(plain.plugins) == kept
     assert plain.actions == built_in.actions
 
 
 def test_the_chart_knows_every_plugin_that_keeps_quotas() -> None:
-    names = sorted(name for name, one in PLUGINS.items() if issubclass(one, Quota))
+    names = sorted(
+        name for name, one in FEATURES.policy_table.plugins.items() if issubclass(one, Quota)
+    )
     listed = " ".join(f'"{name}"' for name in names)
     template = ROOT / "deploy/helm/muster/templates/_names.tpl"
     assert f"(list {listed})" in template.read_text(encoding="utf-8")
 
 
 def test_an_unknown_value_of_quotas_is_named_and_skipped() -> None:
-    policy, warned = parse_policy(b'{"quotas": "no"}')
+    policy, warned = parse_policy(b'{"quotas": "no"}', FEATURES.policy_table)
     assert policy.actions
     assert [(one.path, one.message) for one in warned] == [
         ("quotas", "only `none` is known: skipped")
     ]
     with pytest.raises(PolicyError, match="tiers"):
-        parse_policy(b'{"quotas": "none", "tiers": 7}')
+        parse_policy(b'{"quotas": "none", "tiers": 7}', FEATURES.policy_table)

@@ -7,6 +7,7 @@ import pytest
 
 from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
+from features.table import FEATURES
 from projections.policy.policy import parse_policy
 from simulator.policy_document import read_policy_document
 from tests.checkout import ROOT, short
@@ -27,7 +28,7 @@ def test_every_policy_that_is_shipped_holds_nothing_unknown(path: Path) -> None:
     content = msgspec.json.encode(
         read_policy_document(policy.read_text(encoding="utf-8"), str(policy))
     )
-    assert parse_policy(content)[1] == ()
+    assert parse_policy(content, FEATURES.policy_table)[1] == ()
 
 
 def test_the_lease_of_the_settings_is_the_one_that_the_role_allows() -> None:

@@ -83,7 +83,7 @@ def test_a_feature_is_called_that_the_policy_names() -> None:
 
 
 def test_the_built_in_policy_names_no_feature() -> None:
-    policy, _ = parse_policy(BUILT_IN)
+    policy, _ = parse_policy(BUILT_IN, FEATURES.policy_table)
     assert [one.name for one in FEATURES.named_by(policy)] == []
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.deltas import PolicyChanged, QueueChanged
 from projections.index import Index
 from projections.plugin import Plugin
-from projections.policy.plugin_config import PLUGINS, register
 from tests.scheduling.builders import EngineHarness, gone, pod, raw
 
 
@@ -46,9 +46,9 @@ class Watcher(Plugin):
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """The plugin is installed for the test."""
-    register(Watcher)
+    FEATURES.policy_table.add(Watcher)
     yield
-    del PLUGINS[Watcher.name]
+    del FEATURES.policy_table.plugins[Watcher.name]
 
 
 POLICY: dict[str, object] = {"actions": "allocate", "tiers": [{"plugins": [{"name": "watcher"}]}]}

@@ -121,5 +121,5 @@ def test_a_snapshot_keeps_which_nodes_count_and_since_when_the_others_do_not() -
 
 def test_the_default_is_five_minutes() -> None:
     cluster = Cluster(FEATURES)
-    cluster.set_policy(parse_policy(b"{}")[0])
+    cluster.set_policy(parse_policy(b"{}", FEATURES.policy_table)[0])
     assert cluster.policy.action_arguments.not_ready_ns == 300 * SECOND

@@ -19,7 +19,6 @@ from projections.index import Index
 from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from projections.pods import Pod
-from projections.policy.plugin_config import PLUGINS, register
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeView
 from tests.checkout import ROOT
@@ -125,9 +124,9 @@ class FewOfTeam(NodeFilter):
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """The plugin is installed for the test."""
-    register(FewOfTeam)
+    FEATURES.policy_table.add(FewOfTeam)
     yield
-    del PLUGINS[FewOfTeam.name]
+    del FEATURES.policy_table.plugins[FewOfTeam.name]
 
 
 def policy(*names: str, actions: str = "enqueue, allocate, backfill, preempt") -> dict[str, object]:

@@ -8,7 +8,6 @@ from events.normalize import JsonObject
 from features.table import FEATURES
 from projections import snapshot
 from projections.pod_class import PodClass
-from projections.policy.plugin_config import PLUGINS, register
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeScore, NodeView
 from tests.checkout import ROOT
@@ -55,10 +54,10 @@ class Broken(NodeFilter):
 def registered() -> Iterator[None]:
     """The plugins are installed for the test."""
     plugins = (OneOfTeam, Marked, Broken)
-    register(*plugins)
+    FEATURES.policy_table.add(*plugins)
     yield
     for one in plugins:
-        del PLUGINS[one.name]
+        del FEATURES.policy_table.plugins[one.name]
 
 
 def policy(*names: str) -> dict[str, object]:
@@ -137,7 +136,7 @@ def test_a_policy_that_names_the_plugin_later_holds_for_pods_that_wait() -> None
     assert not any(one.plugin_labels for one in _classes(harness.state))
 
 
-@pytest.mark.parametrize("name", sorted(PLUGINS))
+@pytest.mark.parametrize("name", sorted(FEATURES.policy_table.plugins))
 def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
     elsewhere = {
         "projections/policy/policy.py",  # the built-in policy

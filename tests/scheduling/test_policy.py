@@ -8,9 +8,10 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
+from features.table import FEATURES
 from projections.plugin import JobOrder, PluginSet, build_plugins
 from projections.policy.action_arguments import GangEvictionArguments, PreemptArguments
-from projections.policy.placement_rules import STRATEGIES, PlacementRule
+from projections.policy.placement_rules import PlacementRule
 from projections.policy.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
 from projections.policy.pools import Pool, Pools
 from scheduling.plugin import QueueOrder
@@ -26,12 +27,12 @@ ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 
 def parse(document: Json) -> tuple[Policy, tuple[PolicyWarning, ...]]:
     """The policy of a document."""
-    return parse_policy(msgspec.json.encode(document))
+    return parse_policy(msgspec.json.encode(document), FEATURES.policy_table)
 
 
 def plugins_of(policy: Policy) -> PluginSet:
     """The plugins of a policy."""
-    return build_plugins(policy.tiers)
+    return build_plugins(policy.tiers, FEATURES.policy_table)
 
 
 def arguments_of(policy: Policy, kind: type[ArgumentsT]) -> ArgumentsT:
@@ -64,7 +65,7 @@ def plugin(name: str, **arguments: Json) -> JsonObject:
 
 
 def test_the_built_in_policy_is_read_without_a_warning() -> None:
-    policy, warned = parse_policy(BUILT_IN)
+    policy, warned = parse_policy(BUILT_IN, FEATURES.policy_table)
     assert warned == ()
     assert policy.actions == ("enqueue", "allocate", "backfill")
     assert plugins_of(policy).quota.name == "capacity-card"
@@ -217,7 +218,7 @@ def test_a_malformed_value_is_an_error_with_its_path(document: Json, path: str) 
 
 def test_what_is_not_json_is_an_error() -> None:
     with pytest.raises(PolicyError, match="not JSON"):
-        parse_policy(b"{")
+        parse_policy(b"{", FEATURES.policy_table)
 
 
 def test_a_factor_below_one_counts_as_the_default() -> None:
@@ -387,7 +388,7 @@ def test_without_rules_all_strategies_serve_all_queues() -> None:
     empty: JsonObject = {"placement": []}
     for document in ({}, empty):
         policy, _ = parse(document)
-        assert [one.strategy for one in policy.placement] == list(STRATEGIES)
+        assert [one.strategy for one in policy.placement] == list(FEATURES.policy_table.strategies)
 
 
 @pytest.mark.parametrize(

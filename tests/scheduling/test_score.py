@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
+from features.table import FEATURES
 from projections.nodes import NodeFacts, NodeTable
 from projections.plugin import build_plugins
 from projections.pod_class import PodClass
@@ -30,10 +31,13 @@ GI = 1 << 30
 def scorer(plugin: str, arguments: JsonObject, **request: int) -> NodeScorers:
     """The scores that one plugin gives to a pod."""
     named: Json = [{"plugins": [{"name": plugin, "arguments": arguments}]}]
-    policy, warned = parse_policy(msgspec.json.encode({"actions": "allocate", "tiers": named}))
+    policy, warned = parse_policy(
+        msgspec.json.encode({"actions": "allocate", "tiers": named}), FEATURES.policy_table
+    )
     assert not warned
     return NodeScorers(
-        build_plugins(policy.tiers), PodClass(index=0, request=tuple(sorted(request.items())))
+        build_plugins(policy.tiers, FEATURES.policy_table),
+        PodClass(index=0, request=tuple(sorted(request.items()))),
     )
 
 

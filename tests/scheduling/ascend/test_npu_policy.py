@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from events.errors import PolicyError
+from features.table import FEATURES
 from projections.plugin import build_plugins
 from projections.policy.policy import Policy, parse_policy
 from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
@@ -19,13 +20,13 @@ from tests.scheduling.ascend.builders import (
 
 def parsed(document: dict[str, object]) -> tuple[Policy, list[tuple[str, str]]]:
     """A policy, and the paths and messages of its warnings."""
-    found, warned = parse_policy(msgspec.json.encode(document))
+    found, warned = parse_policy(msgspec.json.encode(document), FEATURES.policy_table)
     return found, [(one.path, one.message) for one in warned]
 
 
 def arguments(init: dict[str, object]) -> NpuArguments:
     """The arguments of the plugin by `init-params`."""
-    found = npu_arguments(build_plugins(parsed(policy(init=init))[0].tiers))
+    found = npu_arguments(build_plugins(parsed(policy(init=init))[0].tiers, FEATURES.policy_table))
     assert found is not None
     return found
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from events.errors import PolicyError
+from features.table import FEATURES
 from projections.policy.policy import parse_policy
 from tests.scheduling.builders import EngineHarness
 from tests.scheduling.gpu_shares.test_gpu_shares import given, milli, node, pod
@@ -82,5 +83,5 @@ def test_an_argument_that_is_not_valid_is_an_error_with_its_path(
     plugins = [{"name": "gpu-fragmentation", "arguments": arguments}]
     text = msgspec.json.encode({"actions": "allocate", "tiers": [{"plugins": plugins}]})
     with pytest.raises(PolicyError) as error:
-        parse_policy(text)
+        parse_policy(text, FEATURES.policy_table)
     assert path in str(error.value)

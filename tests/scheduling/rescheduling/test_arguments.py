@@ -5,6 +5,7 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json
+from features.table import FEATURES
 from projections.policy.action_arguments import RescheduleArguments
 from projections.policy.policy import parse_policy
 from scheduling.decide import DECIDER
@@ -20,7 +21,7 @@ def arguments(**given: Json) -> RescheduleArguments:
         "tiers": [],
         "configurations": [{"name": "reschedule", "arguments": given}],
     }
-    policy, warnings = parse_policy(msgspec.json.encode(document))
+    policy, warnings = parse_policy(msgspec.json.encode(document), FEATURES.policy_table)
     assert not warnings
     return policy.action_arguments.rescheduling
 

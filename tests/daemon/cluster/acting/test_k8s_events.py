@@ -21,6 +21,7 @@ from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, Pod
 from events.record import Fact
 from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
+from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.policy.policy import parse_policy
 from projections.quarantine import record_rejection
@@ -99,7 +100,7 @@ def kept_by(plugin: str) -> Cluster:
     """A cluster whose quotas a plugin keeps."""
     found = cluster(pods=1)
     document = {"tiers": [{"plugins": [{"name": plugin}]}]}
-    found.set_policy(parse_policy(msgspec.json.encode(document))[0])
+    found.set_policy(parse_policy(msgspec.json.encode(document), FEATURES.policy_table)[0])
     return found
 
 
