@@ -2,14 +2,20 @@
 
 from typing import Final
 
+from features.gpu_shares.feature import GPU_SHARES
 from features.leaf_switches.feature import LEAF_SWITCHES
+from features.pools.feature import POOLS
 from features.super_pods.feature import SUPER_PODS
+from projections.device_family import DeviceFamily, register_families
 from projections.feature import FeatureTable
 from projections.kind_table import kinds_with
+from scheduling.device_family_table import FAMILIES
 from scheduling.plugin_table import PLUGINS
 
-FEATURES: Final = FeatureTable((SUPER_PODS, LEAF_SWITCHES), PLUGINS)
+FEATURES: Final = FeatureTable((POOLS, SUPER_PODS, LEAF_SWITCHES, GPU_SHARES), PLUGINS, FAMILIES)
 """In the order in which their hooks are called: placement strategies without rules are tried in this order."""
 
 KINDS: Final = kinds_with(FEATURES)
 """All observed kinds, by the name in records."""
+
+register_families(*FEATURES.of(DeviceFamily))

@@ -200,7 +200,6 @@ class Cluster:
             self.nodes.hyper_tree,
             self.cards,
             GroupOverrides(),
-            PoolIndex(),
             self.namespace_access,
             self.config_errors,
             self.tenants,
@@ -794,6 +793,9 @@ class Cluster:
         for index in (*indexes, *self.indexes.of_features):
             if index not in indexes or index not in self.indexes.of_features:
                 index.mark_rows(self)
+        for index in indexes:
+            if index not in self.indexes.of_features:
+                index.dropped(self)
         self.wakeup_events.everything = True
         self.indexes.dispatch(self, PolicyChanged(before))
         for group in self.groups.values():

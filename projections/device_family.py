@@ -266,6 +266,26 @@ class DeviceFamily(ABC):
     """Resources that count devices on nodes of which no family knows these, and that pods may ask for on any node: where
     the devices are known, such a pod uses them, too, although it does not ask for any by name (`asked`)."""
 
+    node_marks: ClassVar[tuple[str, ...]] = ()
+    """Labels of nodes, or those of `node_annotations`, without all of which a node has no devices of the family and is not
+    asked about; empty if every node is."""
+    pod_resources: ClassVar[tuple[str, ...]] = ()
+    """Resources without all of which, and without `pod_options`, a pod needs no devices of the family and is not asked about;
+    empty if every pod is."""
+
+    def concerns_node(self, sources: DeviceSources) -> bool:
+        """Return whether a node may have devices of the family."""
+        if not self.node_marks:
+            return True
+        return any(one in sources.labels or one in sources.annotations for one in self.node_marks)
+
+    def concerns_pod(self, resources: Iterable[str], options: Iterable[str]) -> bool:
+        """Return whether a pod with requests for resources and with options may need devices of the family."""
+        if not self.pod_resources or any(one in self.pod_resources for one in resources):
+            return True
+        named = (key.partition("@")[0] for key in options)
+        return any(one in self.pod_resources or one in self.pod_options for one in named)
+
     @abstractmethod
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the devices of a node, healthy or not."""
@@ -351,7 +371,7 @@ class DeviceFamily(ABC):
 
 
 FAMILIES: Final[dict[str, DeviceFamily]] = {}
-"""Name to family: those of `scheduling/device_families/`. The first one that knows a resource counts it."""
+"""Name to family, from `features/table.py`. The first one that knows a resource counts it."""
 
 
 def register_families(*families: DeviceFamily) -> None:
@@ -364,8 +384,8 @@ def register_families(*families: DeviceFamily) -> None:
 
 def discover_devices(sources: DeviceSources) -> Discovered:
     """Return the devices of a node, of all families."""
-    assert FAMILIES, "no device family is registered: import scheduling.device_family_table"
-    found = [one.discover(sources) for one in FAMILIES.values()]
+    families = [one for one in FAMILIES.values() if one.concerns_node(sources)]
+    found = [one.discover(sources) for one in families]
     cards = {name: card for one in reversed(found) for name, card in one.cards.items()}
     devices = {name: there for one in reversed(found) for name, there in one.devices.items()}
     return Discovered(
@@ -478,7 +498,11 @@ def container_resources() -> tuple[str, ...]:
 def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:
     """Return, by family, how many devices with names a pod asks for; families of which it asks none are left out."""
     given = dict(options)
-    found = [(name, one.asked(request, given)) for name, one in FAMILIES.items()]
+    found = [
+        (name, one.asked(request, given))
+        for name, one in FAMILIES.items()
+        if one.concerns_pod(request, given)
+    ]
     return tuple([(name, count) for name, count in found if count > 0])
 
 
@@ -486,8 +510,9 @@ def counted_request(request: Amounts, options: Labels) -> tuple[Amounts, Labels]
     """Return the request of a pod as nodes and queues count it, and its options, sorted by key."""
     counted, given = request, dict(options)
     for one in FAMILIES.values():
-        counted, found = one.counted(counted, given)
-        given = dict(found)
+        if one.concerns_pod(counted, given):
+            counted, found = one.counted(counted, given)
+            given = dict(found)
     return counted, tuple(sorted(given.items()))
 
 

@@ -19,12 +19,17 @@ from projections.policy.policy_table import PolicyTable
 HookT = TypeVar("HookT")
 
 
+def always(_policy: Policy) -> bool:
+    """Return True: any policy names the feature."""
+    return True
+
+
 class Feature(Struct, frozen=True, kw_only=True):
     """What one feature brings."""
 
     name: str
-    is_named: Callable[[Policy], bool]
-    """Returns whether a policy names it."""
+    is_named: Callable[[Policy], bool] = always
+    """Returns whether a policy names it. One that objects name instead, such as a device family, is there always."""
     plugins: tuple[type[PolicyPlugin], ...] = ()
     """Plugins that policies can name because of it."""
     hooks: tuple[object, ...] = ()
@@ -36,21 +41,21 @@ class Feature(Struct, frozen=True, kw_only=True):
 class Features:
     """Some features, in their order in the table."""
 
-    def __init__(self, features: Iterable[Feature] = ()) -> None:
+    def __init__(self, features: Iterable[Feature] = (), hooks: Iterable[object] = ()) -> None:
         self._features = tuple(features)
-        self._by_hook: dict[type[object], tuple[object, ...]] = {}
+        found: dict[type[object], list[object]] = {}
+        for one in (*hooks, *(one for feature in self._features for one in feature.hooks)):
+            for kind in type(one).__mro__:
+                found.setdefault(kind, []).append(one)
+        self._by_hook = {kind: tuple(of_kind) for kind, of_kind in found.items()}
 
     def __iter__(self) -> Iterator[Feature]:
         """Yield the features in their order."""
         return iter(self._features)
 
     def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
-        """Return the hooks of a class that the features bring, in their order."""
-        found = self._by_hook.get(hook)
-        if found is None:
-            hooks = (one for feature in self._features for one in feature.hooks)
-            found = self._by_hook[hook] = tuple([one for one in hooks if isinstance(one, hook)])
-        return found  # type: ignore[return-value]  # each is an instance of the hook
+        """Return the hooks of a class: those that belong to no feature, then those that the features bring, in their order."""
+        return self._by_hook.get(hook, ())  # type: ignore[return-value]  # each is an instance of the hook
 
     @property
     def indexes(self) -> tuple[Callable[[], object], ...]:
@@ -59,12 +64,15 @@ class Features:
 
 
 class FeatureTable(Features):
-    """All features that there are, and the plugins that belong to none."""
+    """All features that there are, and the plugins and hooks that belong to none."""
 
     def __init__(
-        self, features: Iterable[Feature] = (), plugins: Iterable[type[PolicyPlugin]] = ()
+        self,
+        features: Iterable[Feature] = (),
+        plugins: Iterable[type[PolicyPlugin]] = (),
+        hooks: Iterable[object] = (),
     ) -> None:
-        super().__init__(features)
+        super().__init__(features, hooks)
         brought = (one for feature in self for one in feature.plugins)
         strategies = (*(one.name for one in self.of(NamedStrategy)), *STRATEGIES)
         self.policy_table = PolicyTable((*plugins, *brought), strategies)

@@ -56,6 +56,9 @@ class Index(ABC):
     def mark_rows(self, cluster: Cluster) -> None:  # noqa: B027
         """Mark all rows of views that come from the index as changed (only of an index that a feature brings)."""
 
+    def dropped(self, cluster: Cluster) -> None:  # noqa: B027
+        """Take back what the index has recorded in the cluster: the policy no longer names its feature."""
+
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:  # noqa: B027
         """Update the index for the pods that were added, changed or deleted: all of one settling, each once.
 

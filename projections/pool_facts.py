@@ -158,6 +158,11 @@ class PoolFacts(Struct):
             for name in [name for name in kept if name not in pools.deciders]:
                 del kept[name]
 
+    @property
+    def knows_pods(self) -> bool:
+        """Return whether anything is kept of a pod."""
+        return bool(self.releases or self.backfilled or self.started or self.requested)
+
     def pod_added(self, pod: Pod) -> None:
         """Give a pod the place of the released task that it continues, if there is one."""
         waiting = self.returning.get(pod.group_key)

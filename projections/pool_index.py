@@ -45,7 +45,7 @@ DEVICE_PREFIXES: Final = ("ascend", "mig-")
 
 
 class PoolIndex(Index):
-    """The pools of nodes and pod groups. With one pool only its pod groups are kept, if it is not decided by `session`."""
+    """The pools of nodes and pod groups, where the policy has others than one that is decided by `session`."""
 
     name = "pools"
     COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "groups", "by_pool", "options")
@@ -103,11 +103,9 @@ class PoolIndex(Index):
 
     def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
         """Assign pod groups to their pools."""
-        is_plain = cluster.policy.pools.is_plain
         for one in changes:
-            if not (is_plain and one.group.key in self.groups) or one.is_gone:
-                cluster.position = one.position
-                self._assign(cluster, one)
+            cluster.position = one.position
+            self._assign(cluster, one)
 
     def _assign(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         key = delta.group.key
@@ -147,6 +145,14 @@ class PoolIndex(Index):
         cluster.pool_facts.dirty = {}
         cluster.mark_pools_due()
 
+    def dropped(self, cluster: Cluster) -> None:
+        """Remove the errors about options, and what is due."""
+        for key in self.groups:
+            if key in cluster.groups:
+                for code in (UNUSED_OPTION, OPTION_CUT):
+                    cluster.config_errors.replace(f"PodGroup/{key}", code, ())
+        cluster.pool_facts.dirty = {}
+
     def _report_unused(self, cluster: Cluster, key: str, name: str) -> None:
         """Keep as configuration errors the options of a pod group that have no effect in its pool, or are beyond a bound."""
         options, pool = self.options.get(key), cluster.policy.pools.named(name)
@@ -175,6 +181,25 @@ def _priority_cut(
         return ()
     cut = job_priority(cluster, pool, group, options).cut
     return (cut,) if cut else ()
+
+
+def pools_of_groups(cluster: Cluster) -> dict[str, str]:
+    """Return pod group to pool; "" for one that names a pool that does not exist."""
+    index = cluster.indexes.find(PoolIndex)
+    return (
+        dict.fromkeys(cluster.groups, cluster.policy.pools.all[0].name)
+        if index is None
+        else index.groups
+    )
+
+
+def pools_of_nodes(cluster: Cluster) -> dict[str, str]:
+    """Return node to pool; "" for a node in none."""
+    index = cluster.indexes.find(PoolIndex)
+    if index is not None:
+        return index.nodes
+    there = [name for name, node in cluster.nodes.nodes.items() if node.facts is not None]
+    return dict.fromkeys(there, cluster.policy.pools.all[0].name)
 
 
 def operator_pool(cluster: Cluster, group: PodGroup) -> str:
@@ -213,8 +238,9 @@ def pool_of(cluster: Cluster, group: PodGroup) -> str:
 def removed_pools(cluster: Cluster, pools: Pools) -> str:
     """Return why the pools of a policy cannot take the place of those in force: one with jobs is missing; "" if they can
     (determined 6.4)."""
-    for name, groups in sorted(cluster.indexes.of(PoolIndex).by_pool.items()):
-        if cluster.policy.pools.is_plain or not name or pools.named(name) is not None:
+    index = cluster.indexes.find(PoolIndex)
+    for name, groups in [] if index is None else sorted(index.by_pool.items()):
+        if not name or pools.named(name) is not None:
             continue
         jobs = [key for key in groups if cluster.groups[key].pods]
         if jobs:

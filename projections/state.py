@@ -381,7 +381,8 @@ class State:
             is_over = pod.node != old.node or pod.status in (SUCCEEDED, FAILED)
             if pod.status in (SUCCEEDED, FAILED) and old.status not in (SUCCEEDED, FAILED):
                 group = cluster.groups.get(old.group_key)
-                cluster.pool_facts.pod_ended(old, group, is_deleted=False)
+                if cluster.pool_facts.knows_pods:
+                    cluster.pool_facts.pod_ended(old, group, is_deleted=False)
             assign_devices(cluster, pod)
             # A statement that differs confirms nothing before the kubelet has started the pod.
             runs = not pod.stated_devices or pod.facts.phase != "Pending"
@@ -392,7 +393,7 @@ class State:
             assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
             pod.group_key = group_key_of(pod.facts)
-            if old is None:
+            if old is None and cluster.pool_facts.returning:
                 cluster.pool_facts.pod_added(pod)
         cluster.pods[event.uid] = pod
         known = self._touched.get(event.uid)
@@ -409,7 +410,8 @@ class State:
         if old is not None:
             pod_gone(self.cluster, old.group_key, event.uid)
             group = self.cluster.groups.get(old.group_key)
-            self.cluster.pool_facts.pod_ended(old, group, is_deleted=True)
+            if self.cluster.pool_facts.knows_pods:
+                self.cluster.pool_facts.pod_ended(old, group, is_deleted=True)
         self.assignments.ranks.pop(event.uid, None)
         if old is not None:
             self.assignments.remove(old.node, event.uid)

@@ -10,7 +10,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
 from projections.pool_facts import POOL_ACTION
-from projections.pool_index import PoolIndex, options_of, slots_of_node
+from projections.pool_index import PoolIndex, options_of, pools_of_nodes, slots_of_node
 from projections.pool_options import (
     INVALID_OPTION,
     MAX_SLOTS,
@@ -115,7 +115,7 @@ def pool_slots(state: State, pool: Pool) -> list[int]:
     nodes = state.cluster.nodes.nodes
     return [
         slots_of_node(pool, node.facts)
-        for name, of in state.cluster.indexes.of(PoolIndex).nodes.items()
+        for name, of in pools_of_nodes(state.cluster).items()
         if of == pool.name and (node := nodes.get(name)) is not None and node.facts is not None
     ]
 

@@ -1,9 +1,10 @@
-"""The table of device families: importing this module puts those of muster into it, in `projections/device_family.py`."""
+"""The device families of muster that belong to no feature."""
 
-from projections.device_family import register_families
+from typing import Final
+
+from projections.device_family import DeviceFamily
 from scheduling.device_families.ascend_chips import AscendChips
-from scheduling.device_families.gpu_shares import GpuShares
 from scheduling.device_families.virtual_npus import VirtualNpus
 from scheduling.device_families.whole_cards import WholeCards
 
-register_families(WholeCards(), AscendChips(), VirtualNpus(), GpuShares())
+FAMILIES: Final[tuple[DeviceFamily, ...]] = (WholeCards(), AscendChips(), VirtualNpus())

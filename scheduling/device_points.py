@@ -284,7 +284,12 @@ class DeviceAnswers:
 
     def of(self, request: DeviceRequest) -> DevicePoints:
         """Return what the devices of nodes add to the scores for a pod."""
-        found = [(name, one.family.fit(request)) for name, one in self.states.items()]
+        resources, options = request.pod_class.amounts, request.options
+        found = [
+            (name, one.family.fit(request))
+            for name, one in self.states.items()
+            if one.family.concerns_pod(resources, options)
+        ]
         fits = [(name, fit) for name, fit in found if fit is not None]
         return DevicePoints(tuple([self._of_fit(name, fit) for name, fit in fits]))
 

@@ -9,7 +9,6 @@ from scheduling.plugins.capacity_card import CapacityCard
 from scheduling.plugins.conformance import Conformance
 from scheduling.plugins.drf import Drf
 from scheduling.plugins.gang import Gang
-from scheduling.plugins.gpu_fragmentation import GpuFragmentation
 from scheduling.plugins.network_topology_aware import NetworkTopologyAware
 from scheduling.plugins.nodeorder import NodeOrderPlugin
 from scheduling.plugins.overcommit import Overcommit
@@ -26,7 +25,6 @@ PLUGINS: Final[tuple[type[PolicyPlugin], ...]] = (
     Conformance,
     Drf,
     Gang,
-    GpuFragmentation,
     NetworkTopologyAware,
     NodeOrderPlugin,
     Overcommit,

@@ -144,8 +144,9 @@ class Session:
 
     def is_in_pool(self, key: str) -> bool:
         """Return whether a pod group is in the pool of this session, or is gone."""
-        pool = self.cluster.indexes.of(PoolIndex).groups.get(key, self.pool)
-        return self.cluster.policy.pools.is_plain or pool == self.pool
+        if self.cluster.policy.pools.is_plain:
+            return True
+        return self.cluster.indexes.of(PoolIndex).groups.get(key, self.pool) == self.pool
 
     def has_subject(self, subject: Subject) -> bool:
         """Return whether this session decides about a subject: a pod group of its pool, or a node of it."""
@@ -155,9 +156,10 @@ class Session:
             case PlacedPod() | EveryNode():
                 return self.has_group(subject.group.key)
             case _:
-                pools = self.cluster.policy.pools
-                of_node = self.cluster.indexes.of(PoolIndex).nodes.get(subject.name, self.pool)
-                return pools.is_plain or of_node == self.pool
+                if self.cluster.policy.pools.is_plain:
+                    return True
+                nodes = self.cluster.indexes.of(PoolIndex).nodes
+                return nodes.get(subject.name, self.pool) == self.pool
 
     def _own_groups(self, found: dict[int, EquivalenceGroup]) -> dict[int, EquivalenceGroup]:
         """Return those of the classes that are in the pool."""

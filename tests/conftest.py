@@ -8,6 +8,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+import features.table  # noqa: F401  # nodes have devices of the families of the table
 from daemon.memory_tuning import collect_rarely
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared

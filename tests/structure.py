@@ -17,6 +17,8 @@ NOT_COMPARED: Final = {
         "Cluster",
         "plugins",
     ): "a plugin holds its arguments only; the policy, which names them, is compared",
+    ("Cluster", "features"): "likewise",
+    ("Cluster", "all_features"): "likewise",
     (
         "Cluster",
         "charges",

@@ -163,7 +163,9 @@ def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped
 
 
 def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies() -> None:
-    files = sorted((ROOT / "scheduling/plugins").glob("*.py"))
+    files = sorted(
+        [*(ROOT / "scheduling/plugins").glob("*.py"), *(ROOT / "features").rglob("*.py")]
+    )
     source = "".join(one.read_text(encoding="utf-8") for one in files)
     page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
     named = re.findall(r'name="([a-z.A-Z]+)"', source) + re.findall(

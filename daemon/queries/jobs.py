@@ -10,7 +10,7 @@ from daemon.queries.moments import At
 from events.errors import UsageError
 from projections.policy.job_bounds import is_permitted
 from projections.policy.pools import Pools
-from projections.pool_index import PoolIndex
+from projections.pool_index import pools_of_groups
 from projections.pool_options import MAX_SLOTS, unused_option
 from projections.state import State
 from replay.job_list import JobRow, PoolAnswer, cap_problem, pool_answers, pool_slots
@@ -100,7 +100,7 @@ async def known_pools(log: ReadableLog) -> KnownPools:
     return KnownPools(
         pools=pools,
         slots={one.name: sum(pool_slots(state, one)) for one in pools.all},
-        of_group=state.cluster.indexes.of(PoolIndex).groups,
+        of_group=pools_of_groups(state.cluster),
         priorities={
             group: job.priority
             for answer in pool_answers(state)
@@ -115,7 +115,7 @@ async def known_pools(log: ReadableLog) -> KnownPools:
 def _statable(state: State) -> dict[str, tuple[bool, bool]]:
     cluster = state.cluster
     found: dict[str, tuple[bool, bool]] = {}
-    for key, name in cluster.indexes.of(PoolIndex).groups.items():
+    for key, name in pools_of_groups(cluster).items():
         pool = cluster.policy.pools.named(name)
         if pool is None or pool.is_session:
             continue

@@ -1,1 +1,1 @@
-"""The device families of muster, one module for each; their table is `scheduling/device_family_table.py`."""
+"""The device families of muster that belong to no feature, one module for each."""

@@ -1,1 +1,1 @@
-"""The plugins of muster, one module for each; their table is `scheduling/plugin_table.py`."""
+"""The plugins of muster that belong to no feature, one module for each."""

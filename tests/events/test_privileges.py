@@ -22,10 +22,9 @@ from events.privileges import (
     Privilege,
     fixed_keys,
 )
-from projections.device_family import FAMILIES
+from features.table import FEATURES
+from projections.device_family import DeviceFamily
 from projections.owners import INHERITED
-from projections.plugin import Plugin
-from scheduling import device_family_table, plugin_table
 from tests.checkout import ROOT, short, tracked
 
 PACKAGES: Final = ("daemon", "engine", "events", "features", "projections", "replay", "scheduling")
@@ -39,6 +38,7 @@ EXEMPT: Final = {
 GENERIC: Final = {
     "keys of a tuple that is in the table": (
         "projections/device_family.py:_options",
+        "projections/device_family.py:concerns_node",
         "projections/device_family.py:is_confirmed",
         "projections/device_family.py:node_annotations",
         "projections/device_family.py:pod_assignments",
@@ -50,7 +50,7 @@ GENERIC: Final = {
         "projections/volumes/facts.py:_zones",
         "scheduling/device_families/ascend/inventory.py:_place",
         "scheduling/device_families/ascend_chips.py:assigned",
-        "scheduling/device_families/gpu_shares.py:assigned",
+        "features/gpu_shares/device_family.py:assigned",
         "scheduling/device_families/virtual_npus.py:assigned",
     ),
     "labels that a selector, a term or the policy names": (
@@ -169,17 +169,17 @@ def test_no_key_is_read_that_is_not_in_the_table() -> None:
     assert sorted(generic) == sorted(one for named in GENERIC.values() for one in named)
 
 
-LOADED: Final = (device_family_table, plugin_table)
-"""Modules that register device families and plugins."""
-
-
 def listed() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Tuples of keys that generic readers read."""
     yield "pool options", (*pool_options.OWN, *pool_options.DETERMINED)
     yield "fault options", (*fault_options.LABELS, *fault_options.ANNOTATIONS)
     yield "annotations of owners", INHERITED
-    yield "plugins", tuple(label for one in Plugin.__subclasses__() for label in one.pod_labels)
-    for name, family in FAMILIES.items():
+    yield (
+        "plugins",
+        tuple(label for one in FEATURES.policy_table.plugins.values() for label in one.pod_labels),
+    )
+    for family in FEATURES.of(DeviceFamily):
+        name = family.name
         stated = (*family.pod_options, *family.group_options, *family.pod_assignments)
         confirmed = tuple(one for one in (family.confirmation, family.unconfirming_label) if one)
         yield f"device family {name}", (*stated, *family.node_annotations, *confirmed)
@@ -193,13 +193,13 @@ def test_no_list_of_keys_has_one_outside_the_table(name: str, keys: tuple[str, .
 
 
 def test_what_a_pod_requests_of_devices_is_fixed_when_it_is_bound() -> None:
-    options = {key for family in FAMILIES.values() for key in family.pod_options}
+    options = {key for family in FEATURES.of(DeviceFamily) for key in family.pod_options}
     # The minimum of its group and the strategy after a fault are no requests.
     assert options - set(fixed_keys()) == {"huawei.com/schedule_minAvailable", "subHealthyStrategy"}
 
 
 def test_what_says_which_devices_a_pod_has_needs_the_right_to_set_it() -> None:
-    given = {key for family in FAMILIES.values() for key in family.pod_assignments}
+    given = {key for family in FEATURES.of(DeviceFamily) for key in family.pod_assignments}
     privileged = {row.key for row in ROWS if row.verb == SET}
     # The rank concerns the pods of one job.
     assert given - privileged == {"hccl/rankIndex"}

@@ -13,6 +13,7 @@ from events.messages import ObjectSeen
 from features.leaf_switches.index import LeafSwitches
 from features.super_pods.index import SuperPods
 from features.table import FEATURES
+from projections.feature import always
 from projections.index import Index
 from projections.policy.policy import BUILT_IN, parse_policy
 from projections.snapshot import restore, take
@@ -82,9 +83,11 @@ def test_a_feature_is_called_that_the_policy_names() -> None:
     assert "features/leaf_switches/index.py" in lived(POLICY)
 
 
-def test_the_built_in_policy_names_no_feature() -> None:
+def test_the_built_in_policy_names_only_what_objects_name_as_well() -> None:
     policy, _ = parse_policy(BUILT_IN, FEATURES.policy_table)
-    assert [one.name for one in FEATURES.named_by(policy)] == []
+    named = FEATURES.named_by(policy)
+    assert [one.name for one in named if one.is_named is not always] == []
+    assert named.indexes == ()
 
 
 def switch_node(name: str, number: int) -> bytes:

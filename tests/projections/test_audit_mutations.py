@@ -9,23 +9,32 @@ from hypothesis.stateful import run_state_machine_as_test
 from events.messages import DeletionSeen, ObjectSeen
 from features.table import FEATURES
 from projections.cluster import Cluster
+from projections.index import Index
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.queues import Queue
 from projections.state import State
 from tests.example_count import examples
+from tests.features.gpu_shares.test_gpu_shares import node as shared_node
 from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.scheduling.ascend.builders import npu_node, sub_healthy_report
 from tests.scheduling.builders import EngineHarness, node, pod, raw
-from tests.scheduling.gpu_shares.test_gpu_shares import node as shared_node
 from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
 from tests.scheduling.test_rejected_pods import pod as rejected_pod
 from tests.scheduling.topology.builders import hyper_node
 
+
+def brought() -> list[Index]:
+    """The indexes of all features."""
+    made = [one() for one in FEATURES.indexes]
+    return [one for one in made if isinstance(one, Index)]
+
+
 ATTRIBUTES: Final = {
     *((index.name, one) for index in Cluster(FEATURES).indexes.all for one in index.COMPARED),
+    *((index.name, one) for index in brought() for one in index.COMPARED),
     *(("node", one) for one in Node.COMPARED),
     *(("queue", one) for one in Queue.COMPARED),
     *(("pod group", one) for one in PodGroup.COMPARED),
@@ -38,7 +47,9 @@ def full() -> State:
     """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
     capacity = {"name": "capacity", "enableHierarchy": True}
     actions = "reschedule, allocate"
-    harness = EngineHarness(policy={"actions": actions, "tiers": [{"plugins": [capacity]}]})
+    harness = EngineHarness(
+        policy={"actions": actions, "tiers": [{"plugins": [capacity, {"name": "volcano-npu"}]}]}
+    )
     harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))
     limited = {"annotations": {"muster.sh/namespaces": "default"}}
     harness.show_all(

@@ -41,11 +41,11 @@ from projections.nodes import Node
 from projections.pods import Pod
 from scheduling.device_families.ascend.chips import ids
 from scheduling.device_families.ascend_chips import ChipState
+from tests.features.gpu_shares.test_gpu_shares import node as gpu_node
 from tests.properties.reached import rarely_reached
 from tests.scheduling.ascend.builders import T, base, npu_node, policy, report
 from tests.scheduling.ascend.test_virtual_npus import SIZES, TABLE, core_node
 from tests.scheduling.builders import EngineHarness, gone, raw
-from tests.scheduling.gpu_shares.test_gpu_shares import node as gpu_node
 
 REAL: Final = "huawei.com/AscendReal"
 CORE: Final = "huawei.com/npu-core"

@@ -165,7 +165,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         for path in (ROOT / folder).rglob("*.py")
         if f'"{name}"' in path.read_text(encoding="utf-8")
     ]
-    file = f"scheduling/plugins/{name.replace('-', '_')}.py"
+    file = FEATURES.policy_table.plugins[name].__module__.replace(".", "/") + ".py"
     allowed = elsewhere if name in ambiguous else {"projections/policy/policy.py"}
     assert [one for one in found if one not in allowed] == [file]
 

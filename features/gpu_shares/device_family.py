@@ -17,20 +17,7 @@ from typing import ClassVar, Final, cast
 
 from events.amount_text import fraction_text
 from events.limits import name_problem, quoted, whole_number
-from projections.device_family import (
-    Assigned,
-    DeviceFamily,
-    DeviceFit,
-    DeviceRequest,
-    DeviceSources,
-    DeviceUse,
-    Discovered,
-    PlacedPod,
-)
-from projections.devices import Device, NodeDevices, device_of, part_of
-from projections.nodes import NodeFacts
-from projections.pod_class import Amounts, PodClass
-from scheduling.gpu_sharing.free_gpus import (
+from features.gpu_shares.free_gpus import (
     SLOTS_MAX,
     FreeGpu,
     FreeGpus,
@@ -38,7 +25,7 @@ from scheduling.gpu_sharing.free_gpus import (
     share_of,
     take,
 )
-from scheduling.gpu_sharing.share_request import (
+from features.gpu_shares.share_request import (
     ANNOTATIONS,
     CARD_MODEL,
     CONTAINER_RESOURCES,
@@ -54,6 +41,19 @@ from scheduling.gpu_sharing.share_request import (
     request_text,
     requests_of,
 )
+from projections.device_family import (
+    Assigned,
+    DeviceFamily,
+    DeviceFit,
+    DeviceRequest,
+    DeviceSources,
+    DeviceUse,
+    Discovered,
+    PlacedPod,
+)
+from projections.devices import Device, NodeDevices, device_of, part_of
+from projections.nodes import NodeFacts
+from projections.pod_class import Amounts, PodClass
 from scheduling.plugin import DeviceOrder
 
 SHARING: Final = "muster.sh/gpu-sharing"
@@ -98,6 +98,8 @@ class GpuShares(DeviceFamily):
     annotated_requests: ClassVar[tuple[str, ...]] = ANNOTATIONS
     container_resources: ClassVar[tuple[str, ...]] = CONTAINER_RESOURCES
     counting_resources: ClassVar[tuple[str, ...]] = (GPU,)
+    node_marks: ClassVar[tuple[str, ...]] = (REGISTERED, SHARING)
+    pod_resources: ClassVar[tuple[str, ...]] = (*CONTAINER_RESOURCES, MILLI, MEMORY)
     writes_annotations = True
     confirmation = HAMI_BIND_PHASE
     confirmed_value = "success"

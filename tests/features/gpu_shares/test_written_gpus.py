@@ -3,8 +3,8 @@
 import pytest
 
 from events.messages import Accepted, AnnotateRequest, Answer, BindRequest, ObjectSeen, Request
+from tests.features.gpu_shares.test_gpu_shares import begun, given, milli, node, pod, refusal
 from tests.scheduling.builders import SECOND, EngineHarness
-from tests.scheduling.gpu_shares.test_gpu_shares import begun, given, milli, node, pod, refusal
 
 INDEX = "alibabacloud.com/gpu-index"
 ALLOCATED = "hami.io/vgpu-devices-allocated"

@@ -1,6 +1,6 @@
 """`gpu-fragmentation`: a pod goes where the GPUs that are shared are fragmented least (fragmentation gradient descent).
 
-The measure, with its source, is in `scheduling/gpu_sharing/fragmentation.py`. Where a pod would change the
+The measure, with its source, is in `features/gpu_shares/fragmentation.py`. Where a pod would change the
 fragmentation of a node by d thousandths of a GPU (the mean over the target workload), the node scores 500 - d / 20 points,
 times the weight. With `stranding.weight` that many times the GPUs for which cpu is missing are added to d.
 
@@ -14,6 +14,20 @@ import numpy as np
 from msgspec import Struct
 
 from events.errors import PolicyError
+from features.gpu_shares.fragmentation import (
+    WEIGHT_MAX,
+    NodeState,
+    TargetType,
+    TargetWorkload,
+)
+from features.gpu_shares.free_gpus import FreeGpus, place
+from features.gpu_shares.share_request import (
+    COUNT_MAX,
+    FAMILY,
+    WHOLE,
+    Requests,
+    request_of,
+)
 from projections.nodes import NodeTable
 from projections.pod_class import PodClass, amount_of
 from projections.policy.plugin_config import PluginConfig, warn_unknown
@@ -27,20 +41,6 @@ from projections.policy.policy_values import (
 )
 from projections.quantity import QuantityError
 from scheduling.device_points import NONE, DeviceStates
-from scheduling.gpu_sharing.fragmentation import (
-    WEIGHT_MAX,
-    NodeState,
-    TargetType,
-    TargetWorkload,
-)
-from scheduling.gpu_sharing.free_gpus import FreeGpus, place
-from scheduling.gpu_sharing.share_request import (
-    COUNT_MAX,
-    FAMILY,
-    WHOLE,
-    Requests,
-    request_of,
-)
 from scheduling.plugin import Column, DeviceOrder, DeviceScorer
 
 TYPES_MAX: Final = 1024

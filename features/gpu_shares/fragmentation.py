@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from scheduling.gpu_sharing.share_request import WHOLE
+from features.gpu_shares.share_request import WHOLE
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ of which a part is used is never given whole.
 
 from typing import Final, NamedTuple
 
-from scheduling.gpu_sharing.share_request import WHOLE, Requests, ShareRequest
+from features.gpu_shares.share_request import WHOLE, Requests, ShareRequest
 
 
 class GpuShare(NamedTuple):

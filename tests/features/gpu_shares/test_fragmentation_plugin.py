@@ -6,8 +6,8 @@ import pytest
 from events.errors import PolicyError
 from features.table import FEATURES
 from projections.policy.policy import parse_policy
+from tests.features.gpu_shares.test_gpu_shares import given, milli, node, pod
 from tests.scheduling.builders import EngineHarness
-from tests.scheduling.gpu_shares.test_gpu_shares import given, milli, node, pod
 
 
 def policy(workload: list[object], **arguments: object) -> dict[str, object]:

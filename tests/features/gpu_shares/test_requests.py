@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.gpu_sharing.share_request import ShareRequest, share_request
+from features.gpu_shares.share_request import ShareRequest, share_request
 
 CASES: list[tuple[dict[str, str], int, ShareRequest | None]] = [
     ({}, 0, None),

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scheduling.gpu_sharing.fragmentation import (
+from features.gpu_shares.fragmentation import (
     NodeState,
     TargetType,
     TargetWorkload,
     fragmentation_of,
 )
-from scheduling.gpu_sharing.free_gpus import (
+from features.gpu_shares.free_gpus import (
     FreeGpu,
     FreeGpus,
     best_fit,
@@ -22,7 +22,7 @@ from scheduling.gpu_sharing.free_gpus import (
     share_of,
     take,
 )
-from scheduling.gpu_sharing.share_request import WHOLE, ShareRequest
+from features.gpu_shares.share_request import WHOLE, ShareRequest
 
 MEMORIES = (0, 16, 1000, 15109, 81251)
 

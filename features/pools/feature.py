@@ -1,0 +1,15 @@
+"""Pools of nodes, where the policy has others than one that is decided by `session`."""
+
+from typing import Final
+
+from projections.feature import Feature
+from projections.policy.policy import Policy
+from projections.pool_index import PoolIndex
+
+
+def has_pools(policy: Policy) -> bool:
+    """Return whether a policy has pools of its own."""
+    return not policy.pools.is_plain
+
+
+POOLS: Final = Feature(name="pools", is_named=has_pools, indexes=(PoolIndex,))
