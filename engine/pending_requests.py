@@ -8,7 +8,6 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from engine.fault_config_maps import are_fault_config_maps_due, fault_config_maps
 from events.messages import (
     AnnotateRequest,
     BindRequest,
@@ -254,9 +253,7 @@ class StatusUpdates:
             return True
         if not updates_status:
             return False
-        if are_fault_config_maps_due(self._state):
-            return True
-        if any(one.is_due(self._state) for one in self._config_maps):
+        if any(one.is_due(self._state.cluster) for one in self._config_maps):
             return True
         self._read_changes()
         return bool(self._state.cluster.pending_status.counts or self._groups or self._queues)
@@ -294,8 +291,8 @@ class StatusUpdates:
             "PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error
         ):
             yield from asked
-        for of in (*(one.requests for one in self._config_maps), fault_config_maps):
-            written = partial(_written, of, state)
+        for of in [one.requests for one in self._config_maps]:
+            written = partial(_written, of, cluster)
             for _, asked in _each("ConfigMap", ("",), written, on_error):
                 yield from asked
         for name, asked in _each("Queue/", list(self._queues), status, on_error):
@@ -352,9 +349,9 @@ class StatusUpdates:
 
 
 def _written(
-    of: Callable[[State], Iterable[Request]], state: State, _name: str
+    of: Callable[[Cluster], Iterable[Request]], cluster: Cluster, _name: str
 ) -> Iterable[Request]:
-    return of(state)
+    return of(cluster)
 
 
 def _may_lack_condition(group: PodGroup) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from features.ascend.feature import ASCEND, ASCEND_FAULTS
 from features.gpu_shares.feature import GPU_SHARES
 from features.leaf_switches.feature import LEAF_SWITCHES
 from features.pools.feature import POOLS
@@ -12,7 +13,9 @@ from projections.kind_table import kinds_with
 from scheduling.device_family_table import FAMILIES
 from scheduling.plugin_table import PLUGINS
 
-FEATURES: Final = FeatureTable((POOLS, SUPER_PODS, LEAF_SWITCHES, GPU_SHARES), PLUGINS, FAMILIES)
+FEATURES: Final = FeatureTable(
+    (POOLS, ASCEND, SUPER_PODS, LEAF_SWITCHES, ASCEND_FAULTS, GPU_SHARES), PLUGINS, FAMILIES
+)
 """In the order in which their hooks are called: placement strategies without rules are tried in this order."""
 
 KINDS: Final = kinds_with(FEATURES)

@@ -268,9 +268,6 @@ def _status_outcome(
 
 def _config_map_written(state: "State", what: str, position: int) -> None:
     """Record that a ConfigMap was written; one of a feature that the policy no longer names is passed over."""
-    reports = state.cluster.reschedulings.reports
-    if what in reports.changed_at:
-        reports.written_at[what] = position
     for one in state.cluster.features.of(WrittenConfigMap):
         if one.what == what:
             one.written(state.cluster, position)

@@ -270,8 +270,8 @@ class DeviceFamily(ABC):
     """Labels of nodes, or those of `node_annotations`, without all of which a node has no devices of the family and is not
     asked about; empty if every node is."""
     pod_resources: ClassVar[tuple[str, ...]] = ()
-    """Resources without all of which, and without `pod_options`, a pod needs no devices of the family and is not asked about;
-    empty if every pod is."""
+    """Beginnings of resources without all of which, and without `pod_options`, a pod needs no devices of the family and is not
+    asked about; empty if every pod is."""
 
     def concerns_node(self, sources: DeviceSources) -> bool:
         """Return whether a node may have devices of the family."""
@@ -281,10 +281,10 @@ class DeviceFamily(ABC):
 
     def concerns_pod(self, resources: Iterable[str], options: Iterable[str]) -> bool:
         """Return whether a pod with requests for resources and with options may need devices of the family."""
-        if not self.pod_resources or any(one in self.pod_resources for one in resources):
+        begins = self.pod_resources
+        if not begins or any(one.startswith(begins) for one in resources):
             return True
-        named = (key.partition("@")[0] for key in options)
-        return any(one in self.pod_resources or one in self.pod_options for one in named)
+        return any(key.startswith(begins) or key in self.pod_options for key in options)
 
     @abstractmethod
     def discover(self, sources: DeviceSources) -> Discovered:

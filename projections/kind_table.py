@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from projections.feature import Features
-from projections.kinds.config_map import CONFIG_MAP, REPORT_KINDS
+from projections.kinds.config_map import CONFIG_MAP
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
 from projections.kinds.group_override import GROUP_OVERRIDE
 from projections.kinds.hyper_node import HYPER_NODE
@@ -34,7 +34,6 @@ _FIRST: Final = (
     QUEUE,
     HYPER_NODE,
     CONFIG_MAP,
-    *REPORT_KINDS,
 )
 _LAST: Final = (
     DISRUPTION_BUDGET,

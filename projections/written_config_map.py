@@ -10,7 +10,6 @@ from events.messages import ConfigMapRequest
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.state import State
 
 
 class WrittenConfigMap(ABC):
@@ -22,11 +21,11 @@ class WrittenConfigMap(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def is_due(self, state: State) -> bool:
+    def is_due(self, cluster: Cluster) -> bool:
         """Return whether it has changed since it was written."""
 
     @abstractmethod
-    def requests(self, state: State) -> Iterator[ConfigMapRequest]:
+    def requests(self, cluster: Cluster) -> Iterator[ConfigMapRequest]:
         """Yield the request to write it, if it is due."""
 
     @abstractmethod

@@ -38,6 +38,15 @@ ADMITTED: Final = 0
 # Pod groups
 
 
+class FaultGrace(Plugin):
+    """Hook: how long pods that are deleted after a fault may take to end."""
+
+    @property
+    @abstractmethod
+    def grace_ns(self) -> int:
+        """Return the time until such pods are deleted by force, where the policy states none."""
+
+
 class JobEnqueueable(Plugin):
     """Hook: admission of a pod group to its queue. The first shortage refuses it; after a permit in a tier later tiers
     are not asked."""

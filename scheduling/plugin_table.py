@@ -16,7 +16,6 @@ from scheduling.plugins.predicates import Predicates
 from scheduling.plugins.priority import Priority
 from scheduling.plugins.proportion import Proportion
 from scheduling.plugins.sla import Sla
-from scheduling.plugins.volcano_npu import VolcanoNpu
 
 PLUGINS: Final[tuple[type[PolicyPlugin], ...]] = (
     BinPack,
@@ -32,5 +31,4 @@ PLUGINS: Final[tuple[type[PolicyPlugin], ...]] = (
     Priority,
     Proportion,
     Sla,
-    VolcanoNpu,
 )

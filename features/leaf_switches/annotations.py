@@ -1,11 +1,11 @@
 """What is kept of pods under leaf switches: the class of their job, and what their switch is for them."""
 
+from features.ascend.network_labels import CLASS_LABEL, IS_HEALTHY, IS_SHARED
 from features.leaf_switches.index import LeafSwitches
 from projections.cluster import Cluster
 from projections.network_annotations import NetworkAnnotations
 from projections.pod_terms import Labels
 from projections.pods import Pod
-from scheduling.device_families.ascend.network_labels import CLASS_LABEL, IS_HEALTHY, IS_SHARED
 
 
 class LeafSwitchAnnotations(NetworkAnnotations):

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from features.ascend.volcano_npu import names_npu
 from features.leaf_switches.annotations import LeafSwitchAnnotations
 from features.leaf_switches.config_map import SWITCH_MAP_KIND
 from features.leaf_switches.index import LeafSwitches
@@ -9,7 +10,6 @@ from features.leaf_switches.placement import LeafSwitchPlacement
 from features.leaf_switches.rows import LeafSwitchPlace, SwitchStateRows
 from features.leaf_switches.switch_states import SwitchStates
 from projections.feature import Feature
-from scheduling.plugins.volcano_npu import names_npu
 
 LEAF_SWITCHES: Final = Feature(
     name="leaf switches",

@@ -17,6 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from features.ascend.network_labels import (
+    CLASS_LABEL,
+    CLASSES,
+    IS_HEALTHY,
+    IS_SHARED,
+    LARGE_MODEL,
+)
 from features.leaf_switches.switch_map import LeafSwitch, SwitchMap
 from projections.cluster import Cluster
 from projections.deltas import (
@@ -29,13 +36,6 @@ from projections.index import Index
 from projections.nodes import NodeTable
 from projections.pod_terms import Labels
 from projections.pods import Pod
-from scheduling.device_families.ascend.network_labels import (
-    CLASS_LABEL,
-    CLASSES,
-    IS_HEALTHY,
-    IS_SHARED,
-    LARGE_MODEL,
-)
 
 SWITCH_MAP: Final = "ConfigMap.switch-map"
 """The kind of the map, in `Cluster.object_facts`."""

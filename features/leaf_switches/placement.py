@@ -16,6 +16,15 @@ import numpy.typing as npt
 
 from events.decisions.reschedule import RestartedPod
 from events.requeue import ROOM
+from features.ascend.network_labels import (
+    CLASS_LABEL,
+    CLASSES,
+    IS_HEALTHY,
+    IS_SHARED,
+    NO_CLASS,
+    SHARED_ADDRESS,
+)
+from features.ascend.volcano_npu import npu_arguments
 from features.leaf_switches import generation_1, generation_2
 from features.leaf_switches.index import (
     IDLE,
@@ -46,14 +55,6 @@ from projections.pod_terms import Labels
 from projections.pods import Pod
 from projections.previous_nodes import PreviousNodes, previous_nodes
 from projections.rescheduling import nodes_free_by
-from scheduling.device_families.ascend.network_labels import (
-    CLASS_LABEL,
-    CLASSES,
-    IS_HEALTHY,
-    IS_SHARED,
-    NO_CLASS,
-    SHARED_ADDRESS,
-)
 from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.planned_nodes import (
@@ -63,7 +64,6 @@ from scheduling.planned_nodes import (
     nodes_for_all,
     pods_with_devices,
 )
-from scheduling.plugins.volcano_npu import npu_arguments
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 

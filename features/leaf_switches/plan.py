@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from events.limits import clipped
+from features.ascend.network_labels import LARGE_MODEL
 from features.leaf_switches.index import EXCLUSIVE, IDLE, SHARED, UNUSED, SwitchState
-from scheduling.device_families.ascend.network_labels import LARGE_MODEL
 
 SMALL_TASKS: Final = 4
 """A large-model job of fewer pods is a padding job."""

@@ -6,11 +6,10 @@ from typing import Final
 import msgspec
 
 from events.messages import ConfigMapRequest
+from features.ascend.volcano_npu import npu_arguments
 from features.leaf_switches.index import LeafSwitches, switch_map
 from projections.cluster import Cluster
-from projections.state import State
 from projections.written_config_map import WrittenConfigMap
-from scheduling.plugins.volcano_npu import npu_arguments
 
 KEY: Final = "global-tor-info"
 """Key of its data."""
@@ -25,19 +24,19 @@ class SwitchStates(WrittenConfigMap):
     what = "leaf switches"
     namespace, name = "volcano-system", "tor-share-cm"
 
-    def is_due(self, state: State) -> bool:
+    def is_due(self, cluster: Cluster) -> bool:
         """Return whether what leaf switches are has changed since it was written."""
-        index = state.cluster.indexes.of(LeafSwitches)
+        index = cluster.indexes.of(LeafSwitches)
         if not index.numbers or index.reported_at >= index.changed_at:
             return False
-        arguments = npu_arguments(state.cluster.plugins)
+        arguments = npu_arguments(cluster.plugins)
         return arguments is not None and arguments.nslb_version == "2.0"
 
-    def requests(self, state: State) -> Iterator[ConfigMapRequest]:
+    def requests(self, cluster: Cluster) -> Iterator[ConfigMapRequest]:
         """Yield the request to write it, if it is due."""
-        if self.is_due(state):
-            index = state.cluster.indexes.of(LeafSwitches)
-            data = {KEY: switch_states_text(state.cluster)}
+        if self.is_due(cluster):
+            index = cluster.indexes.of(LeafSwitches)
+            data = {KEY: switch_states_text(cluster)}
             yield ConfigMapRequest(index.changed_at, self.namespace, self.name, data, self.what)
 
     def written(self, cluster: Cluster, position: int) -> None:

@@ -2,13 +2,13 @@
 
 from typing import Final
 
+from features.ascend.volcano_npu import names_npu
 from features.super_pods.annotations import SuperPodAnnotations
 from features.super_pods.index import SuperPods
 from features.super_pods.logical_super_pods import LogicalSuperPods
 from features.super_pods.placement import SuperPodPlacement
 from features.super_pods.rows import SuperPodPlace
 from projections.feature import Feature
-from scheduling.plugins.volcano_npu import names_npu
 
 SUPER_PODS: Final = Feature(
     name="SuperPoDs",

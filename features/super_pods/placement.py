@@ -14,6 +14,10 @@ import numpy as np
 from events.decisions.reschedule import RestartedPod
 from events.limits import whole_number
 from events.requeue import ROOM
+from features.ascend.network_labels import CLASS_LABEL
+from features.ascend.pod_annotations import is_of_super_pod
+from features.ascend.product_choice import SP_BLOCK, SUPER_POD_AFFINITY
+from features.ascend.volcano_npu import NpuArguments, npu_arguments
 from features.super_pods.index import SUPER_POD_ID, SUPER_POD_RANK, SuperPods
 from features.super_pods.pieces import MissingPod, Pieces, place_in_pieces
 from features.super_pods.restart import (
@@ -33,9 +37,6 @@ from projections.pod_terms import Labels
 from projections.pods import Pod
 from projections.previous_nodes import previous_nodes, ranks_before
 from projections.rescheduling import nodes_free_by
-from scheduling.device_families.ascend.network_labels import CLASS_LABEL
-from scheduling.device_families.ascend.pod_annotations import is_of_super_pod
-from scheduling.device_families.ascend.product_choice import SP_BLOCK, SUPER_POD_AFFINITY
 from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.planned_nodes import (
@@ -46,7 +47,6 @@ from scheduling.planned_nodes import (
     pods_with_devices,
     ranking_of,
 )
-from scheduling.plugins.volcano_npu import NpuArguments, npu_arguments
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 

@@ -27,7 +27,7 @@ from projections.pods import Pod
 from projections.rescheduling import Restart, is_stranded
 from projections.restart_times import GRACE_NS, escalation_times
 from projections.restarts import owner_of
-from scheduling.plugins.volcano_npu import npu_arguments
+from scheduling.plugin import FaultGrace
 from scheduling.rescheduling.job_faults import (
     JobFaults,
     is_master,
@@ -257,9 +257,9 @@ def _evictions(pods: Iterable[Pod]) -> tuple[Eviction, ...]:
 
 
 def _grace_ns(session: Session) -> int:
-    """Return the time until pods that do not end are deleted by force: of the policy, or of `volcano-npu`."""
+    """Return the time until pods that do not end are deleted by force: of the policy, or of a plugin of it."""
     stated = session.cluster.policy.action_arguments.rescheduling.grace_ns
     if stated is not None:
         return stated
-    npu = npu_arguments(session.cluster.plugins)
-    return GRACE_NS if npu is None else npu.grace_seconds * SECOND
+    plugins = session.cluster.plugins.of(FaultGrace)
+    return next((one.grace_ns for one in plugins), GRACE_NS)

@@ -48,10 +48,10 @@ GENERIC: Final = {
         "projections/pods.py:_group_name",
         "projections/pool_options.py:pool_options",
         "projections/volumes/facts.py:_zones",
-        "scheduling/device_families/ascend/inventory.py:_place",
-        "scheduling/device_families/ascend_chips.py:assigned",
+        "features/ascend/inventory.py:_place",
+        "features/ascend/ascend_chips.py:assigned",
         "features/gpu_shares/device_family.py:assigned",
-        "scheduling/device_families/virtual_npus.py:assigned",
+        "features/ascend/virtual_npus.py:assigned",
     ),
     "labels that a selector, a term or the policy names": (
         "projections/policy/namespace_rule.py:permits",

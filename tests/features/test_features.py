@@ -21,8 +21,8 @@ from projections.state import State
 from projections.views.project import Views
 from projections.views.rows import Cell, Row
 from tests.checkout import ROOT
+from tests.features.ascend.builders import POLICY, T, base, npu_node, npu_pod
 from tests.features.leaf_switches.builders import switch_map
-from tests.scheduling.ascend.builders import POLICY, T, base, npu_node, npu_pod
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 WITHOUT: dict[str, object] = {

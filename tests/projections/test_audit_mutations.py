@@ -15,11 +15,11 @@ from projections.pod_groups import PodGroup
 from projections.queues import Queue
 from projections.state import State
 from tests.example_count import examples
+from tests.features.ascend.builders import npu_node, sub_healthy_report
 from tests.features.gpu_shares.test_gpu_shares import node as shared_node
 from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
-from tests.scheduling.ascend.builders import npu_node, sub_healthy_report
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
 from tests.scheduling.test_rejected_pods import pod as rejected_pod

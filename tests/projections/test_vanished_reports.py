@@ -6,7 +6,7 @@ from projections.device_report import REPORT_DELETED
 from projections.faulty_pods import FaultyPods
 from projections.snapshot import restore, take
 from projections.state import State
-from tests.scheduling.ascend.builders import npu_node, unhealthy_report
+from tests.features.ascend.builders import npu_node, unhealthy_report
 from tests.scheduling.builders import EngineHarness
 
 POLICY: dict[str, object] = {

@@ -33,18 +33,18 @@ from events.messages import (
     Reply,
 )
 from events.normalize import JsonObject
+from features.ascend.ascend_chips import ChipState
+from features.ascend.chips import ids
 from features.table import FEATURES
 from projections import snapshot
 from projections.device_family import FAMILIES, JobShape
 from projections.device_uses import uses_of
 from projections.nodes import Node
 from projections.pods import Pod
-from scheduling.device_families.ascend.chips import ids
-from scheduling.device_families.ascend_chips import ChipState
+from tests.features.ascend.builders import T, base, npu_node, policy, report
+from tests.features.ascend.test_virtual_npus import SIZES, TABLE, core_node
 from tests.features.gpu_shares.test_gpu_shares import node as gpu_node
 from tests.properties.reached import rarely_reached
-from tests.scheduling.ascend.builders import T, base, npu_node, policy, report
-from tests.scheduling.ascend.test_virtual_npus import SIZES, TABLE, core_node
 from tests.scheduling.builders import EngineHarness, gone, raw
 
 REAL: Final = "huawei.com/AscendReal"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from events.normalize import JsonObject
-from scheduling.device_families.ascend.network_labels import LARGE_MODEL, NORMAL
+from features.ascend.network_labels import LARGE_MODEL, NORMAL
 from simulator.scenario import parse_scenario
 from tests.example_count import examples
 from tests.scenarios.play import play

@@ -16,14 +16,14 @@ from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
+from features.ascend.network_labels import LARGE_MODEL, NORMAL
 from features.leaf_switches.index import STATES
 from features.leaf_switches.rows import SwitchStateRows
 from features.table import FEATURES
 from projections import snapshot
-from scheduling.device_families.ascend.network_labels import LARGE_MODEL, NORMAL
 from tests.example_count import examples
+from tests.features.ascend.builders import T, npu_pod, policy, report
 from tests.features.leaf_switches.builders import switch_map
-from tests.scheduling.ascend.builders import T, npu_pod, policy, report
 from tests.scheduling.builders import EngineHarness, gone, raw
 
 SWITCHES: Final = 4

@@ -19,7 +19,7 @@ from events.normalize import JsonObject
 from features.table import FEATURES
 from projections import snapshot
 from tests.example_count import examples
-from tests.scheduling.ascend.builders import T, npu_pod, policy, report
+from tests.features.ascend.builders import T, npu_pod, policy, report
 from tests.scheduling.builders import EngineHarness, gone, raw
 
 KIND: Final = "module-a3-16-super-pod"

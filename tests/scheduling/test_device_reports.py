@@ -10,7 +10,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from features.table import FEATURES
 from projections import snapshot
-from tests.scheduling.ascend.builders import policy
+from tests.features.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness, gone, raw
 from tests.scheduling.reported_chips import (
     CHIP,

@@ -7,8 +7,8 @@ from events.normalize import JsonObject
 from features.table import FEATURES
 from projections import snapshot
 from projections.rejected_pods import RejectedPods
-from tests.scheduling.ascend.builders import policy
-from tests.scheduling.ascend.test_virtual_npus import core_node
+from tests.features.ascend.builders import policy
+from tests.features.ascend.test_virtual_npus import core_node
 from tests.scheduling.builders import EngineHarness, gone, raw
 
 MESSAGE = "Pod was rejected: Allocate failed due to rpc error: desc = {}, which is unexpected"

@@ -47,11 +47,7 @@ READING: Final = ("get", "list", "watch")
 """Verbs that change nothing, not even an object that only the answer shows."""
 
 CLUSTER: Final = "cluster"
-WRITTEN: Final = (
-    *((one.namespace, one.name) for one in FEATURES.of(WrittenConfigMap)),
-    ("volcano-system", "vcjob-fault-npu-cm"),
-    ("mindx-dl", "job-reschedule-reason"),
-)
+WRITTEN: Final = (*((one.namespace, one.name) for one in FEATURES.of(WrittenConfigMap)),)
 """Namespace and name of the ConfigMaps that are written for people and other programs."""
 OWN: Final = "own"
 """Scopes of calls."""

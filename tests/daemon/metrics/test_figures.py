@@ -29,8 +29,8 @@ from tests.daemon.metrics.builders import (
     samples,
     value,
 )
+from tests.features.ascend.builders import policy
 from tests.features.leaf_switches.builders import map_of
-from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness
 
 

@@ -12,8 +12,8 @@ from features.leaf_switches.switch_map import (
     read_switch_map,
 )
 from projections.views import now
+from tests.features.ascend.builders import policy
 from tests.features.leaf_switches.builders import map_of, switch_map
-from tests.scheduling.ascend.builders import policy
 from tests.scheduling.builders import EngineHarness, gone, raw
 
 SUBJECT = "ConfigMap.switch-map/kube-system/basic-tor-node-cm"
