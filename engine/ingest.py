@@ -43,6 +43,7 @@ from events.watch import (
 from features.table import KINDS
 from projections.cluster import Cluster
 from projections.group_facts import group_facts, spec_of
+from projections.kind_table import selections_with
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod
@@ -175,6 +176,7 @@ class Ingest:
         self._failure_of = failure_of
         """Returns why State must not apply the object of a subject, because that raised before; empty if it may."""
         self._secret = frozenset(secret)
+        self._selections = selections_with(state.features)
         self.now_ns = 0
         """Time of the messages that are taken in."""
         self.report_ages = ReportAges()
@@ -215,7 +217,9 @@ class Ingest:
 
     def _on_object(self, message: ObjectSeen | DeletionSeen, raw: bytes) -> None:
         try:
-            seen = normalize_object(raw, secret_annotations=self._secret)
+            seen = normalize_object(
+                raw, secret_annotations=self._secret, selections=self._selections
+            )
         except ManifestError as error:
             self._report_unreadable(raw, str(error), "Object//", None)
             return
@@ -350,7 +354,9 @@ class Ingest:
 
     def _compare_object(self, comparison: _Comparison, raw: bytes) -> None:
         try:
-            seen = normalize_object(raw, secret_annotations=self._secret)
+            seen = normalize_object(
+                raw, secret_annotations=self._secret, selections=self._selections
+            )
         except ManifestError:
             # It was recorded as unreadable when the watch showed it; which object it is cannot be said.
             comparison.is_readable = False

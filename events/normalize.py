@@ -23,7 +23,13 @@ from events.limits import (
     tame,
 )
 from events.long_fields import without_long_fields
-from events.normalize_config_map import CONFIG_MAP, normalize_reports, selected_kind
+from events.normalize_config_map import (
+    CONFIG_MAP,
+    REPORTS,
+    Selection,
+    normalize_data,
+    selection_of,
+)
 from events.record import StoredObject
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -54,14 +60,21 @@ class Normalized(Struct, frozen=True, gc=False):
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
-def normalize(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -> Normalized:
+def normalize(
+    raw: bytes,
+    *,
+    secret_annotations: frozenset[str] = frozenset(),
+    selections: tuple[Selection, ...] = REPORTS,
+) -> Normalized:
     """The normalized object of raw JSON. The object is not kept: it may be changed freely.
 
     Raises ManifestError where there is no object with a kind and a name. What is nested too deep is left out.
     """
     return decode_deep(
         without_long_fields(raw),
-        lambda one: normalize_manifest(_decoded(one), secret_annotations=secret_annotations),
+        lambda one: normalize_manifest(
+            _decoded(one), secret_annotations=secret_annotations, selections=selections
+        ),
     )
 
 
@@ -79,9 +92,13 @@ def _decoded(raw: bytes) -> JsonObject:
 
 
 def normalize_manifest(
-    manifest: JsonObject, *, secret_annotations: frozenset[str] = frozenset()
+    manifest: JsonObject,
+    *,
+    secret_annotations: frozenset[str] = frozenset(),
+    selections: tuple[Selection, ...] = REPORTS,
 ) -> Normalized:
-    """The normalized form of a decoded object, which is changed in place and must not be used again."""
+    """The normalized form of a decoded object, which is changed in place and must not be used again. A ConfigMap of one of the
+    selections has the kind of that selection."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise ManifestError(f"{manifest.get('kind', 'object')!s:.100} without metadata")
@@ -95,8 +112,9 @@ def normalize_manifest(
     if kind == "Job" and str(manifest.get("apiVersion", "")).startswith(_VOLCANO_BATCH):
         kind = f"{kind}.{_VOLCANO_BATCH}"
     reports: dict[str, str] = {}
-    if kind == CONFIG_MAP and (kind := selected_kind(namespace, name)) != CONFIG_MAP:
-        reports = normalize_reports(kind, name, manifest)
+    selection = selection_of(namespace, name, selections) if kind == CONFIG_MAP else None
+    if selection is not None:
+        kind, reports = selection.kind, normalize_data(selection, name, manifest)
     changed_by = newest_change(metadata.pop("managedFields", None))
     metadata.pop("selfLink", None)
     resource_version = _text(metadata.pop("resourceVersion", None))

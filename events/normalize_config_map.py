@@ -1,14 +1,15 @@
-"""ConfigMaps of the Ascend device stack, in the one form that enters the log.
+"""ConfigMaps that are watched, in the one form that enters the log.
 
-A device plugin updates its ConfigMap every few seconds, with a newer `UpdateTime` and so with another `CheckCode`.
+Of `data` only the keys of the selection stay. Those of the Ascend device stack are reports: a device plugin updates its ConfigMap every few seconds, with a newer `UpdateTime` and so with another `CheckCode`.
 Both are moved out of the object, so that a report that says the same has an equal digest. As the code cannot be checked
 any more then, it is checked here: an object whose code does not match its content says so in its place
 (`docs/reference/ascend-reports.md`).
 
-Of `data` only the keys below stay. A text that is not a JSON object is replaced by `NOT_JSON`: what cannot be read may
+A text of a report that is not a JSON object is replaced by `NOT_JSON`: what cannot be read may
 change with every update.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
@@ -31,6 +32,8 @@ class Selection(Struct, frozen=True):
     """How their names begin."""
     only: str = ""
     """The name of the only one; empty if `prefixes` say which."""
+    keys: tuple[str, ...] = ()
+    """Keys of `data` that stay as they are; none of a report."""
 
     @property
     def kind(self) -> str:
@@ -67,15 +70,12 @@ NODE_INFO: Final = Selection("node-info", "mindx-dl", "mx-consumer-cim=true", (N
 CLUSTER_INFO: Final = Selection(
     "cluster-info", "mindx-dl", "mx-consumer-volcano=true", CLUSTER_PREFIXES
 )
-SWITCH_MAP: Final = Selection("switch-map", "kube-system", only="basic-tor-node-cm")
-SELECTIONS: Final = (DEVICE_INFO, NODE_INFO, CLUSTER_INFO, SWITCH_MAP)
+REPORTS: Final = (DEVICE_INFO, NODE_INFO, CLUSTER_INFO)
 
 DEVICE_KEY: Final = "DeviceInfoCfg"
 SWITCH_KEY: Final = "SwitchInfoCfg"
 SEPARATED_KEY: Final = "ManuallySeparateNPU"
 NODE_KEY: Final = "NodeInfo"
-SWITCHES_KEY: Final = "tor_info"
-LEVEL_KEY: Final = "tor_level"
 """Keys of `data`. That of an aggregated ConfigMap is its name."""
 
 NOT_JSON: Final = "muster.sh/left-out: not a JSON object"
@@ -98,16 +98,16 @@ _HTML: Final = (
 """Characters that Go's `json.Marshal` escapes in strings, where alone they can occur."""
 
 
-def selected_kind(namespace: str, name: str) -> str:
-    """Return the kind of a ConfigMap as records call it: that of its selection, else `ConfigMap`."""
-    for one in SELECTIONS:
-        if one.has(namespace, name):
-            return one.kind
-    return CONFIG_MAP
+def selection_of(
+    namespace: str, name: str, selections: Iterable[Selection] = REPORTS
+) -> Selection | None:
+    """Return the selection that contains a ConfigMap; None if none does."""
+    return next((one for one in selections if one.has(namespace, name)), None)
 
 
-def normalize_reports(kind: str, name: str, manifest: JsonObject) -> dict[str, str]:
-    """Normalize the data of a ConfigMap of a selection, in place; return its update times by key."""
+def normalize_data(selection: Selection, name: str, manifest: JsonObject) -> dict[str, str]:
+    """Normalize the data of a ConfigMap of a selection, in place; return the update times of a report by key."""
+    kind = selection.kind
     manifest.pop("binaryData", None)
     data = manifest.get("data")
     heartbeats: dict[str, str] = {}
@@ -115,8 +115,8 @@ def normalize_reports(kind: str, name: str, manifest: JsonObject) -> dict[str, s
     for key, text in data.items() if isinstance(data, dict) else ():
         if key == SEPARATED_KEY and kind == DEVICE_INFO.kind:
             kept[key] = text
-        elif kind == SWITCH_MAP.kind:
-            if key in (SWITCHES_KEY, LEVEL_KEY):
+        elif selection.keys:
+            if key in selection.keys:
                 kept[key] = text
         elif key in _keys(kind, name):
             kept[key], heartbeat = _without_time(key, text)

@@ -31,6 +31,7 @@ from events.normalize import (
     strip_templates,
     take_heartbeats,
 )
+from events.normalize_config_map import REPORTS, Selection
 from events.record import PodParts, StoredObject
 from events.sized_cache import sized_cache
 
@@ -79,14 +80,19 @@ _AS_SENT: Final = msgspec.json.Encoder()
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
-def normalize_object(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -> Normalized:
+def normalize_object(
+    raw: bytes,
+    *,
+    secret_annotations: frozenset[str] = frozenset(),
+    selections: tuple[Selection, ...] = REPORTS,
+) -> Normalized:
     """Return the normalized object of raw JSON, a pod with its parts. Raise ManifestError as `normalize` does."""
     if _KIND in raw and len(raw) <= SPEC_FIELD_BYTES_MAX:
         try:
             return _normalize_pod(raw, secret_annotations)
         except (_UnusualError, *UNDECODABLE):
             pass
-    return normalize(raw, secret_annotations=secret_annotations)
+    return normalize(raw, secret_annotations=secret_annotations, selections=selections)
 
 
 def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:

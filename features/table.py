@@ -9,7 +9,7 @@ from features.pools.feature import POOLS
 from features.super_pods.feature import SUPER_PODS
 from projections.device_family import DeviceFamily, register_families
 from projections.feature import FeatureTable
-from projections.kind_table import kinds_with
+from projections.kind_table import kinds_with, selections_with
 from scheduling.device_family_table import FAMILIES
 from scheduling.plugin_table import PLUGINS
 
@@ -20,5 +20,8 @@ FEATURES: Final = FeatureTable(
 
 KINDS: Final = kinds_with(FEATURES)
 """All observed kinds, by the name in records."""
+
+SELECTIONS: Final = selections_with(FEATURES)
+"""The ConfigMaps that are watched."""
 
 register_families(*FEATURES.of(DeviceFamily))

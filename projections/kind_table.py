@@ -5,6 +5,7 @@ from it.
 from functools import lru_cache
 from typing import Final
 
+from events.normalize_config_map import Selection
 from projections.feature import Features
 from projections.kinds.config_map import CONFIG_MAP
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
@@ -56,6 +57,12 @@ def kinds_with(features: Features) -> dict[str, ObservedKind]:
     lists are applied, so that pods come after all that they refer to."""
     kinds = (*_FIRST, *features.of(ObservedKind), *_LAST)
     return {one.resource.name: one for one in kinds}
+
+
+def selections_with(features: Features) -> tuple[Selection, ...]:
+    """Return the selections of ConfigMaps that are watched."""
+    found = (one.resource.selection for one in kinds_with(features).values())
+    return tuple([one for one in found if one is not None])
 
 
 REQUIRED: Final = tuple(one.resource.name for one in (*_FIRST, *_LAST) if one.is_required)

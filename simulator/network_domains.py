@@ -5,8 +5,7 @@ from typing import Final
 
 import msgspec
 
-from events.normalize_config_map import SWITCH_MAP
-from features.leaf_switches.switch_map import read_switch_map
+from features.leaf_switches.switch_map import SWITCH_MAP, read_switch_map
 from projections.hyper_nodes import HyperNodeObject, hyper_node_facts
 from projections.hyper_tree import HyperTree
 from projections.objects import read

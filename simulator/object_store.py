@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from events.duration import SECOND
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
-from events.normalize_config_map import CONFIG_MAP, selected_kind
+from events.normalize_config_map import CONFIG_MAP, selection_of
 from features.table import KINDS as OBSERVED
+from features.table import SELECTIONS
 from projections.volumes.facts import VOLUME_KINDS
 from simulator.defaulting import Defaulting
 from simulator.manifest import AUTOSCALER, COMMAND, EXPERIMENT, KINDS, Kind, Manifest
@@ -71,7 +72,8 @@ WATCHED: Final = tuple(
 def watched_name(key: "Key", manifest: Manifest) -> str:
     """Return the watched kind that shows an object; empty if none does."""
     resource, namespace, name = key
-    kind = selected_kind(namespace, name) if resource == CONFIG_MAP else resource
+    found = selection_of(namespace, name, SELECTIONS) if resource == CONFIG_MAP else None
+    kind = resource if found is None else found.kind
     if kind not in WATCHED:
         return ""
     selection = OBSERVED[kind].resource.selection

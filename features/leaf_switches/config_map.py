@@ -4,9 +4,8 @@ from typing import Final
 
 from msgspec import structs
 
-from events.normalize_config_map import SWITCH_MAP
 from features.leaf_switches.index import LeafSwitches
-from features.leaf_switches.switch_map import INVALID_MAP, SwitchMap, read_switch_map
+from features.leaf_switches.switch_map import INVALID_MAP, SWITCH_MAP, SwitchMap, read_switch_map
 from projections.cluster import Cluster
 from projections.kinds.config_map import CONFIG_MAPS, WHY
 from projections.observed_kind import ObservedKind, Reading

@@ -24,7 +24,7 @@ from features.ascend.network_labels import (
     IS_SHARED,
     LARGE_MODEL,
 )
-from features.leaf_switches.switch_map import LeafSwitch, SwitchMap
+from features.leaf_switches.switch_map import SWITCH_MAP, LeafSwitch, SwitchMap
 from projections.cluster import Cluster
 from projections.deltas import (
     NodeChanged,
@@ -36,9 +36,6 @@ from projections.index import Index
 from projections.nodes import NodeTable
 from projections.pod_terms import Labels
 from projections.pods import Pod
-
-SWITCH_MAP: Final = "ConfigMap.switch-map"
-"""The kind of the map, in `Cluster.object_facts`."""
 
 IDLE, SHARED, EXCLUSIVE = 0, 1, 2
 """Values of `isSharedTor`."""
@@ -425,7 +422,7 @@ def known_switches(cluster: Cluster) -> tuple[LeafSwitches, tuple[LeafSwitch, ..
 
 def switch_map(cluster: Cluster) -> SwitchMap:
     """Return the map of leaf switches; an empty one if there is none."""
-    for found in cluster.object_facts.get(SWITCH_MAP, {}).values():
+    for found in cluster.object_facts.get(SWITCH_MAP.kind, {}).values():
         assert isinstance(found, SwitchMap)
         return found
     return NO_MAP

@@ -17,8 +17,15 @@ import msgspec
 from msgspec import Struct
 
 from events.limits import INT32_MAX, clipped, decode_text, name_problem, quoted
-from events.normalize_config_map import LEVEL_KEY, SWITCHES_KEY
+from events.normalize_config_map import Selection
 from projections.objects import Metadata
+
+SWITCHES_KEY: Final = "tor_info"
+LEVEL_KEY: Final = "tor_level"
+SWITCH_MAP: Final = Selection(
+    "switch-map", "kube-system", only="basic-tor-node-cm", keys=(SWITCHES_KEY, LEVEL_KEY)
+)
+"""The ConfigMap with the map, and its keys."""
 
 SWITCHES_MAX: Final = 20_000
 """Maximum switches of a map. A ConfigMap holds 1 MiB."""
