@@ -7,6 +7,7 @@ A dictionary is part of the log format. It never changes; a better one is anothe
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
 from zlib import crc32
@@ -56,7 +57,7 @@ class Packer:
     def __init__(self) -> None:
         self._compress = zstandard.ZstdCompressor(level=LEVEL, dict_data=_DICTIONARY).compress
 
-    def rows(self, objects: list[StoredObject]) -> list[ObjectRow]:
+    def rows(self, objects: Iterable[StoredObject]) -> list[ObjectRow]:
         """The rows of objects."""
         compress = self._compress
         rows: list[ObjectRow] = []

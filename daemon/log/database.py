@@ -45,7 +45,10 @@ class Append(Struct):
 
     move: tuple[int, str, int, int, str, int]
     """Position, digest and epoch of the new head, then those of the head that is expected."""
-    script: Script
+    script: Callable[[], Script]
+    """Makes the script; called beside the event loop where that takes long."""
+    size: int
+    """Objects that are packed for it."""
     reached: Callable[[str], None]
     """Called at `inside_commit` (all is written, not committed) and `after_commit`."""
     is_committing: bool = False

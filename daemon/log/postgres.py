@@ -45,6 +45,8 @@ PATIENT_SECONDS = 600.0
 """The same for what reads a whole table, or changes the schema."""
 CLOSE_SECONDS = 5.0
 """The longest that a connection is waited for when it is let go; then it is cut."""
+PACKED_HERE_MAX = 100
+"""From so many objects on they are packed beside the event loop."""
 CHANNEL = "muster_log"
 WRITER_SETTINGS = {
     "lock_timeout": "5s",
@@ -233,12 +235,13 @@ class PostgresDatabase:
 
     async def append(self, connection: AsyncConnection, step: Append) -> bool:
         """One statement after the other. The server delivers the notification if the transaction is committed."""
-        run = connection.exec_driver_sql
+        run, make = connection.exec_driver_sql, step.script
+        script = make() if step.size < PACKED_HERE_MAX else await asyncio.to_thread(make)
         await run(self.statements.begin)
         if (await run(self.statements.swap_head, step.move)).rowcount != 1:
             await run("ROLLBACK")
             return False
-        await self.run_script(connection, step.script)
+        await self.run_script(connection, script)
         await run("SELECT pg_notify($1, $2)", (CHANNEL, str(step.move[0])))
         step.reached("inside_commit")
         step.is_committing = True

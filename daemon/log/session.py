@@ -42,12 +42,14 @@ class Session:
         self._connection = connection
         return await self._explained(check_head(connection, self._database))
 
-    async def append(self, script: Script, before: Head, after: Head) -> None:
+    async def append(
+        self, script: Callable[[], Script], size: int, before: Head, after: Head
+    ) -> None:
         """Move the head and execute a script in a transaction. Where its answer is lost, the head tells whether it took
-        place."""
+        place. The script is made beside the event loop; `size` is the number of objects that are packed for it."""
         connection = self._connection
         assert connection is not None
-        step = Append(_move(before, after), script, self._faults)
+        step = Append(_move(before, after), script, size, self._faults)
         try:
             self._faults("before_commit")
             is_moved = await self._database.append(connection, step)

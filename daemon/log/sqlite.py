@@ -350,7 +350,7 @@ class SqliteDatabase:
         await _visit(connection, _execute_all, script)
 
     async def append(self, connection: AsyncConnection, step: Append) -> bool:
-        """The whole transaction in one visit. SQLite sends no notification."""
+        """The whole transaction in one visit, in which its rows are made, too. SQLite sends no notification."""
         is_moved = await _visit(connection, _append, self.statements, step)
         position, digest, epoch, *_ = step.move
         self.check_files(Head(position=position, digest=digest, epoch=epoch))
@@ -409,11 +409,12 @@ def _execute_all(connection: sqlite3.Connection, script: Script) -> None:
 
 
 def _append(connection: sqlite3.Connection, sql: Statements, step: Append) -> bool:
+    script = step.script()
     connection.execute(sql.begin)
     if connection.execute(sql.swap_head, step.move).rowcount != 1:
         connection.execute("ROLLBACK")
         return False
-    _execute_all(connection, step.script)
+    _execute_all(connection, script)
     step.reached("inside_commit")
     step.is_committing = True
     connection.execute("COMMIT")

@@ -33,13 +33,15 @@ from projections.views.rows import View
 
 
 class ViewSql(Struct, frozen=True):
-    """How the rows of one view are written: with `remove` and `upsert`, or with `close` and `open` if it has a history.
-    The other two are empty."""
+    """How the rows of one view are written: with `remove` and `upsert`, or with `close`, `open` and `insert` if it has a
+    history. The others are empty."""
 
     remove: str = ""
     upsert: str = ""
     close: str = ""
     open: str = ""
+    insert: str = ""
+    """A row of a history that has ended."""
 
 
 class Statements(Struct, frozen=True):
@@ -194,7 +196,9 @@ def _view_sql(view: View, dialect: Dialect) -> ViewSql:
     )
     whole = [*view.column_names, "from_position"]
     begin = insert(table).values({name: bindparam(name) for name in whole})
+    ended = [*whole, "to_position"]
     return ViewSql(
         close=_compiled(close, dialect, ["to", *(f"key_{name}" for name in named)]),
         open=_compiled(begin, dialect, whole),
+        insert=_compiled(insert(table), dialect, ended),
     )

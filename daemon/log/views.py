@@ -38,6 +38,7 @@ def changes_script(
                 (words.remove, change.removed),
                 (words.upsert, change.upserted),
                 (words.open, change.opened),
+                (words.insert, change.passed),
                 (words.close, change.closed),
             )
             if rows
@@ -68,19 +69,34 @@ def merge(changes: Sequence[ViewChanges]) -> ViewChanges:
 
 
 def _merged(view: View, several: list[RowChanges]) -> RowChanges:
-    """What came last stands. A row of a history may end after it began, so that all begin first."""
+    """What came last stands. A row of a history that began and ended within these changes is written once."""
     if len(several) == 1:
         return several[0]
-    rows: dict[Row, Row | None] = {}
     result = RowChanges(checksum=several[-1].checksum)
+    if view.history:
+        _merge_history(view.keys, several, result)
+        return result
+    rows: dict[Row, Row | None] = {}
     for change in several:
         rows.update(dict.fromkeys(change.removed))
         rows.update({row[: view.keys]: row for row in change.upserted})
-        result.opened += change.opened
-        result.closed += change.closed
     result.removed = [key for key, row in rows.items() if row is None]
     result.upserted = [row for row in rows.values() if row is not None]
     return result
+
+
+def _merge_history(keys: int, several: list[RowChanges], result: RowChanges) -> None:
+    """Add the rows that begin and end. One that ends in a batch began in it or in an earlier one."""
+    began: dict[Row, Row] = {}
+    for change in several:
+        began.update({(*row[:keys], row[-1]): row for row in change.opened})
+        for ended in change.closed:
+            row = began.pop(ended[1:], None)
+            if row is None:
+                result.closed.append(ended)
+            else:
+                result.passed.append((*row, ended[0]))
+    result.opened = list(began.values())
 
 
 async def stand(connection: AsyncConnection) -> list[Projection]:

@@ -24,28 +24,27 @@ from events.errors import (
     LostRecordsError,
     UsageError,
 )
-from events.record import GENESIS, Head, Record
+from events.record import GENESIS, Head, Record, StoredObject
 from projections.views.rows import ViewChanges
 
 QUEUE_BATCHES_MAX = 256
 """Batches that wait to be written; a further append waits to be queued."""
 GROUP_RECORDS_MAX = 20_000
 """A transaction takes no further batch beyond so many records."""
-PACK_IN_THREAD = 100
-"""From so many objects on they are packed beside the event loop."""
-
 LogRow: TypeAlias = tuple[
     int, int, int, int, int | None, int | None, str, str, str, str | None, str
 ]
 
 
 class Pending(Struct, eq=False):
-    """A batch in the queue, as rows. `views` is null where views are not kept up with it."""
+    """A batch in the queue. `views` is null where views are not kept up with it."""
 
     before: Head
     after: Head
-    rows: list[LogRow]
-    objects: list[ObjectRow]
+    records: list[Record]
+    objects: list[StoredObject]
+    packed: list[ObjectRow]
+    """Objects that are packed already."""
     views: ViewChanges | None
     written: bool = False
     error: LogError | None = None
@@ -76,9 +75,9 @@ class Writer:
     async def append(self, batch: Batch) -> None:
         """Return when the batch is durable."""
         async with self._entry:  # Fair: batches are queued in the order of the calls.
-            objects = await self._packed(batch)
-            rows = log_rows(batch.records)
-            pending = Pending(batch.before, batch.after, rows, objects, batch.views)
+            pending = Pending(
+                batch.before, batch.after, batch.records, batch.objects, [], batch.views
+            )
             await self._queue_up(pending)
         await self._written(pending)
 
@@ -88,7 +87,7 @@ class Writer:
         async with self._entry:
             last, before = records[-1], self._tail
             after = Head(position=last.position, digest=last.digest, epoch=last.epoch)
-            pending = Pending(before, after, log_rows(records), objects, None)
+            pending = Pending(before, after, records, [], objects, None)
             await self._queue_up(pending)
         await self._written(pending)
 
@@ -192,11 +191,6 @@ class Writer:
                     "which PostgreSQL cannot store; import this log into a SQLite file"
                 )
 
-    async def _packed(self, batch: Batch) -> list[ObjectRow]:
-        if len(batch.objects) < PACK_IN_THREAD:
-            return self._packer.rows(batch.objects)
-        return await asyncio.to_thread(self._packer.rows, batch.objects)
-
     async def _queue_up(self, pending: Pending) -> None:
         while len(self._queue) >= QUEUE_BATCHES_MAX:
             async with self._turn:
@@ -230,7 +224,9 @@ class Writer:
             return
         after = group[-1].after
         try:
-            await self._session.append(self._script(group), group[0].before, after)
+            await self._session.append(
+                lambda: self._script(group), _count(group), group[0].before, after
+            )
         except LogError as error:
             if isinstance(error, LostRecordsError):
                 self._condemned = error
@@ -245,11 +241,15 @@ class Writer:
                 pending.written = True
 
     def _script(self, group: list[Pending]) -> Script:
-        """The rows of a group. Parameters in lists of tuples, as the driver takes them."""
+        """The rows of a group, with its objects packed. Parameters in lists of tuples, as the driver takes them.
+
+        Called beside the event loop: packing takes as long as writing.
+        """
         sql = self._database.statements
-        objects = [row for pending in group for row in pending.objects]
+        objects = self._packer.rows(one for pending in group for one in pending.objects)
+        objects += [row for pending in group for row in pending.packed]
         script: Script = [(sql.insert_object, objects)] if objects else []
-        script.append((sql.insert_log, [row for pending in group for row in pending.rows]))
+        script.append((sql.insert_log, log_rows([r for one in group for r in one.records])))
         before, after = group[0].before.position, group[-1].after.position
         views = [pending.views for pending in group if pending.views is not None]
         if len(views) == len(group):
@@ -260,7 +260,7 @@ class Writer:
         group: list[Pending] = []
         records = 0
         while self._queue:
-            records += len(self._queue[0].rows)
+            records += len(self._queue[0].records)
             if group and records > GROUP_RECORDS_MAX:
                 break
             group.append(self._queue.popleft())
@@ -283,6 +283,11 @@ class Writer:
                 self._broken = error if isinstance(error, LogError) else lost
                 self._fail([], self._broken)
             raise
+
+
+def _count(group: list[Pending]) -> int:
+    """The objects that are packed for a group."""
+    return sum(len(pending.objects) for pending in group)
 
 
 def log_rows(records: list[Record]) -> list[LogRow]:

@@ -47,13 +47,16 @@ class RowChanges(Struct):
     """For the history: `(to_position, *key, from_position)` of rows that end."""
     opened: list[Row] = field(default_factory=list)
     """For the history: `(*row, from_position)` of rows that begin; `to_position` is null."""
+    passed: list[Row] = field(default_factory=list)
+    """For the history: `(*row, from_position, to_position)` of rows that began and ended, where the changes of several
+    batches are written together."""
     checksum: int = 0
     """Checksum of the whole view after the batch: the sum of the checksums of its current rows modulo 2**64."""
 
     @property
     def is_empty(self) -> bool:
         """Return whether no row changes."""
-        return not (self.removed or self.upserted or self.closed or self.opened)
+        return not (self.removed or self.upserted or self.closed or self.opened or self.passed)
 
 
 ViewChanges = dict[str, RowChanges]

@@ -14,7 +14,7 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from daemon.log.views import merge
 from events.errors import LogUnavailableError
-from projections.views.catalogue import TOPOLOGY_NODE
+from projections.views.catalogue import NODE_CARD, TOPOLOGY_NODE
 from projections.views.rows import Row, RowChanges
 from tests.daemon.log.builders import batches
 from tests.daemon.log.sql_contract import Trouble
@@ -97,6 +97,43 @@ def test_merged_changes_leave_the_rows_that_single_ones_leave(steps: Steps) -> N
     merged = merge([{"topology_node": change} for change in changes])
     _apply(together, merged.get("topology_node", RowChanges()))
     assert together == singly
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 3), st.none() | st.integers(0, 8), min_size=1)))
+def test_merged_changes_leave_the_history_that_single_ones_leave(steps: Steps) -> None:
+    since: dict[int, int] = {}
+    changes = [_history_change(step, at, since) for at, step in enumerate(steps, start=1)]
+    singly: dict[Row, Row] = {}
+    for change in changes:
+        _apply_history(singly, change)
+    together: dict[Row, Row] = {}
+    merged = merge([{"node_card": change} for change in changes])
+    whole = merged.get("node_card", RowChanges())
+    _apply_history(together, whole)
+    assert together == singly
+    if len(changes) > 1:
+        assert not whole.closed, "each row began within these changes and is written once"
+
+
+def _history_change(step: dict[int, int | None], at: int, since: dict[int, int]) -> RowChanges:
+    change = RowChanges(checksum=at)
+    for node, total in step.items():
+        if node in since:
+            change.closed.append((at, f"n{node}", "gpu", since.pop(node)))
+        if total is not None:
+            change.opened.append((f"n{node}", "gpu", "nvidia.com/gpu", total, total, 0, total, at))
+            since[node] = at
+    return change
+
+
+def _apply_history(rows: dict[Row, Row], change: RowChanges) -> None:
+    keys = NODE_CARD.keys
+    rows.update(((*row[:keys], row[-1]), (*row, None)) for row in change.opened)
+    rows.update(((*row[:keys], row[-2]), row) for row in change.passed)
+    for ended in change.closed:
+        key = ended[1:]
+        assert rows[key][-1] is None
+        rows[key] = (*rows[key][:-1], ended[0])
 
 
 def _change(step: dict[int, int | None], at: int) -> RowChanges:
