@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from daemon.environment import ENVIRONMENT
 from events.errors import SettingsError, UsageError
-from simulator.yaml_document import NODES_MAX
+from events.yaml_document import NODES_MAX
 
 VARIABLE: Final = "MUSTER_LIMITS"
 

@@ -10,9 +10,9 @@ import msgspec
 
 from events.errors import PolicyError
 from events.normalize import JsonObject
+from events.policy_document import CONFIG_MAP_KEYS
 from features.table import FEATURES
 from projections.policy.policy import Policy, PolicyWarning, parse_policy
-from simulator.policy_document import CONFIG_MAP_KEYS
 
 PLAIN: Final = "plain"
 """The name of the policy without quotas, in place of a file."""

@@ -16,7 +16,7 @@ from daemon.environment import ENVIRONMENT
 from daemon.limits import limits_of
 from daemon.text_file import read_text
 from events.errors import SettingsError, UsageError
-from simulator.yaml_document import read_data
+from events.yaml_document import read_data
 
 SECONDS_MAX: Final = 1_000_000_000.0
 """Seconds of a setting: some 31 years. Whole nanoseconds are made of them."""

@@ -17,6 +17,10 @@ class UsageError(MusterError):
     exit_code = 2
 
 
+class DocumentError(UsageError):
+    """A document (a scenario, a policy, settings) cannot be read: it names the file, the line and the reason."""
+
+
 class SettingsError(UsageError):
     """A setting is wrong: it names the key and the file."""
 

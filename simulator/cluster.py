@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from events.duration import SECOND
+from events.errors import DocumentError
 from events.messages import (
     Accepted,
     AnnotateRequest,
@@ -27,7 +28,6 @@ from events.normalize import JsonObject
 from simulator.controllers import Controllers
 from simulator.device_plugin import DevicePlugins
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
-from simulator.errors import ScenarioError
 from simulator.fault_steps import RaiseFault, RepairFault
 from simulator.faults import Faults
 from simulator.kubelet import POD, Kubelets
@@ -393,7 +393,7 @@ class SimulatedCluster:
             if not self._controllers.reconcile():
                 return
             existed_before = False
-        raise ScenarioError(
+        raise DocumentError(
             f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
         )
 

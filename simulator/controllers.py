@@ -45,9 +45,6 @@ _RECONCILERS: Final[dict[str, Callable[[ObjectFactory, Manifest, OwnedObjects], 
     VOLCANO: reconcile_volcano_job,
     AUTOSCALER: reconcile_autoscaler,
 }
-WORKLOADS: Final = tuple(one for one in _RECONCILERS if one != AUTOSCALER)
-"""Resources of the workloads whose pods the controllers create."""
-
 _ANSWERING: Final = (VOLCANO, "Job")
 """Workloads with rules for events of their pods."""
 

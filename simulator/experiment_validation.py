@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from simulator.yaml_document import YamlValue
+from events.yaml_document import YamlValue
 
 _WHOLE: Final = {
     **dict.fromkeys(("trials", "podsPerTrial"), 1),

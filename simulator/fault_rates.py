@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from events.duration import SECOND
-from simulator.yaml_document import YamlValue
+from events.yaml_document import YamlValue
 
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 3600 * SECOND

@@ -10,9 +10,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.duration import SECOND
+from events.yaml_document import YamlValue
 from projections.node_faults import LEVELS
 from simulator.known_objects import KnownObjects
-from simulator.yaml_document import YamlValue
 
 NODE: Final = "node"
 CONDITION: Final = "condition"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from events.duration import SECOND
-from simulator.errors import ScenarioError
+from events.errors import DocumentError
 from simulator.fault_rates import (
     CARD_FATAL,
     CARD_RECOVERABLE,
@@ -79,7 +79,7 @@ class _Unit(NamedTuple):
 def fault_steps(
     rates: FaultRates, cluster: tuple[LocatedManifest, ...], until_ns: int
 ) -> tuple[RaiseFault, ...]:
-    """Return the faults of a cluster up to a time, by time. Raises ScenarioError if there are too many."""
+    """Return the faults of a cluster up to a time, by time. Raises DocumentError if there are too many."""
     units = _units(rates, cluster)
     steps: list[RaiseFault] = []
     for name, one in CLASSES.items():
@@ -96,7 +96,7 @@ def fault_steps(
         while at_ns <= until_ns:
             steps += _events(rates, name, one, choice.turn(chance), at_ns, chance)
             if len(steps) > FAULTS_MAX:
-                raise ScenarioError(f"{rates.place}: faults: more than {FAULTS_MAX:,} faults")
+                raise DocumentError(f"{rates.place}: faults: more than {FAULTS_MAX:,} faults")
             at_ns += chance.exponential(mean)
     kept = [step for step in steps if step.at_ns <= until_ns]
     return tuple(sorted(kept, key=lambda step: step.at_ns))

@@ -1,11 +1,11 @@
 """The objects that can exist at a step of a scenario: naming any other one is an error."""
 
+from events.yaml_document import YamlValue
 from simulator.manifest import COMMAND, EXPERIMENT, LocatedManifest, Manifest
 from simulator.manifest_fields import amounts, section
 from simulator.network_domains import MAP_KEY, leaf_switches
 from simulator.node_chips import chips_of
 from simulator.planned_autoscalers import PlannedAutoscalers
-from simulator.yaml_document import YamlValue
 
 
 class KnownObjects:
@@ -45,7 +45,7 @@ class KnownObjects:
             self._makers[placed.namespace, placed.name + "-"] = None
 
     def check(self, value: YamlValue, kind: str, namespace: str, name: str) -> None:
-        """Raise ScenarioError if there can be no such object."""
+        """Raise DocumentError if there can be no such object."""
         if not self._is_all:
             return
         made = any(
@@ -56,13 +56,13 @@ class KnownObjects:
             raise value.error(f"there is no {kind} {shown_name(namespace, name)} by then")
 
     def check_switch(self, value: YamlValue, name: str) -> None:
-        """Raise ScenarioError if no leaf switch and no HyperNode has this name."""
+        """Raise DocumentError if no leaf switch and no HyperNode has this name."""
         is_known = ("HyperNode", "", name) in self._names
         if self._is_all and not is_known and name not in leaf_switches(self._switch_map):
             raise value.error(f"there is no leaf switch and no HyperNode {name} by then")
 
     def check_counted_device(self, value: YamlValue, node: str, resource: str, index: int) -> None:
-        """Raise ScenarioError if the manifest of a node has no such device."""
+        """Raise DocumentError if the manifest of a node has no such device."""
         if node not in self._nodes:
             return
         status = section(self._nodes[node], "status")
@@ -72,7 +72,7 @@ class KnownObjects:
             raise value.error(f"node {node} has {count} of {resource}, counted from 0")
 
     def check_chip(self, value: YamlValue, node: str, chip: str) -> None:
-        """Raise ScenarioError if the manifest of a node names its chips, and not this one."""
+        """Raise DocumentError if the manifest of a node names its chips, and not this one."""
         chips = chips_of(self._nodes[node]) if node in self._nodes else []
         if chips and chip not in chips:
             raise value.error(f"node {node} has no chip {chip}")

@@ -18,6 +18,7 @@ from events.duration import SECOND
 from events.normalize import JsonObject
 from events.record import Record
 from events.union import Event
+from projections.kinds.workload import REPLACING
 from projections.pods import FAILED, SUCCEEDED
 from projections.state import State
 from simulator.manifest import STOP_SECONDS, Kind, LocatedManifest, Manifest
@@ -32,7 +33,6 @@ from simulator.standing_objects import (
     without_decisions,
 )
 
-_WORKLOADS: Final = (*("Deployment", "ReplicaSet", "StatefulSet", "Job", "Job.batch.volcano.sh"),)
 _LONG_STOP: Final = "3600"
 """Seconds that a pod takes to stop which is terminating at the end of the log."""
 _NOISE: Final = ("uid", "creationTimestamp", "ownerReferences", "generation", "finalizers")
@@ -77,7 +77,7 @@ class TimelineTracker:
         self._origin_ns = origin_ns
         for one in objects:
             kind, manifest = one.located.kind, one.located.manifest
-            if one.subject.partition("/")[0] in _WORKLOADS:
+            if one.subject.partition("/")[0] in REPLACING:
                 continue
             if kind.kind == "Pod":
                 self._created[one.subject] = len(self._changes)
@@ -93,7 +93,7 @@ class TimelineTracker:
             return
         name = record.subject.partition("/")[0]
         kind = self._kinds.get(name)
-        if kind is None or name in _WORKLOADS:
+        if kind is None or name in REPLACING:
             return
         at_ns = 0 if self._origin_ns is None else max(0, record.recorded_at_ns - self._origin_ns)
         if name == "Pod":

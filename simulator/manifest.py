@@ -10,6 +10,7 @@ from typing import Final, Self, TypeAlias
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
+from events.yaml_document import YamlValue
 from features.table import KINDS as OBSERVED
 from projections.api_resource import Resource
 from projections.kinds.pod import PODS
@@ -28,7 +29,6 @@ from simulator.workload_validation import (
     check_job,
     check_stateful_set,
 )
-from simulator.yaml_document import YamlValue
 
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 STOP_SECONDS: Final = "muster.sh/stop-seconds"

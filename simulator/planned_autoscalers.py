@@ -4,10 +4,10 @@ Only the steps write the spec of an autoscaler: it is known when the scenario is
 """
 
 from events.normalize import JsonObject
+from events.yaml_document import YamlValue
 from simulator.manifest import AUTOSCALER, Kind, LocatedManifest, Manifest
 from simulator.manifest_fields import merged
 from simulator.workload_validation import raise_autoscaler_fault
-from simulator.yaml_document import YamlValue
 
 
 class PlannedAutoscalers:

@@ -10,8 +10,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from events.duration import SECOND
+from events.errors import DocumentError
 from events.normalize import Json, JsonObject
-from simulator.errors import ScenarioError
+from events.yaml_document import NODES_MAX, YamlValue, read_document
 from simulator.fault_rates import FaultRates, read_fault_rates
 from simulator.fault_steps import RaiseFault, RepairFault, read_raise, read_repair
 from simulator.known_objects import KnownObjects, shown_name
@@ -24,7 +25,6 @@ from simulator.manifest import (
     read_manifest,
     read_merge,
 )
-from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
 
 class Apply(Struct, frozen=True):
@@ -441,4 +441,4 @@ def kind_named(name: str) -> Kind:
     for kind in KINDS:
         if kind.kind == name:
             return kind
-    raise ScenarioError(f"the simulated cluster does not read objects of kind {name}")
+    raise DocumentError(f"the simulated cluster does not read objects of kind {name}")

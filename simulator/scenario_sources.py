@@ -5,15 +5,15 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from events.policy_document import read_policy_document
+from events.yaml_document import NODES_MAX
 from simulator import openb_table, spot_gpu_table
 from simulator.fault_timeline import fault_steps
 from simulator.generated_workload import GeneratedWorkload, WorkloadSummary, with_workload
 from simulator.openb_trace import TraceText, openb_trace_workload
 from simulator.openb_workload import openb_workload
-from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, WorkloadSource
 from simulator.spot_gpu import spot_gpu_workload
-from simulator.yaml_document import NODES_MAX
 
 Read = Callable[[str], str]
 """Returns the text of a file that the scenario names; raises UsageError if there is none."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from events.yaml_document import YamlValue
 from simulator.volcano_job_constants import ACTIONS, EVENTS, INTERNAL_EVENTS, QUEUE_ACTIONS
-from simulator.yaml_document import YamlValue
 
 _ITERATIONS: Final = ("any", "all")
 

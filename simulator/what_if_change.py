@@ -9,13 +9,13 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.normalize import Json
+from events.yaml_document import NODES_MAX, YamlValue, read_document
 from simulator.fault_rates import read_fault_rates
 from simulator.fault_timeline import fault_steps
 from simulator.manifest import Kind, LocatedManifest, Manifest, read_kind
 from simulator.object_store import resource_of
 from simulator.scenario import Step, read_policy_value, read_steps
 from simulator.what_if_history import ObjectName
-from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
 _KEYS: Final = ("policy", "policy_file", "steps", "faults", "drop")
 _DROP_KEYS: Final = ("kind", "apiVersion", "namespace", "name")

@@ -6,8 +6,8 @@ from typing import Final
 
 from events.daemon import PolicyChanged
 from events.duration import SECOND
+from projections.kinds.workload import REPLACING
 from simulator.cluster import SimulatedCluster, TimedStep
-from simulator.controllers import WORKLOADS
 from simulator.kubelet import POD
 from simulator.manifest import Kind, Manifest, kind_of
 from simulator.manifest_fields import (
@@ -72,7 +72,7 @@ class WhatIfCluster(SimulatedCluster):
         )
         for kind, manifest in history.objects:
             store.load(kind, manifest)
-            if resource_of(kind) in WORKLOADS:
+            if resource_of(kind) in REPLACING:
                 uid, status = uid_of(manifest), section(manifest, "status")
                 is_suspended = section(manifest, "spec").get("suspend") is True
                 started_ns = None if is_suspended else history.made_ns[uid]

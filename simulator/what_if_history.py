@@ -28,7 +28,8 @@ from events.outcome import EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Record
 from events.union import Event
 from projections.fault_options import FORCE
-from simulator.controllers import VOLCANO, WORKLOADS
+from projections.kinds.workload import REPLACING
+from simulator.controllers import VOLCANO
 from simulator.device_plugin import DOMAINS
 from simulator.job_events import TASK_SPEC
 from simulator.kubelet import is_ready
@@ -276,7 +277,7 @@ class RecordedHistory:
         else:
             self._now[event.uid] = named, content
         self._index_object(named, event.uid, is_deleted=is_deleted)
-        if resource in WORKLOADS:
+        if resource in REPLACING:
             self.made_ns.setdefault(event.uid, record.recorded_at_ns)
         if not self._is_after:
             self._record_progress(named, event)
@@ -308,7 +309,7 @@ class RecordedHistory:
 
     def _index_object(self, named: ObjectName, uid: str, *, is_deleted: bool) -> None:
         resource, _, name = named
-        if resource in WORKLOADS and not is_deleted:
+        if resource in REPLACING and not is_deleted:
             self._workloads[uid] = resource
         elif resource == "Node" and not is_deleted:
             self._nodes[name] = uid
@@ -386,7 +387,7 @@ class RecordedHistory:
         owner = owner if owner in self._workloads else ""
         if one.named[0] == "Pod":
             self._add_pod_steps(one, owner)
-        elif one.named[0] in WORKLOADS or one.named[0] == "PodGroup":
+        elif one.named[0] in REPLACING or one.named[0] == "PodGroup":
             self._add_workload_steps(one, owner)
         elif one.is_deleted:
             self._step(one, Verb.REMOVE)

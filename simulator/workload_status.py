@@ -3,13 +3,11 @@
 from typing import Final
 
 from events.normalize import JsonObject
+from projections.kinds.workload import REPLACING
 from simulator.manifest_fields import section
 from simulator.object_store import Store
 
-_WORKLOADS: Final = (
-    *("Deployment", "ReplicaSet", "StatefulSet", "Job", "Job.batch.volcano.sh"),
-    "HorizontalPodAutoscaler",
-)
+_WORKLOADS: Final = (*REPLACING, "HorizontalPodAutoscaler")
 
 
 def workload_statuses(store: Store) -> JsonObject:

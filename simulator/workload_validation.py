@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from events.normalize import Json
-from simulator.yaml_document import YamlValue
+from events.yaml_document import YamlValue
 
 WANTED_REPLICAS: Final = "muster.sh/wanted-replicas"
 TARGETS: Final = ("Deployment", "ReplicaSet", "StatefulSet")

@@ -26,12 +26,12 @@ from daemon.simulation import SCHEDULER_NAMES, policy_of
 from daemon.text_file import read_input
 from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
+from events.yaml_document import read_documents
 from replay.log_time import LogTime
 from replay.node_rows import pod_nodes_lines
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
 from simulator.manifest import LocatedManifest, read_manifests
-from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
 

@@ -13,10 +13,10 @@ from daemon.text_file import STDIN, read_input, read_text
 from events.duration import nanoseconds
 from events.errors import PolicyError, UsageError
 from events.normalize import JsonObject
+from events.policy_document import read_policy_document
 from features.table import FEATURES
 from projections.policy.policy import PolicyWarning, parse_policy
 from simulator import scenario_sources
-from simulator.policy_document import read_policy_document
 from simulator.scenario import Scenario, parse_scenario
 from simulator.scenario_sources import LoadedScenario
 from simulator.what_if_change import Change, parse_change

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from daemon.limits import limits_of
 from daemon.text_file import read_text
+from events.yaml_document import read_document
 from replay.log_replay import Divergence
 from scheduling.decide import DECIDER
-from simulator.yaml_document import read_document
 
 SUFFIX: Final = ".diverges.yaml"
 _KEYS: Final = ("position", "what", "decider", "reason")
@@ -52,7 +52,7 @@ class KnownDivergence(Struct, frozen=True):
 def known_divergence(log: Path) -> KnownDivergence | None:
     """Return the divergence that the file beside a log states; None if there is no such file.
 
-    Raises ScenarioError with file and line for a file that states none.
+    Raises DocumentError with file and line for a file that states none.
     """
     path = log.with_name(f"{log.name}{SUFFIX}")
     if not path.is_file():

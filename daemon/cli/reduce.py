@@ -40,10 +40,9 @@ from daemon.version import VERSION
 from events.codec import event_of
 from events.decision import Decision
 from events.duration import format_duration
-from events.errors import MusterError, UsageError
+from events.errors import DocumentError, MusterError, UsageError
 from replay.log_time import LogTime
 from scheduling.decide import DECIDER
-from simulator.errors import ScenarioError
 from simulator.log_timeline import TimedChange, timeline_scenario
 from simulator.reduce_condition import Condition, parse_condition
 from simulator.reduce_target import CycleOutcome, Target, shows
@@ -173,7 +172,7 @@ def _is_shown_by_simulate(result: "_Result") -> bool:
     """Return True if the text of a scenario shows the target when it is run. Raise NotShownError if it cannot be read."""
     try:
         scenario = parse_scenario(result.text, "the reduced scenario")
-    except ScenarioError as error:
+    except DocumentError as error:
         raise NotShownError(f"no scenario can be made of objects of this log: {error}") from error
     return shows(structs.replace(result.target, is_error=False), _simulated(scenario))
 

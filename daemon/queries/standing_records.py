@@ -39,10 +39,10 @@ from events.record import GENESIS
 from features.table import KINDS
 from projections import snapshot as snapshots
 from projections.apply_outcome import BIND
+from projections.kinds.workload import REPLACING
 from projections.state import State
-from simulator.controllers import WORKLOADS
 
-_OF_A_LIFE: Final = ("Pod", "PodGroup", *WORKLOADS)
+_OF_A_LIFE: Final = ("Pod", "PodGroup", *REPLACING)
 """Kinds of which more than the newest observation is kept."""
 _OUTCOMES: Final = (PodBound, PodEvicted, EvictionFailed, PodGroupUpdated, ShadowDecisionEnded)
 _KINDS_OF_RECORDS: Final = (ObjectObserved.kind, *(one.kind for one in _OUTCOMES))

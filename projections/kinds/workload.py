@@ -76,3 +76,6 @@ JOB: Final = _workload(
 VOLCANO_JOB: Final = _workload(VOLCANO_JOBS)
 WORKLOADS: Final = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, VOLCANO_JOB)
 """All of them."""
+
+REPLACING: Final = tuple(one.resource.name for one in WORKLOADS if one is not DAEMON_SET)
+"""Names of those whose lost pods a simulation replaces: a pod of a DaemonSet belongs to its node."""

@@ -7,9 +7,9 @@ import pytest
 
 from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
+from events.policy_document import read_policy_document
 from features.table import FEATURES
 from projections.policy.policy import parse_policy
-from simulator.policy_document import read_policy_document
 from tests.checkout import ROOT, short
 
 SETTINGS = sorted((ROOT / "deploy").rglob("muster.yaml"))

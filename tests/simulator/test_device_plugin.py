@@ -3,12 +3,11 @@
 import msgspec
 import pytest
 
-from events.errors import UsageError
+from events.errors import DocumentError, UsageError
 from events.messages import Accepted, AnnotateRequest, Rejected, Reply
 from events.normalize import normalize
 from projections.device_report import DeviceReport, Reports, read_reports
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest_fields import phase_of, section, text_at
 from tests.simulator.builders import SECOND, bind, scenario, simulated
 
@@ -182,6 +181,6 @@ steps:
     ],
 )
 def test_a_step_that_cannot_be_read_names_the_line(devices: str, why: str) -> None:
-    with pytest.raises((ScenarioError, UsageError), match=why) as raised:
+    with pytest.raises((DocumentError, UsageError), match=why) as raised:
         scenario(CLUSTER + f"steps:\n  - {{at: 1s, devices: [{devices}]}}\n")
     assert "test.yaml:" in str(raised.value)

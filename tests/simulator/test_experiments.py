@@ -2,10 +2,10 @@
 
 import pytest
 
+from events.errors import DocumentError
 from events.messages import EvictRequest
 from events.normalize import Json, JsonObject
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
@@ -307,7 +307,7 @@ def test_muster_does_not_see_an_experiment() -> None:
     ],
 )
 def test_a_wrong_experiment_is_an_error(spec: str, reason: str) -> None:
-    with pytest.raises(ScenarioError, match=reason):
+    with pytest.raises(DocumentError, match=reason):
         scenario(NODE + experiment(spec))
 
 

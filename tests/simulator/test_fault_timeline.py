@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.errors import DocumentError
 from simulator import fault_timeline
-from simulator.errors import ScenarioError
 from simulator.fault_rates import CLASSES, DAY, HOUR, LINK_DOWN, MINUTE
 from simulator.fault_steps import RaiseFault
 from simulator.fault_timeline import fault_steps
@@ -202,18 +202,18 @@ def test_a_scenario_has_its_own_steps_before_the_faults_of_the_same_time() -> No
     ],
 )
 def test_a_rate_that_cannot_be_read_is_an_error_with_its_line(faults: str, message: str) -> None:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(DocumentError) as error:
         of(1, 1, faults)
     assert str(error.value).startswith("test.yaml:3: ")
     assert message in str(error.value)
 
 
 def test_faults_need_an_end_and_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ScenarioError, match=r"test.yaml:2: faults need an end of the scenario"):
+    with pytest.raises(DocumentError, match=r"test.yaml:2: faults need an end of the scenario"):
         scenario("faults: {}\n")
     assert fault_timeline.FAULTS_MAX == 100_000
     monkeypatch.setattr(fault_timeline, "FAULTS_MAX", 1000)
-    with pytest.raises(ScenarioError, match=r"test.yaml:3: faults: more than 1,000 faults"):
+    with pytest.raises(DocumentError, match=r"test.yaml:3: faults: more than 1,000 faults"):
         of(100, 24 * 365, "{scale: 1000000}")
 
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from events.errors import DocumentError
 from events.messages import EvictRequest
 from events.normalize import JsonObject, normalize
 from projections.device_report import DeviceReport, Reports, read_reports
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest_fields import list_at, node_of, section
 from tests.simulator.builders import SECOND, bind, scenario, seen, simulated
 
@@ -453,14 +453,14 @@ def test_containers_below_a_switch_that_was_down_have_gone_on() -> None:
     ],
 )
 def test_a_step_that_cannot_be_read_is_an_error_with_its_line(step: str, message: str) -> None:
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(DocumentError) as error:
         scenario(GPUS + f"  - at: 10s\n    {step}\n")
     assert str(error.value).startswith("test.yaml:13: ")
     assert message in str(error.value)
 
 
 def test_a_chip_that_a_node_does_not_have_is_an_error() -> None:
-    with pytest.raises(ScenarioError, match="node n1 has no chip Ascend910-7"):
+    with pytest.raises(DocumentError, match="node n1 has no chip Ascend910-7"):
         scenario(CHIPS + "  - {at: 10s, fail: [{node: n1, device: Ascend910-7}]}")
-    with pytest.raises(ScenarioError, match="index goes with a counted device"):
+    with pytest.raises(DocumentError, match="index goes with a counted device"):
         scenario(CHIPS + "  - {at: 10s, fail: [{node: n1, device: Ascend910-1, index: 1}]}")

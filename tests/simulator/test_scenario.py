@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.errors import UsageError
+from events.errors import DocumentError, UsageError
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest_fields import section
 from simulator.scenario import (
     Apply,
@@ -162,7 +161,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "line", "reason"), BROKEN, ids=[reason for *_, reason in BROKEN])
 def test_what_cannot_be_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         parse_scenario(f"scenario: broken\n{text}\n", "dir/broken.yaml")
     message = str(caught.value)
     assert message.startswith(f"dir/broken.yaml:{line}: ")

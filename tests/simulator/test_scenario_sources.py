@@ -2,9 +2,9 @@
 
 import pytest
 
-from simulator.errors import ScenarioError
+from events.errors import DocumentError
+from events.policy_document import read_policy_document
 from simulator.openb import POLICY
-from simulator.policy_document import read_policy_document
 from simulator.scenario_sources import load_sources
 from tests.simulator.builders import scenario
 from tests.simulator.test_openb import NODES, PODS
@@ -60,5 +60,5 @@ def test_a_workload_is_made_from_the_shipped_table() -> None:
 
 
 def test_a_policy_that_is_no_mapping_is_refused_with_its_place() -> None:
-    with pytest.raises(ScenarioError, match=r"^p\.yaml:1: a policy must be a mapping"):
+    with pytest.raises(DocumentError, match=r"^p\.yaml:1: a policy must be a mapping"):
         read_policy_document("[]", "p.yaml")

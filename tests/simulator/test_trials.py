@@ -2,9 +2,9 @@
 
 import pytest
 
+from events.errors import DocumentError
 from events.messages import EvictRequest
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest_fields import section
 from tests.simulator.builders import SECOND, bind, scenario, seen, simulated
 
@@ -154,7 +154,7 @@ def test_restarted_containers_go_on_from_the_last_checkpoint() -> None:
     ],
 )
 def test_what_is_no_number_is_an_error(annotation: str, reason: str) -> None:
-    with pytest.raises(ScenarioError, match=reason):
+    with pytest.raises(DocumentError, match=reason):
         scenario(pod(annotation))
 
 

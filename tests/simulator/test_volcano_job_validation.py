@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.errors import ScenarioError
+from events.errors import DocumentError
 from tests.simulator.builders import scenario
 
 JOB = """\
@@ -57,7 +57,7 @@ COMMAND = "steps:\n  - at: 1s\n    apply:\n      - {kind: Command, metadata: {na
     ],
 )
 def test_a_job_that_volcano_refuses_is_an_error(spec: str, line: int, reason: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         scenario(JOB + "      " + spec + "\n")
     assert str(caught.value).startswith(f"test.yaml:{line}: ")
     assert reason in str(caught.value)
@@ -73,7 +73,7 @@ def test_a_patch_is_judged_like_the_whole() -> None:
             "merge: {spec: {policies: [{exitCode: 0, action: RestartJob}]}}}\n"
         )
     )
-    with pytest.raises(ScenarioError, match=r"test\.yaml:11: exitCode: 0 is no failure"):
+    with pytest.raises(DocumentError, match=r"test\.yaml:11: exitCode: 0 is no failure"):
         scenario(text)
 
 
@@ -89,12 +89,12 @@ def test_a_patch_is_judged_like_the_whole() -> None:
     ],
 )
 def test_a_command_that_means_nothing_is_an_error(rest: str, reason: str) -> None:
-    with pytest.raises(ScenarioError, match=reason):
+    with pytest.raises(DocumentError, match=reason):
         scenario(COMMAND + rest + "\n")
 
 
 def test_a_command_to_a_missing_job_is_an_error() -> None:
-    with pytest.raises(ScenarioError, match=r"test\.yaml:5: there is no Job default/j by then"):
+    with pytest.raises(DocumentError, match=r"test\.yaml:5: there is no Job default/j by then"):
         scenario(COMMAND + "action: AbortJob, target: {kind: Job, name: j}}\n")
     scenario(
         JOB + "      tasks: []\n" + COMMAND + "action: AbortJob, target: {kind: Job, name: j}}\n"

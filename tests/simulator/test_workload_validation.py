@@ -3,8 +3,8 @@
 import pytest
 from msgspec import structs
 
+from events.errors import DocumentError
 from simulator.cluster import SimulatedCluster
-from simulator.errors import ScenarioError
 from simulator.manifest import AUTOSCALER
 from simulator.manifest_fields import section
 from simulator.scenario import Patch
@@ -60,7 +60,7 @@ from tests.simulator.builders import SECOND, scenario
     ],
 )
 def test_a_workload_that_a_server_refuses_is_an_error(kind: str, spec: str, reason: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         scenario(f"cluster:\n  - {{kind: {kind}, metadata: {{name: w}}, spec: {{{spec}}}}}\n")
     assert str(caught.value).startswith("test.yaml:3: ")
     assert reason in str(caught.value)
@@ -102,7 +102,7 @@ def test_an_autoscaler_is_not_changed_into_nonsense(
     verb: str, change: str, reason: str, more: str
 ) -> None:
     text = AUTOSCALED + _step(verb, change) + more
-    with pytest.raises(ScenarioError, match=rf"^test\.yaml:10: .*{reason}"):
+    with pytest.raises(DocumentError, match=rf"^test\.yaml:10: .*{reason}"):
         scenario(text)
 
 
@@ -121,7 +121,7 @@ def test_a_patch_into_nonsense_that_was_not_read_is_refused() -> None:
 
 
 def test_a_wanted_number_of_replicas_must_be_one() -> None:
-    with pytest.raises(ScenarioError, match=r"test\.yaml:3: .*'many' is not a number of replicas"):
+    with pytest.raises(DocumentError, match=r"test\.yaml:3: .*'many' is not a number of replicas"):
         scenario(
             "cluster:\n  - {kind: HorizontalPodAutoscaler, metadata: {name: w, "
             "annotations: {muster.sh/wanted-replicas: many}}, spec: {}}\n"

@@ -30,7 +30,7 @@ from daemon.cluster.client.trust import tls_context
 from daemon.limits import limits_of
 from daemon.text_file import read_text
 from events.errors import SettingsError, UsageError
-from simulator.yaml_document import read_data
+from events.yaml_document import read_data
 
 _TELLING: Final = (ConfigException, yaml.YAMLError, OSError, UnicodeError)
 _MALFORMED: Final = (AssertionError, AttributeError, KeyError, TypeError, ValueError)

@@ -14,8 +14,8 @@ import yaml
 from msgspec import Struct
 
 from events.duration import nanoseconds
+from events.errors import DocumentError
 from events.normalize import Json
-from simulator.errors import ScenarioError
 
 DEPTH_MAX: Final = 100
 """Deeper nesting is refused, as is an alias that contains itself."""
@@ -47,10 +47,10 @@ class YamlValue:
         """`FILE:LINE`; the line of its key, if it has one."""
         return f"{self._source}:{self._line}"
 
-    def error(self, reason: str) -> ScenarioError:
+    def error(self, reason: str) -> DocumentError:
         """Return an error at this place, to be raised."""
         # A name in it may hold a line break; a message is one line.
-        return ScenarioError(f"{self.place}: {' '.join(reason.split())}")
+        return DocumentError(f"{self.place}: {' '.join(reason.split())}")
 
     @property
     def is_mapping(self) -> bool:
@@ -155,7 +155,7 @@ def read_document(text: str, source: str, nodes_max: int = NODES_MAX) -> YamlVal
     with _named(source):
         node = compose(text, source, nodes_max)
     if node is None:
-        raise ScenarioError(f"{source}:1: the file is empty")
+        raise DocumentError(f"{source}:1: the file is empty")
     return YamlValue(node, source)
 
 
@@ -167,7 +167,7 @@ def read_documents(text: str, source: str, nodes_max: int = NODES_MAX) -> list[Y
     documents = [YamlValue(node, source) for node in nodes]
     found = [one for one in documents if not one.is_scalar or one.plain() is not None]
     if not found:
-        raise ScenarioError(f"{source}:1: the file is empty")
+        raise DocumentError(f"{source}:1: the file is empty")
     return found
 
 
@@ -184,7 +184,7 @@ def read_data(text: str, source: str, nodes_max: int = NODES_MAX) -> object:
             )
         except ValueError as error:
             # A number with too many digits, an invalid date.
-            raise ScenarioError(f"{source}:1: not YAML: {error}") from error
+            raise DocumentError(f"{source}:1: not YAML: {error}") from error
 
 
 def _refuse_repeated_keys(root: Node | None, source: str) -> None:
@@ -206,7 +206,7 @@ def _refuse_repeated_keys(root: Node | None, source: str) -> None:
                     continue
                 if (key.tag, key.value) in keys:
                     line = key.start_mark.line + 1
-                    raise ScenarioError(f"{source}:{line}: the key {key.value!r} stands twice")
+                    raise DocumentError(f"{source}:{line}: the key {key.value!r} stands twice")
                 keys.add((key.tag, key.value))
 
 
@@ -264,9 +264,9 @@ def _check_size(text: str, source: str, nodes_max: int) -> None:
             raise _refused(event, source, f"more than {nodes_max:,} values, repeated ones counted")
 
 
-def _refused(event: yaml.Event, source: str, reason: str) -> ScenarioError:
+def _refused(event: yaml.Event, source: str, reason: str) -> DocumentError:
     line = 1 if event.start_mark is None else event.start_mark.line + 1
-    return ScenarioError(f"{source}:{line}: {reason}")
+    return DocumentError(f"{source}:{line}: {reason}")
 
 
 @contextmanager
@@ -279,9 +279,9 @@ def _named(source: str) -> Iterator[None]:
         line = mark.line + 1 if mark is not None else 1
         is_second = error.context == "expected a single document in the stream"
         reason = "a second document in one file" if is_second else _reason(str(error.problem))
-        raise ScenarioError(f"{source}:{line}: {reason}") from error
+        raise DocumentError(f"{source}:{line}: {reason}") from error
     except (yaml.YAMLError, UnicodeError) as error:
-        raise ScenarioError(f"{source}:1: {_reason(' '.join(str(error).split()))}") from error
+        raise DocumentError(f"{source}:1: {_reason(' '.join(str(error).split()))}") from error
 
 
 def _reason(problem: str) -> str:

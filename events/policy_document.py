@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from events.errors import DocumentError
 from events.normalize import Json
-from simulator.errors import ScenarioError
-from simulator.yaml_document import NODES_MAX, YamlValue, read_document
+from events.yaml_document import NODES_MAX, YamlValue, read_document
 
 CONFIG_MAP_KEYS: Final = ("volcano-scheduler.conf", "policy.yaml")
 """The keys of Volcano's ConfigMap and of muster's own."""
@@ -58,7 +58,7 @@ def _policy_in(text: str, source: str, nodes_max: int) -> dict[str, Json] | None
         if not document.is_mapping:
             return None
         entries = document.mapping("a policy")
-    except ScenarioError:
+    except DocumentError:
         return None
     if _POLICY_KEYS.isdisjoint(entries):
         return None
