@@ -14,9 +14,10 @@ import msgspec
 from daemon.composition import audits_of, build_engine
 from daemon.deciding_thread import DecidingThread
 from daemon.fold import refolder
+from daemon.intake import INTAKE_MAX
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
-from daemon.loop import INTAKE_MAX, Cluster, Loop, Running
+from daemon.loop import Cluster, Loop, Running
 from daemon.monotonic_clock import Clock
 from daemon.notifying_log import Listener, NotifyingLog
 from daemon.settings import Settings

@@ -19,9 +19,9 @@ from benchmarks.manifests import MODELS, PodShape
 from benchmarks.memory import running
 from benchmarks.scale import Scale
 from daemon.fold import refolder
+from daemon.intake import INTAKE_MAX
 from daemon.log.opening import open_log
 from daemon.log.snapshots import payload_of
-from daemon.loop import INTAKE_MAX
 from engine.engine import Engine
 from events.messages import ListStarted, WatchMessage
 from events.watch import WatchClosed, WatchOpened

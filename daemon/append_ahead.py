@@ -8,7 +8,7 @@ When the log fails, every batch handed over has failed: State ran ahead of the l
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from engine.batch import Batch
@@ -61,6 +61,18 @@ class AppendAhead:
             self._some.set()
         if self._waiting_records >= GROUP_RECORDS:
             self._urgent.set()
+
+    async def append(self, batches: Sequence[Batch]) -> None:
+        """Return when all are durable, and what was handed over before them. They share a transaction."""
+        await self.until_durable()
+        if len(batches) == 1:
+            await self._append(batches[0])
+        else:
+            written = map(self._append, batches)
+            for failure in await asyncio.gather(*written, return_exceptions=True):
+                if failure is not None:
+                    raise failure
+        self.durable_count += len(batches)
 
     def check(self) -> None:
         """Raise the error of the log if it failed since the last call."""

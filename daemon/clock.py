@@ -7,7 +7,6 @@ import time
 class WallClock:
     """Real time, in nanoseconds since the Unix epoch."""
 
-    is_stepped = False
     is_over = False
 
     def now_ns(self) -> int:
@@ -17,9 +16,6 @@ class WallClock:
     def elapsed_ns(self) -> int:
         """Time that only ever goes forward, from an arbitrary beginning."""
         return time.monotonic_ns()
-
-    async def settle(self) -> None:
-        """Real time does not stand still for anyone."""
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
         """Until a moment, or until woken, but never longer than `longest_ns`."""

@@ -2,7 +2,7 @@
 
 What follows from an input is computed in `engine/engine.py`, which does not wait. The loop waits: for watch
 messages, for the time of the next cycle, for the log. The adapters to cluster, clock and log are arguments; the
-same loop runs in production and in a simulation.
+same loop runs in production and in a simulation, and what differs between the two is in `daemon/loop_mode.py`.
 
 Nothing is acted upon that is not durable. The next batch of watch messages is taken in while the last one is made
 durable (`daemon/append_ahead.py`), except where time stands still meanwhile. When the log cannot be written, State that
@@ -16,20 +16,22 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct
 
 from daemon.append_ahead import AppendAhead
 from daemon.auditing import Audits
-from daemon.composition import audits_of
-from daemon.deciding_thread import DecidingThread, StuckCycleError
+from daemon.deciding_thread import DecidingThread
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
-from daemon.log.snapshots import payload_of
+from daemon.intake import INTAKE_MAX, Intake
+from daemon.loop_mode import RETRY_NS, LoopMode, RealTime
 from daemon.memory_tuning import return_freed_memory
-from daemon.monotonic_clock import Clock, MonotonicClock
+from daemon.monotonic_clock import Clock
+from daemon.snapshot_keeper import SnapshotKeeper
+from daemon.state_access import StateAccess
 from engine.batch import Batch
 from engine.engine import Engine, ObjectFailedError
 from engine.pending_requests import is_moot
@@ -38,21 +40,10 @@ from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
 from events.messages import Answer, Request, ResumePoint, WatchMessage
 from events.record import Head
-from projections import snapshot
-from projections.state import State
 from projections.volumes.facts import VOLUME_KINDS
 from scheduling.failed_objects import FailedObjects
 
-INTAKE_MAX: Final = 10_000
-"""Watch messages not yet taken in, from which on watches are not read on."""
-
-INTAKE_BYTES_MAX: Final = 64 << 20
-"""Bytes of objects not yet taken in, at which watches are not read on."""
-
 SECOND_NS: Final = 1_000_000_000
-
-RETRY_NS: Final = SECOND_NS
-"""How long an unanswered binding, or a log that is away, is left alone before it is tried again."""
 
 TAKE_OVER_TRIES: Final = 20
 """How often to reach for a log that someone else writes, before giving up."""
@@ -63,9 +54,6 @@ IDLE_NS: Final = 20_000_000_000
 FOLD_SECONDS: Final = 1800.0
 """The longest that folding a log may take before the supervisor may treat it as stuck."""
 
-SNAPSHOT_SHARE: Final = 20
-"""Writing snapshots beside the loop takes at most one part in so many of the time: it takes the lock of Python from the loop."""
-
 OUT_OF_REACH: Final = "log"
 """The reason, as `daemon/health.py` has it, while the log cannot be written."""
 
@@ -73,8 +61,6 @@ CLOCK: Final = "clock"
 """The reason while time is being corrected by more than a minute."""
 
 logger: Final = structlog.get_logger("muster")
-
-T = TypeVar("T")
 
 
 class Log(Protocol):
@@ -120,8 +106,6 @@ class Running(Struct, frozen=True):
     """How long a shutdown waits for what is under way."""
     snapshot_every: int = 0
     """Keep State each time so many records have been added, and when leaving; 0 for never."""
-    cycles_max: int | None = None
-    """Stop after so many cycle times, whether or not a cycle was due."""
     pod_labels: tuple[str, ...] = ()
     """Keys of the labels of pods that the view `pod` shows."""
     is_shadow: bool = False
@@ -147,6 +131,11 @@ class _Input(Struct, frozen=True):
     is_time: bool
     """Whether a cycle is held if one is due."""
 
+    @property
+    def what(self) -> str:
+        """What the turn does, for people."""
+        return "the cycle" if self.is_time else "taking in what the watches showed"
+
 
 class _Output(Struct, frozen=True):
     """What a turn made of its input."""
@@ -158,6 +147,47 @@ class _Output(Struct, frozen=True):
     began_ns: int
     """When deciding began, in the time of `elapsed_ns`."""
     deciding_ns: int
+
+
+class _NewPolicy:
+    """The policy that is to be in force, where it is known otherwise than from the log."""
+
+    def __init__(self, latest: PolicyChanged | None) -> None:
+        self.latest = latest
+        self._is_new = False
+
+    def put(self, policy: PolicyChanged) -> None:
+        """Let another policy be in force."""
+        self.latest, self._is_new = policy, True
+
+    def take(self) -> PolicyChanged | None:
+        """Return a policy that came since the last call."""
+        is_new, self._is_new = self._is_new, False
+        return self.latest if is_new else None
+
+
+class _Outage:
+    """The time in which the log cannot be written, or State is not what the log holds."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.error: LogUnavailableError | None = None
+        """What was found wrong with the log while nothing was appended."""
+        self.batches_before = -1
+        """Batches written when the log was last back."""
+
+    def check(self) -> None:
+        """Raise what was found wrong."""
+        if self.error is not None:
+            raise self.error
+
+    def begin(self) -> None:
+        """State is not what the log holds any more."""
+        self.is_on = True
+
+    def end(self, batches: int) -> None:
+        """State was folded again from the log, to which so many batches had been written."""
+        self.is_on, self.batches_before = False, batches
 
 
 class Loop:
@@ -172,56 +202,39 @@ class Loop:
         running: Running,
         health: Health | None = None,
         thread: DecidingThread | None = None,
+        mode: LoopMode | None = None,
     ) -> None:
+        """Without a `mode`, time is real."""
+        self.health = Health(clock.elapsed_ns) if health is None else health
         self._log = log
         self._cluster = cluster
-        self._clock = MonotonicClock(clock)
+        self._mode = RealTime() if mode is None else mode
+        self._clock = self._mode.time(clock)
         self._refold = refold
         self._running = running
-        self._policy, self._rules_are_new = running.policy, False
-        """The policy that is to be in force, where it is known otherwise than from the log."""
+        self._policy = _NewPolicy(running.policy)
         self._woken = asyncio.Event()
-        self._inbox: list[WatchMessage] = []
-        self._inbox_bytes = 0
-        self._audits: Audits | None = None
-        """Audits beside everything else; none where time stands still meanwhile."""
-        self._room = asyncio.Event()
-        self._room.set()
+        self._intake = Intake(self._woken, running.intake_max if self._mode.is_real else None)
         self._effects = Effects(
             cluster,
             clock,
             self._woken,
             running.in_flight_max,
-            tenant_of=None if self._clock.is_stepped else self._tenant_of,
+            tenant_of=self._tenant_of if self._mode.is_real else None,
             is_moot=self._is_moot,
         )
         self._ahead = AppendAhead(log.append, self._woken)
-        self._appended = 0
-        """Batches appended that nothing else was done beside."""
+        self._access = StateAccess(thread, self.health, running.grace_ns)
+        self._snapshots = SnapshotKeeper(
+            log, running.snapshot_every, self._access, self._clock.elapsed_ns
+        )
+        self._audits: Audits | None = None
         self._next_cycle_ns = 0
         self._stop = False
-        self._thread = thread
-        self._leave_by: float | None = None
-        """When the grace ends, in the event loop's time; None until asked to stop."""
-        self._deadline: asyncio.Timeout | None = None
-        """Of the change of State that is under way in the thread."""
-        self._batches_before = -1
-        """Batches written when the log was last back."""
-        self._showing = 0
-        """How often all there is has been asked for again."""
-        self._kept = 0
-        self._fork: tuple[State, Head] | None = None
-        """A fork of State of which a snapshot is being written, while the loop goes on."""
-        self._next_fork_ns = 0
-        """When the next one is made at the earliest, in the time of `elapsed_ns`."""
-        self._forked = asyncio.Event()
-        self._snapshot_written = asyncio.Event()
+        self._outage = _Outage()
         self._failed_objects = FailedObjects()
-        self._log_is_writable = True
-        self._log_error: LogUnavailableError | None = None
         self.cycle_held: Callable[[float, float], None] = lambda _decide, _whole: None
-        """Told seconds: those of deciding, and those until what was decided was durable."""
-        self.health = Health(clock.elapsed_ns) if health is None else health
+        """Called with seconds: those of deciding, and those until what was decided was durable."""
         self.is_synced = False
         """Whether every required kind has been listed, and requests are made."""
         self.cycles = 0
@@ -230,21 +243,17 @@ class Loop:
     def stop(self) -> None:
         """Finish the turn, wait for what is under way, and leave."""
         self._stop = True
-        if self._thread is not None and self._leave_by is None:
-            now = asyncio.get_running_loop().time()
-            self._leave_by = now + self._running.grace_ns / SECOND_NS
-            if self._deadline is not None:
-                self._deadline.reschedule(self._leave_by)
+        self._access.begin_shutdown()
         self._woken.set()
 
     def log_failed(self, error: LogUnavailableError) -> None:
         """Reconnect to the log, which failed while nothing was appended."""
-        self._log_error = error
+        self._outage.error = error
         self._woken.set()
 
     def change_policy(self, policy: PolicyChanged) -> None:
         """Let other rules hold from the next cycle on."""
-        self._policy, self._rules_are_new = policy, True
+        self._policy.put(policy)
         self._woken.set()
 
     async def run(self) -> None:
@@ -253,8 +262,9 @@ class Loop:
         async with asyncio.TaskGroup() as tasks:
             effects = tasks.create_task(self._effects.run(), name="effects")
             ahead = tasks.create_task(self._ahead.run(), name="append")
-            snapshots = tasks.create_task(self._write_snapshots(), name="snapshots")
-            watch = tasks.create_task(self._watch(), name="watch")
+            snapshots = tasks.create_task(self._snapshots.run(), name="snapshots")
+            filling = self._intake.fill(self._cluster.messages())
+            watch = tasks.create_task(filling, name="watch")
             try:
                 while not self._is_done():
                     await self._turn_safely()
@@ -294,20 +304,19 @@ class Loop:
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         engine = self.engine = await self._refold(head)
-        if not self._clock.is_stepped:
-            self._audits = audits_of(engine, self._clock.elapsed_ns)
+        self._audits = self._mode.audits(engine, self._clock.elapsed_ns)
         self._clock.not_before(engine.state.now_ns)
         engine.updates_status = self._running.updates_status
         engine.shadow_hold_ns = self._running.shadow_hold_ns
         engine.failed_objects = self._failed_objects
-        self._kept = head.position
+        self._snapshots.begin(head.position)
         batch = engine.start(started, self._new_policy(engine), head.epoch, self._clock.now_ns())
         await self._append(batch)
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
 
     def _new_policy(self, engine: Engine) -> PolicyChanged | None:
         """The policy that is to be in force, unless the log's says the same."""
-        policy = self._policy
+        policy = self._policy.latest
         return policy if policy is not None and self._may_change_policy(engine, policy) else None
 
     def _may_change_policy(self, engine: Engine, policy: PolicyChanged) -> bool:
@@ -320,43 +329,22 @@ class Loop:
         return not problem
 
     def _is_done(self) -> bool:
-        if self._stop or self._clock.is_over:
-            return True
-        most = self._running.cycles_max
-        return most is not None and self.cycles >= most
-
-    async def _watch(self) -> None:
-        async for taken in self._cluster.messages():
-            showing = self._showing
-            if not self._clock.is_stepped:
-                # Where time stands still meanwhile, what has happened is bounded anyway.
-                await self._room.wait()
-            if showing != self._showing:
-                continue  # Older than the list that has been asked for meanwhile.
-            self._inbox += taken
-            self._inbox_bytes += sum(len(getattr(one, "raw", b"")) for one in taken)
-            del taken  # It would hold the objects until the next come.
-            if (
-                len(self._inbox) >= self._running.intake_max
-                or self._inbox_bytes >= INTAKE_BYTES_MAX
-            ):
-                self._room.clear()
-            self._woken.set()
+        return self._stop or self._clock.is_over or self._mode.is_done(self.cycles)
 
     async def _turn_safely(self) -> None:
         try:
             await self._turn()
         except LogUnavailableError as error:
-            self._log_is_writable = False
-            if self._clock.is_stepped:
-                raise  # In stepped time only this loop lets time pass: waiting would not mend the log.
+            self._outage.begin()
+            if not self._mode.is_real:
+                raise
             self.health.set(OUT_OF_REACH, str(error))
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()
         except ObjectFailedError as error:
             # State is half changed: fold it again from what is durable, and record that object as unreadable.
             logger.error("an object cannot be taken in", subject=error.subject, reason=error.reason)
-            self._log_is_writable = False
+            self._outage.begin()
             with suppress(LogUnavailableError):  # Then it is waited for.
                 await self._ahead.until_durable()
             await self._begin_again()
@@ -365,38 +353,41 @@ class Loop:
         """Take in what came, hold a cycle if it is time, and wait for something to happen."""
         self._woken.clear()
         self._ahead.check()
-        if self._log_error is not None:
-            raise self._log_error
+        self._outage.check()
         self.health.beat()
-        if self._clock.is_stepped:
-            await self._effects.all_answered()
-            await self._clock.settle()
+        await self._mode.settle(self._effects)
         now = self._clock.now_ns()
         self._compare_clocks()
-        answers, messages, policy = self._effects.take(), self._take_inbox(), self._take_policy()
+        answers, messages, policy = self._effects.take(), self._intake.take(), self._policy.take()
         is_time = now >= self._next_cycle_ns and not self._is_behind
         given = _Input(now, answers, messages, policy, is_time)
         if answers or messages or policy is not None or is_time:
-            made = await self._worked(given)
+            made = await self._access.change(given.what, lambda: self._output(given))
             is_time = is_time and made.rest is None
             if is_time:
                 self._schedule_next_cycle(now)
-            if made.decided or made.rest is not None or self._clock.is_stepped:
-                await self._append(*made.batches, *made.decided)
-            else:
-                await self._append_ahead(made.batches)
-            if made.rest is not None:
-                await self._take_in_rest(made.rest)
-            if made.decided:
-                whole_ns = self._clock.elapsed_ns() - made.began_ns
-                self.cycle_held(made.deciding_ns / SECOND_NS, whole_ns / SECOND_NS)
+            await self._record(made)
         await self._act(answers, is_time=is_time)
         if self._audits is not None:
             self._audits.turn()
         if self._is_done() or self._is_behind:
             return
-        if not self._woken.is_set() and not self._inbox:
+        if not self._woken.is_set() and not self.intake:
             await self._clock.wait(self._next_moment(), self._woken, IDLE_NS)
+
+    async def _record(self, made: "_Output") -> None:
+        """Make durable what a turn made; where nothing waits for it, in the background."""
+        if self._mode.is_real and not made.decided and made.rest is None:
+            self._ahead.hand_over(made.batches)
+            await self._ahead.until_room()
+            await self._keep_if_due()
+            return
+        await self._append(*made.batches, *made.decided)
+        if made.rest is not None:
+            await self._take_in_rest(made.rest)
+        if made.decided:
+            whole_ns = self._clock.elapsed_ns() - made.began_ns
+            self.cycle_held(made.deciding_ns / SECOND_NS, whole_ns / SECOND_NS)
 
     def _compare_clocks(self) -> None:
         """Say where the machine's clock is far from the time of the log."""
@@ -451,67 +442,16 @@ class Loop:
     @property
     def intake(self) -> int:
         """Watch messages not yet taken in."""
-        return len(self._inbox)
+        return len(self._intake)
 
     @property
     def _is_behind(self) -> bool:
-        """Whether, where time stands still meanwhile, there is more to take in before time may move."""
-        return self._clock.is_stepped and bool(self._inbox or self._effects.in_flight)
+        return self._mode.is_behind(self._intake, self._effects)
 
     def _next_moment(self) -> int | None:
         """When the loop has something to do although nothing happens."""
-        engine = self._present()
-        moments: list[int] = []
-        if self._running.cycles_max is not None or engine.is_due(self._next_cycle_ns):
-            moments.append(self._next_cycle_ns)
-        elif (deadline := engine.state.next_deadline_ns) is not None:
-            moments.append(max(deadline, self._next_cycle_ns))
-        if not self._clock.is_stepped:
-            if engine.state.commitments or engine.state.evictions:
-                moments.append(self._clock.now_ns() + RETRY_NS)
-            if engine.has_status_updates:
-                moments.append(self._next_cycle_ns)
-        return min(moments, default=None)
-
-    def _take_inbox(self) -> deque[WatchMessage]:
-        """What the cluster has shown since the last turn."""
-        if not self._inbox:
-            return deque()
-        taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
-        self._room.set()
-        return deque(taken)
-
-    def _take_policy(self) -> PolicyChanged | None:
-        """A policy that came since the last turn."""
-        is_new, self._rules_are_new = self._rules_are_new, False
-        return self._policy if is_new else None
-
-    async def _change_state(self, what: str, call: Callable[[], T]) -> T:
-        """Return what a call returns that reads or changes State, in the thread where there is one."""
-        if self._thread is None:
-            return call()
-        self.health.rest()  # The thread has a bound of its own.
-        try:
-            return await self._thread.run(what, call)
-        finally:
-            self.health.beat()
-
-    async def _worked(self, given: _Input) -> _Output:
-        """Change State. If that is still under way when the grace of a shutdown ends, abandon it."""
-        what = "the cycle" if given.is_time else "taking in what the watches showed"
-        try:
-            async with asyncio.timeout_at(self._leave_by) as self._deadline:
-                return await self._change_state(what, lambda: self._output(given))
-        except TimeoutError:
-            if self._deadline is None or not self._deadline.expired():
-                raise
-            grace = f"{self._running.grace_ns / SECOND_NS:g} s"
-            logger.error("left during a cycle", what=what, grace=grace)
-            raise StuckCycleError(
-                f"{what} did not end within {grace} of being asked to stop; nothing of it was recorded"
-            ) from None
-        finally:
-            self._deadline = None
+        now_ns = self._clock.now_ns()
+        return min(self._mode.moments(self._present(), now_ns, self._next_cycle_ns), default=None)
 
     def _output(self, given: _Input) -> _Output:
         """Change State: answers, what was shown, other rules, and then the cycle."""
@@ -519,25 +459,22 @@ class Loop:
         batches = _some(engine.report(given.answers, now)) if given.answers else []
         rest: Iterator[Batch] | None = None
         if given.messages:
-            if self._clock.is_stepped:
-                batches += _some(engine.observe(given.messages, now))
-            else:
-                rest = engine.observe_in_parts(given.messages, now)
-                batches += _some(next(rest, None))
-                rest = rest if engine.is_taking_in else None
+            first, rest = self._mode.observe(engine, given.messages, now)
+            batches += _some(first)
         if given.policy is not None and self._may_change_policy(engine, given.policy):
             batches.append(engine.change_policy(given.policy, now))
-        if given.is_time and rest is None and self._running.is_shadow:
+        is_time = given.is_time and rest is None
+        if is_time:
             batches += _some(engine.end_shadow_decisions(now))
         began_ns = self._clock.elapsed_ns()
-        decided = _some(engine.cycle(now)) if given.is_time and rest is None else []
+        decided = _some(engine.cycle(now)) if is_time else []
         return _Output(batches, rest, decided, began_ns, self._clock.elapsed_ns() - began_ns)
 
     async def _take_in_rest(self, rest: Iterator[Batch]) -> None:
         """Record the rest of a long list, batch by batch."""
         while self._present().is_taking_in:
             self.health.beat()
-            made = await self._change_state("taking in a list", lambda: next(rest, None))
+            made = await self._access.call("taking in a list", lambda: next(rest, None))
             await self._append(*_some(made))
             del made
             return_freed_memory()
@@ -553,101 +490,35 @@ class Loop:
     async def _act(self, answers: list[Answer], *, is_time: bool) -> None:
         """Ask for what is decided and, by now, durable; and again for what was never answered."""
         engine = self._present()
-        is_last = self.cycles == self._running.cycles_max
-        if not engine.state.is_synced or is_last:
+        if not engine.state.is_synced or self._mode.is_done(self.cycles):
             return
         if is_time or not self.is_synced:
             await self._ahead.until_durable()
             self.is_synced = True
-            what = "finding what to ask of the cluster"
-            placing = self._effects.placing
-            due = await self._change_state(what, lambda: list(engine.requests(placing)))
+            what, placing = "finding what to ask of the cluster", self._effects.placing
+            due = await self._access.call(what, lambda: list(engine.requests(placing)))
             self._effects.ask(due, are_all=True)
-        elif self._clock.is_stepped:
-            self._effects.ask([*engine.urgent_requests(), *engine.follow_up_requests(answers)])
-        elif answers and (due := list(engine.follow_up_requests(answers))):
+        elif due := list(self._mode.follow_ups(engine, answers)):
             await self._ahead.until_durable()
             self._effects.ask(due)
 
     @property
     def batches(self) -> int:
         """Batches made durable."""
-        return self._appended + self._ahead.durable_count
+        return self._ahead.durable_count
 
     async def _append(self, *batches: Batch) -> None:
-        """Return when all are durable, and what was handed over before them. They share a transaction."""
-        if not batches:
-            return
-        await self._ahead.until_durable()
-        if len(batches) == 1:
-            await self._log.append(batches[0])
-        else:
-            written = map(self._log.append, batches)
-            for failure in await asyncio.gather(*written, return_exceptions=True):
-                if failure is not None:
-                    raise failure
-        self._appended += len(batches)
-        await self._keep_if_due()
-
-    async def _append_ahead(self, batches: list[Batch]) -> None:
-        """Hand batches over to be made durable, and return as soon as there is room for more."""
-        self._ahead.hand_over(batches)
-        await self._ahead.until_room()
-        await self._keep_if_due()
+        """Return when all are durable, and what was handed over before them."""
+        if batches:
+            await self._ahead.append(batches)
+            await self._keep_if_due()
 
     async def _keep_if_due(self) -> None:
-        """Keep State if there are enough records since the last time; all of them are made durable before.
-
-        With a thread, the loop waits for a fork of State only, and goes on while that is written. There is one such fork at
-        a time.
-        """
-        every = self._running.snapshot_every
-        if not every or self._present().head.position - self._kept < every:
-            return
-        if self._fork is not None or self._clock.elapsed_ns() < self._next_fork_ns:
-            return
-        await self._ahead.until_durable()
-        if self._thread is None:
-            await self._keep()
-            return
+        """Keep State if there are enough records since the last time; all of them are made durable before."""
         engine = self._present()
-        fork = await self._change_state("a fork for a snapshot", engine.state.fork)
-        self._fork, self._kept = (fork, engine.head), engine.head.position
-        self._snapshot_written.clear()
-        self._forked.set()
-
-    async def _write_snapshots(self) -> None:
-        """Write a snapshot of each fork of State, encoded in a thread, until cancelled."""
-        while True:
-            await self._forked.wait()
-            assert self._fork is not None
-            state, head = self._fork
-            began_ns = self._clock.elapsed_ns()
-            payload = await asyncio.to_thread(payload_of, state)
-            del state
-            try:
-                await self._log.save_snapshot(head.position, head.digest, snapshot.VERSION, payload)
-            except LogUnavailableError as error:
-                logger.warning(
-                    "a snapshot was not written", position=head.position, error=str(error)
-                )
-            del payload
-            self._fork = None
-            now_ns = self._clock.elapsed_ns()
-            self._next_fork_ns = now_ns + (SNAPSHOT_SHARE - 1) * (now_ns - began_ns)
-            self._forked.clear()
-            self._snapshot_written.set()
-            return_freed_memory()
-
-    async def _keep(self) -> None:
-        """Keep State as it is at the end of the log, so that a start need not fold all of it."""
-        engine = self._present()
-        payload = await self._change_state("a snapshot", lambda: payload_of(engine.state))
-        await self._log.save_snapshot(
-            engine.head.position, engine.head.digest, snapshot.VERSION, payload
-        )
-        self._kept = engine.head.position
-        return_freed_memory()
+        if self._snapshots.is_due(engine.head.position):
+            await self._ahead.until_durable()
+            await self._snapshots.keep_beside(engine)
 
     def _present(self) -> Engine:
         assert self.engine is not None
@@ -655,32 +526,29 @@ class Loop:
 
     async def _resume(self) -> None:
         """Wait for the log to come back, and begin again from what it holds."""
-        if self.batches == self._batches_before:
+        if self.batches == self._outage.batches_before:
             # It came back and took nothing in: a full disk does that.
             await asyncio.sleep(RETRY_NS / SECOND_NS)
         await self._begin_again()
-        if self._log_is_writable:
+        if not self._outage.is_on:
             logger.info("the log is back", position=self._present().head.position)
 
     async def _begin_again(self) -> None:
         """Fold State from what the log holds, as soon as it can be reached, and let the cluster show what happened
         since."""
-        while not self._log_is_writable:
+        while self._outage.is_on:
             if self._stop:
                 return
             self.health.beat()
             try:
                 head = await self._log.reopen()
-                self._log_error = None
+                self._outage.error = None
                 await self._start(head)
-                self._log_is_writable = True
+                self._outage.end(self.batches)
             except LogUnavailableError as error:
                 self.health.set(OUT_OF_REACH, str(error))
                 await asyncio.sleep(RETRY_NS / SECOND_NS)
-        self._batches_before = self.batches
-        self._inbox, self._inbox_bytes = [], 0
-        self._showing += 1
-        self._room.set()
+        self._intake.restart()
         self.is_synced = False
         self.health.clear(OUT_OF_REACH)
         self._cluster.resume_from(self._present().state.progress)
@@ -690,27 +558,21 @@ class Loop:
         try:
             await self._ahead.until_durable()
         except LogUnavailableError as error:
-            self._log_is_writable = False
+            self._outage.begin()
             logger.warning("the log cannot be written", error=str(error))
-        if self._running.cycles_max is not None:
+        if self._mode.is_counted:
             return
-        leave_by = self._leave_by
-        if leave_by is None:
-            leave_by = asyncio.get_running_loop().time() + self._running.grace_ns / SECOND_NS
+        leave_by = self._access.leave_by
         try:
             async with asyncio.timeout_at(leave_by):
                 await self._effects.all_answered()
         except TimeoutError:
             logger.warning("left with requests under way", count=self._effects.in_flight)
-        answers = self._effects.take()
-        if answers and self.engine is not None and self._log_is_writable:
+        if self.engine is None or self._outage.is_on:
+            return
+        if answers := self._effects.take():
             await self._append(*_some(self.engine.report(answers, self._clock.now_ns())))
-        if self._fork is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(leave_by):
-                    await self._snapshot_written.wait()
-        if self._running.snapshot_every and self.engine is not None and self._log_is_writable:
-            await self._keep()
+        await self._snapshots.finish(self.engine, leave_by)
 
 
 def _some(batch: Batch | None) -> list[Batch]:

@@ -7,7 +7,7 @@ early or late as they should, and an error of the clock does not stay in the log
 apart than that bound, the daemon is not ready, with the reason `clock`.
 
 If the wall clock is behind the log at the start, time continues from the log; if it is ahead, from the wall clock, as it
-is unknown for how long no daemon led. The virtual clock of a simulation is passed through.
+is unknown for how long no daemon led. The stepped clock of a simulation is used as it is (`SteppedTime`).
 """
 
 import asyncio
@@ -23,10 +23,9 @@ FASTER: Final = 2
 class Clock(Protocol):
     """The time, and how to wait."""
 
-    is_stepped: bool
-    """Whether time moves only when nothing else can."""
-    is_over: bool
-    """Whether nothing more can happen."""
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can happen."""
 
     def now_ns(self) -> int:
         """Nanoseconds since the Unix epoch."""
@@ -34,11 +33,50 @@ class Clock(Protocol):
     def elapsed_ns(self) -> int:
         """Monotonic time in nanoseconds."""
 
-    async def settle(self) -> None:
-        """Return when all events so far have been shown; in real time, at once."""
-
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
         """Wait until a time or until woken."""
+
+
+class SteppedClock(Clock, Protocol):
+    """A clock that moves only when nothing else can."""
+
+    async def settle(self) -> None:
+        """Return when all events so far have been shown."""
+
+
+class LoopTime(Clock, Protocol):
+    """The time of the loop: a clock that never runs backwards."""
+
+    ahead_ns: int
+    """How far this time was ahead of the wall clock at the last check; below 0 if it was behind."""
+
+    @property
+    def is_off(self) -> bool:
+        """Return True if the wall clock is too far away to be followed at once."""
+
+    def not_before(self, moment_ns: int) -> None:
+        """Continue from this time at least."""
+
+
+class SteppedTime:
+    """The time of a stepped clock: nothing sets that."""
+
+    is_off = False
+
+    def __init__(self, clock: Clock) -> None:
+        self.ahead_ns = 0
+        self.now_ns = clock.now_ns
+        self.elapsed_ns = clock.elapsed_ns
+        self.wait = clock.wait
+        self._clock = clock
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can happen."""
+        return self._clock.is_over
+
+    def not_before(self, moment_ns: int) -> None:
+        """The time of a scenario is that of its log."""
 
 
 class MonotonicClock:
@@ -51,11 +89,6 @@ class MonotonicClock:
         """How far this time was ahead of the wall clock at the last check; below 0 if it was behind."""
 
     @property
-    def is_stepped(self) -> bool:
-        """Whether time moves only when nothing else can."""
-        return self._clock.is_stepped
-
-    @property
     def is_over(self) -> bool:
         """Whether nothing more can happen."""
         return self._clock.is_over
@@ -63,8 +96,6 @@ class MonotonicClock:
     def now_ns(self) -> int:
         """Nanoseconds since the Unix epoch, as near to the wall clock as the pace allows."""
         wall_ns = self._clock.now_ns()
-        if self._clock.is_stepped:
-            return wall_ns
         elapsed_ns = self._clock.elapsed_ns()
         if not self._now_ns:
             self._now_ns = wall_ns
@@ -76,7 +107,7 @@ class MonotonicClock:
 
     def not_before(self, moment_ns: int) -> None:
         """Continue from this time at least."""
-        if not self._clock.is_stepped and self.now_ns() < moment_ns:
+        if self.now_ns() < moment_ns:
             self.ahead_ns += moment_ns - self._now_ns
             self._now_ns = moment_ns
 
@@ -98,13 +129,9 @@ class MonotonicClock:
         """Monotonic time in nanoseconds."""
         return self._clock.elapsed_ns()
 
-    async def settle(self) -> None:
-        """Return when all events so far have been shown."""
-        await self._clock.settle()
-
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
         """Wait until a time or until woken."""
-        if until_ns is not None and not self._clock.is_stepped:
+        if until_ns is not None:
             left_ns = until_ns - self.now_ns()
             if self.ahead_ns > 0:
                 # The correction may end earlier; then this is a little late, and the next wait is not.

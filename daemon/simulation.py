@@ -11,6 +11,7 @@ from daemon.cluster.stepped import SteppedCluster, VirtualClock
 from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.loop import Loop, Running
+from daemon.loop_mode import SteppedMode
 from daemon.version import VERSION
 from events.daemon import PolicyChanged
 from events.record import Head
@@ -60,11 +61,11 @@ async def simulate(
         version=VERSION,
         period_ns=scenario.period_ns,
         policy=policy_of(scenario),
-        cycles_max=scenario.cycles,
         scheduler_names=SCHEDULER_NAMES,
     )
     clock = VirtualClock(cluster, scenario.until_ns)
-    loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)
+    mode = SteppedMode(clock, scenario.cycles)
+    loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running, mode=mode)
     await run_loop(loop, progress)
     engine = loop.engine
     assert engine is not None

@@ -63,8 +63,6 @@ class SteppedCluster:
 class VirtualClock:
     """The clock of a simulated cluster: it advances to the next event."""
 
-    is_stepped = True
-
     def __init__(self, cluster: SteppedCluster, until_ns: int | None = None) -> None:
         self._cluster = cluster
         self._until_ns = until_ns

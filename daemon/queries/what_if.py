@@ -15,6 +15,7 @@ from daemon.log.entry import Entry
 from daemon.log.memory import Memory, MemoryLog
 from daemon.log.shadow_mode import is_shadow
 from daemon.loop import Loop, Running
+from daemon.loop_mode import SteppedMode
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import resolved
 from daemon.queries.standing_records import records_at_base
@@ -234,7 +235,7 @@ async def _run(
     )
     clock = VirtualClock(cluster, past.history.end_ns)
     refold = begin if kept is None else refolder(kept, with_views=True)
-    loop = Loop(log, cluster, clock, refold, running)
+    loop = Loop(log, cluster, clock, refold, running, mode=SteppedMode(clock))
     await run_loop(loop, progress)
     return await _measure(log, begun, past, {})
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from daemon.monotonic_clock import FOLLOWED_NS, MonotonicClock
+from daemon.monotonic_clock import FOLLOWED_NS, MonotonicClock, SteppedTime
 
 SECOND = 1_000_000_000
 MONTH = 30 * 24 * 3600 * SECOND
@@ -11,7 +11,6 @@ MONTH = 30 * 24 * 3600 * SECOND
 class Wall:
     """A clock that is set by the test."""
 
-    is_stepped = False
     is_over = False
 
     def __init__(self) -> None:
@@ -125,8 +124,7 @@ def test_a_clock_behind_the_log_continues_from_the_log() -> None:
 
 def test_a_stepped_clock_is_passed_on() -> None:
     wall = Wall()
-    wall.is_stepped = True
-    steady = MonotonicClock(wall)
+    steady = SteppedTime(wall)
     steady.not_before(4000)
     assert steady.now_ns() == 1000
     wall.passes(10, set_by=-500)

@@ -21,6 +21,7 @@ from daemon.log.contract import Log
 from daemon.log.entry import Entry
 from daemon.log.verify import verify
 from daemon.loop import Loop, Running
+from daemon.loop_mode import SteppedMode
 from daemon.metrics.export import text_of
 from daemon.observability import Observability
 from daemon.stderr import Teller
@@ -127,7 +128,8 @@ async def _live(
         _measure(engine, outcome)
         return engine
 
-    loop = Loop(heard, server, server, timed, running, operation.health)
+    mode = SteppedMode(server)
+    loop = Loop(heard, server, server, timed, running, operation.health, mode=mode)
     told.loop = loop
     try:
         await loop.run()

@@ -72,8 +72,6 @@ class Canary(Struct):
 class FuzzServer:
     """The objects of a case. It is the cluster, and the clock, of a loop."""
 
-    is_stepped = True
-
     def __init__(self, case: Case) -> None:
         self.canaries: dict[str, Canary] = {}
         self.answers: list[tuple[Request, Reply]] = []

@@ -10,6 +10,7 @@ from daemon.cluster.stepped import SteppedCluster, VirtualClock
 from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
+from daemon.loop_mode import SteppedMode
 from daemon.simulation import policy_of, run_loop, simulate
 from features.table import FEATURES
 from projections import snapshot
@@ -75,7 +76,8 @@ async def shadow(text: str, path: Path, hold_seconds: int = 300) -> State:
     try:
         cluster = SteppedCluster(SimulatedCluster(found))
         clock = VirtualClock(cluster, found.until_ns)
-        loop = Loop(log, cluster, clock, refolder(log, with_views=True), running)
+        refold = refolder(log, with_views=True)
+        loop = Loop(log, cluster, clock, refold, running, mode=SteppedMode(clock))
         await run_loop(loop, None)
     finally:
         await log.close()
