@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from daemon import loop as loop_module
+from daemon import snapshot_keeper
 from daemon.clock import WallClock
 from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
@@ -111,7 +111,7 @@ class Daemon:
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowEncoder]:
     encoder = SlowEncoder()
-    monkeypatch.setattr(loop_module, "payload_of", encoder.payload_of)
+    monkeypatch.setattr(snapshot_keeper, "payload_of", encoder.payload_of)
     yield encoder
     encoder.may_go_on.set()
 

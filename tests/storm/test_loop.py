@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from daemon import effects
 from daemon.log.memory import MemoryLog
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
@@ -46,19 +45,6 @@ async def test_what_was_not_answered_is_asked_again_and_done_once(tmp_path: Path
     assert rig.count(BindOutcomeUnknown) == 1
     assert [call.result for call in rig.calls()] == ["done", "again"]
     assert await rig.known() == {"a": "n1"}
-
-
-async def test_an_answer_that_takes_too_long_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(effects, "DEADLINE_SECONDS", 0.05)
-    rig = Rig(tmp_path, NODE + POD)
-    rig.cluster.moods.append("hang")
-    async with rig.runs():
-        await rig.until(lambda: rig.count(PodBound) == 1)
-    unknown = [event for event in rig.events() if isinstance(event, BindOutcomeUnknown)]
-    assert [event.message for event in unknown] == ["no answer within 0.05 s"]
-    assert rig.bound() == ["a"]
 
 
 @pytest.mark.parametrize("is_in_the_log", [False, True])

@@ -1,10 +1,15 @@
 """The actor: each request to its effect, and nothing raised for the server's sake."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
 from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.evicting import EvictionBudget
+from daemon.cluster.acting.request_budget import SHORTEST_REQUEST_SECONDS, Pacing
 from daemon.cluster.client.errors import BudgetError, UnansweredError
 from events.errors import ClusterError
 from events.messages import (
@@ -20,6 +25,7 @@ from events.messages import (
     Request,
 )
 from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, pacing, pod, said
+from tests.daemon.cluster.client.builders import talking
 
 BIND = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
 EVICT = EvictRequest(
@@ -112,3 +118,27 @@ async def test_evictions_of_one_owners_pods_are_counted_together_k9_8() -> None:
     assert isinstance(sibling, Rejected)
     assert "1 evictions a minute of owner" in sibling.message
     assert await acting.perform(replace(EVICT, uid="u8", workload="another")) == Accepted()
+
+
+@pytest.mark.parametrize("request_", [BIND, EVICT, CONDITION, PHASE, GROUP, QUEUE])
+async def test_a_server_that_never_answers_is_not_waited_for_beyond_the_time_of_an_effect(
+    request_: Request, tmp_path: Path
+) -> None:
+    """Nothing else bounds how long an effect takes."""
+    never = asyncio.Event()
+
+    async def wait(_: web.BaseRequest) -> web.Response:
+        await never.wait()
+        return web.json_response({})
+
+    async with talking(wait, tmp_path) as client:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        times = Pacing(jitter=lambda: 0.0, elapsed_seconds=loop.time, effect_seconds=0.1)
+        async with asyncio.timeout(10):
+            reply, attempts = await Actor(client, times, lambda: 0).attempt(request_)
+        assert isinstance(reply, OutcomeUnknown)
+        assert "no answer in time" in reply.message or "read back" in reply.message
+        assert attempts <= 2
+        assert loop.time() - began < attempts * SHORTEST_REQUEST_SECONDS + 2
+        never.set()
