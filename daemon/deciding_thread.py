@@ -4,8 +4,9 @@ A cycle and the intake of a batch are computation without a pause. In the event 
 the Lease, the probes, the watches and SIGTERM for as long as they take. The loop hands them to this thread and awaits
 the result; until then nothing else reads or changes State.
 
-Python's global lock is shared: the event loop gets it every 5 ms from Python code, and from a C call when the call
-returns.
+Python's global lock is shared: the event loop gets it within `SWITCH_SECONDS` from Python code, and from a C call when the call
+returns. A request needs it some six times (TLS and sockets give it up at each call), so with Python's own interval of 5 ms the
+event loop would send some 250 requests a second during a cycle, a quarter of what it can.
 
 A cycle that is not waited for any more (the lead is lost, or the grace of a shutdown is over) is abandoned. It works
 on in a State that nothing else holds, its result is dropped, and the process can end without it.
@@ -13,6 +14,7 @@ on in a State that nothing else holds, its result is dropped, and the process ca
 
 import asyncio
 import queue
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -26,6 +28,9 @@ LATE_SECONDS: Final = 10.0
 
 STUCK_SECONDS: Final = 300.0
 """A cycle, or a batch, that takes longer counts as stuck: the daemon is not live."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread keeps Python's global lock that another one waits for."""
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -85,6 +90,7 @@ class DecidingThread:
         """
         await self.until_idle()
         if self._thread is None:
+            sys.setswitchinterval(SWITCH_SECONDS)
             # A daemon thread: the process does not wait for it at its end.
             self._thread = threading.Thread(target=self._work, name="deciding", daemon=True)
             self._thread.start()
