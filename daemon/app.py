@@ -357,7 +357,7 @@ class DaemonApp:
         """Send Kubernetes Events for durable records."""
         if self._cluster is not None and self._loop is not None and self._loop.engine is not None:
             self._operation.health.clear("start")
-            self._cluster.note(batch.records, self._loop.engine.state.cluster)
+            self._cluster.note(batch, self._loop.engine.state.cluster)
             dropped = self._cluster.recorder.dropped
             self._operation.metrics.counted.event_dropped(dropped - self._dropped)
             self._dropped = dropped

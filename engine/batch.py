@@ -1,8 +1,12 @@
 """A batch of records that the loop appends atomically."""
 
+from collections.abc import Container, Iterator
+
 from msgspec import Struct, field
 
+from events.codec import event_of
 from events.record import Head, Record, StoredObject
+from events.union import Event
 from projections.views.rows import ViewChanges
 
 
@@ -15,6 +19,19 @@ class Batch(Struct, frozen=True):
     objects: list[StoredObject] = field(default_factory=list)
     """Objects that `records` refer to and that this process has not appended before."""
     views: ViewChanges = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    """The events of `records`, as they were encoded; none if they are not at hand."""
+
+    def events_of(self, kinds: Container[str]) -> Iterator[tuple[Record, Event]]:
+        """Yield the records of some kinds, with their events."""
+        if self.events:
+            for record, event in zip(self.records, self.events, strict=True):
+                if record.kind in kinds:
+                    yield record, event
+            return
+        for record in self.records:
+            if record.kind in kinds:
+                yield record, event_of(record)
 
     @property
     def after(self) -> Head:

@@ -87,6 +87,7 @@ class Engine:
         self._known_before: dict[str, None] = {}
         """The digests that were known before those."""
         self._records: list[Record] = []
+        self._events: list[Event] = []
         self._objects: list[StoredObject] = []
         self._before = head
         self._now_ns = 0
@@ -280,7 +281,7 @@ class Engine:
             self._emit(event, f"Policy//{policy.source}", cause=position)
 
     def _open(self, now_ns: int) -> None:
-        self._records, self._objects = [], []
+        self._records, self._events, self._objects = [], [], []
         self._before, self._now_ns = self.head, now_ns
         self._ingest.now_ns = now_ns
         self._ingest.report_ages.begin(now_ns)
@@ -312,6 +313,7 @@ class Engine:
         record = seal(self.head.digest, draft)
         self.head = Head(position, record.digest, epoch)
         self._records.append(record)
+        self._events.append(event)
         if stored is not None and stored.digest not in self._known:
             if stored.digest not in self._known_before:
                 self._objects.append(stored)
@@ -337,7 +339,12 @@ class Engine:
             cluster.clear_changed_rows()
         self.decider.drop_stale()
         batch = Batch(
-            before=self._before, records=self._records, objects=self._objects, views=views
+            before=self._before,
+            records=self._records,
+            objects=self._objects,
+            views=views,
+            events=self._events,
         )
-        self._records, self._objects = [], []  # The batch alone keeps the objects.
+        # The batch alone keeps the objects.
+        self._records, self._events, self._objects = [], [], []
         return batch

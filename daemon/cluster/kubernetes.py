@@ -5,7 +5,7 @@ keeps them going beside the loop, and `Health` asks how the watches are.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
 from msgspec import Struct
 
@@ -20,8 +20,9 @@ from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
 from daemon.watch_health import WatchHealthCheck
+from engine.batch import Batch
 from events.messages import Reply, Request, ResumePoint, WatchMessage
-from events.record import Head, Record
+from events.record import Head
 from projections.cluster import Cluster
 
 
@@ -84,10 +85,10 @@ class KubernetesCluster:
         """Carry a request out, and count the tries."""
         return self._actor.attempt(request)
 
-    def note(self, records: Iterable[Record], cluster: Cluster) -> None:
-        """Write Events of durable records, when there is time."""
+    def note(self, batch: Batch, cluster: Cluster) -> None:
+        """Write Events of a durable batch, when there is time."""
         if self._writes_events:
-            self.recorder.observe(records, cluster)
+            self.recorder.observe(batch, cluster)
 
     def note_anchor(self, head: Head, lease: str) -> None:
         """Write an Event of the head of the log about a Lease in muster's own namespace, when there is time."""

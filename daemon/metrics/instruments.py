@@ -17,7 +17,6 @@ from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
 from engine.batch import Batch
 from events.cluster import ObjectUnreadable
-from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.reschedule import (
     JOB,
@@ -121,12 +120,10 @@ class Instruments:
             elif kind == BindRejectedByNode.kind:
                 self._rejections.inc(count)
         outcomes: Tally[tuple[str, str]] = Tally()
-        for record in batch.records:
-            if record.kind in _DECODED:
-                event = event_of(record)
-                self._look_into(record, event)
-                if record.kind in _OUTCOMES:
-                    outcomes[record.kind, getattr(event, "code", "")] += 1
+        for record, event in batch.events_of(_DECODED):
+            self._look_into(record, event)
+            if record.kind in _OUTCOMES:
+                outcomes[record.kind, getattr(event, "code", "")] += 1
         for (kind, code), count in outcomes.items():
             self._outcomes.labels(kind.partition(".")[0], code_of(code)).inc(count)
 

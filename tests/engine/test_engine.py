@@ -1,9 +1,11 @@
 """The step: what of an object enters the log."""
 
+from msgspec import structs
+
 from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import ListCompleted, ObjectSeen
-from events.record import Head
+from events.record import GENESIS, Head
 from features.table import FEATURES
 from projections.state import State
 
@@ -25,3 +27,15 @@ def test_annotations_named_as_secret_never_enter_the_log() -> None:
     [stored] = batch.objects
     assert b"s3cret" not in stored.content
     assert b"blue" in stored.content
+
+
+def test_a_batch_has_the_events_of_its_records() -> None:
+    """Listeners of durable batches need not decode them again."""
+    engine = Engine(State(FEATURES), GENESIS)
+    batch = engine.observe([ObjectSeen(POD), ListCompleted("Pod", "1", 1)], 0)
+    assert batch is not None
+    kinds = {record.kind for record in batch.records}
+    at_hand = list(batch.events_of(kinds))
+    assert at_hand == list(structs.replace(batch, events=[]).events_of(kinds))
+    assert [record for record, _ in at_hand] == batch.records
+    assert list(batch.events_of(())) == []

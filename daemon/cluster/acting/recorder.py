@@ -22,9 +22,8 @@ from daemon.cluster.acting.request_budget import (
 )
 from daemon.cluster.client.calls import CREATE_EVENT, PATCH_EVENT
 from daemon.cluster.client.errors import AlreadyExistsError, ApiError
-from events.codec import event_of
+from engine.batch import Batch
 from events.errors import ClusterError
-from events.record import Record
 from projections.cluster import Cluster
 
 QUEUE_MAX: Final = 10_000
@@ -73,12 +72,12 @@ class Recorder:
         self.dropped = 0
         """Notices dropped because too many waited, their object was gone, or the server refused them."""
 
-    def observe(self, records: Iterable[Record], cluster: Cluster) -> None:
-        """Queue the notices of durable records. It never waits."""
+    def observe(self, batch: Batch, cluster: Cluster) -> None:
+        """Queue the notices of a durable batch. It never waits."""
         self._cluster = cluster
-        for record in records:
-            if record.kind in NOTICED:
-                self.note(self._noticer.notices(event_of(record), cluster))
+        for _, event in batch.events_of(NOTICED):
+            if notices := self._noticer.notices(event, cluster):
+                self.note(notices)
 
     def note(self, notices: Iterable[EventNotice]) -> None:
         """Queue notices with the present time. If too many wait, the oldest of the tenant with most of them is dropped."""

@@ -95,7 +95,7 @@ class InProcessDaemon:
 
         async def append_and_note(batch: Batch) -> None:
             await append(batch)
-            cluster.note(batch.records, self.state.cluster)
+            cluster.note(batch, self.state.cluster)
 
         self.log.append = append_and_note  # type: ignore[method-assign]
         try:

@@ -17,6 +17,7 @@ from daemon.cluster.client.errors import (
     ThrottledError,
     UnansweredError,
 )
+from engine.batch import Batch
 from events.chain import Draft, seal
 from events.codec import encode
 from events.outcome import PodBound
@@ -77,7 +78,7 @@ def record(event: PodBound) -> Record:
 async def test_a_durable_record_becomes_an_event() -> None:
     async with running(b"{}") as given:
         bound = PodBound(pod="default/a-0", uid="uid-a-0", node="n1")
-        given.recorder.observe([record(bound)], cluster())
+        given.recorder.observe(Batch(before=GENESIS, records=[record(bound)]), cluster())
     (asked,) = given.client.asked
     assert (asked.what, asked.name, asked.namespace) == (CREATE, "", "default")
     assert asked.document["reason"] == "Scheduled"
@@ -181,7 +182,7 @@ async def test_namespaces_take_turns_and_the_newest_comes_first_while_many_wait(
 
 async def test_events_of_pods_that_are_gone_are_dropped_while_many_wait() -> None:
     async with running(b"{}", repeats=True) as given:
-        given.recorder.observe([], cluster())
+        given.recorder.observe(Batch(before=GENESIS, records=[]), cluster())
         given.recorder.note(crowd(130))
     assert given.recorder.dropped == 30
     assert given.recorder.written == 100
