@@ -64,7 +64,7 @@ async def measure(scale: Scale) -> list[Figure]:
 def _measured(
     decider: str, nodes: int, groups: int, levels: int, bases: dict[str, float]
 ) -> Iterator[Figure]:
-    loaded = _loaded(decider, nodes, groups, levels)
+    loaded = load(decider, nodes, groups, levels)
     engine = loaded.engine
     of = f"{decider}, {loaded.groups:,} jobs, {loaded.waiting:,} of them wait, {nodes:,} nodes"
     if levels > 1:
@@ -110,7 +110,7 @@ def _asked(engine: Engine) -> dict[str, float]:
 
 def _comes(engine: Engine, cycle: Callable[[], None], levels: int) -> Iterator[float]:
     for turn in range(CHANGES):
-        shape = _shape(f"late-{turn:03}", 1 + turn % 8, 1_000_000 + turn, 1)
+        shape = job_pod(f"late-{turn:03}", 1 + turn % 8, 1_000_000 + turn, 1)
         came = manifests.pod(shape)
 
         def change(came: WatchMessage = came) -> None:
@@ -155,7 +155,8 @@ def _policy(decider: str, reads: int = 1) -> PolicyChanged:
     return PolicyChanged(source=f"read {reads}", policy=msgspec.Raw(rules))
 
 
-def _loaded(decider: str, nodes: int, groups: int, levels: int) -> Loaded:
+def load(decider: str, nodes: int, groups: int, levels: int) -> Loaded:
+    """Return a full cluster with gangs and jobs that run, and others that wait."""
     engine, _ = begin(with_views=False, rules=bytes(_policy(decider).policy))
     gangs = nodes // 3 // GANG
     pods: list[WatchMessage] = []
@@ -165,7 +166,7 @@ def _loaded(decider: str, nodes: int, groups: int, levels: int) -> Loaded:
     number = 0
     for number in range(gangs):
         for turn in range(GANG):
-            shape = _shape(
+            shape = job_pod(
                 f"gang-{number:05}-{turn}", CARDS_PER_NODE, number, levels, f"gang-{number:05}"
             )
             pods.append(
@@ -176,18 +177,18 @@ def _loaded(decider: str, nodes: int, groups: int, levels: int) -> Loaded:
         for cards in SPLITS[index % len(SPLITS)]:
             number += 1
             life = PodLife(f"node-{index:05}", "Running", 2)
-            running.append((_shape(f"run-{number:06}", cards, number, levels), life))
+            running.append((job_pod(f"run-{number:06}", cards, number, levels), life))
     pods += [manifests.pod(*one) for one in running]
     waiting = max(groups - number - 1, groups // 4)
     for index in range(waiting):
         number += 1
         if index % 20:
-            pods.append(manifests.pod(_shape(f"wait-{number:06}", 1 + index % 8, number, levels)))
+            pods.append(manifests.pod(job_pod(f"wait-{number:06}", 1 + index % 8, number, levels)))
             continue
         name = f"gang-wait-{index:05}"
         objects.append(manifests.pod_group(name, index % QUEUES, GANG))
         for turn in range(GANG):
-            shape = _shape(f"{name}-{turn}", CARDS_PER_NODE, number, levels, name)
+            shape = job_pod(f"{name}-{turn}", CARDS_PER_NODE, number, levels, name)
             pods.append(manifests.pod(shape))
     messages = [
         *manifests.nodes(nodes),
@@ -201,7 +202,7 @@ def _loaded(decider: str, nodes: int, groups: int, levels: int) -> Loaded:
     return Loaded(engine, running, waiting, number + 1)
 
 
-def _shape(name: str, cards: int, number: int, levels: int, group: str = "") -> PodShape:
+def job_pod(name: str, cards: int, number: int, levels: int, group: str = "") -> PodShape:
     """Return a pod of the job with this number, which was submitted so many seconds after the first one."""
     level = number * 7 % levels
     days, second = divmod(number, 86_400)

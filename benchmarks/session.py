@@ -4,7 +4,7 @@ Then what evicting costs: a cluster full of pods that may be evicted, and pods o
 queue (`preempt`) or pods of a queue that has less than it deserves (`reclaim`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -77,7 +77,7 @@ def _at_rest(scale: Scale) -> Iterator[Figure]:
 def _preempted(scale: Scale, size: int) -> Figure:
     """Pods of higher priority wait in the queues of those that run."""
     count = min(CONTENDERS, size // 4)
-    engine = _contended(size, list(_contenders(count, priority=10)), owned=QUEUES)
+    engine = contended(size, list(contenders(count, priority=10)), owned=QUEUES)
     return _evicting(
         engine, f"preempt: {count} of 8 cards take the place of others, {size:,} nodes"
     )
@@ -86,11 +86,11 @@ def _preempted(scale: Scale, size: int) -> Figure:
 def _reclaimed(scale: Scale, size: int) -> Figure:
     """One queue has everything; the others have nothing of what they deserve."""
     count = min(CONTENDERS, size // 4)
-    engine = _contended(size, list(_contenders(count, first=1)), owned=1)
+    engine = contended(size, list(contenders(count, first=1)), owned=1)
     return _evicting(engine, f"reclaim: {count} of 8 cards get back what is theirs, {size:,} nodes")
 
 
-def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[WatchMessage]:
+def contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[WatchMessage]:
     """Pods of all queues from the first on."""
     queues = QUEUES - first
     for index in range(count):
@@ -106,9 +106,15 @@ def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[Wa
         yield manifests.pod(shape)
 
 
-def _contended(size: int, waiting: list[WatchMessage], owned: int) -> Engine:
+def contended(
+    size: int,
+    waiting: list[WatchMessage],
+    owned: int,
+    groups: Sequence[WatchMessage] = (),
+    rules: bytes = EVICTING,
+) -> Engine:
     """Every node taken by a pod of 8 cards, those of the first `owned` queues."""
-    engine, _ = begin(with_views=False, rules=EVICTING)
+    engine, _ = begin(with_views=False, rules=rules)
     running = [
         manifests.pod(
             PodShape(
@@ -125,8 +131,9 @@ def _contended(size: int, waiting: list[WatchMessage], owned: int) -> Engine:
     ]
     messages = [
         *manifests.nodes(size),
-        *nothing_of("PriorityClass", "Namespace", "PodGroup"),
+        *nothing_of("PriorityClass", "Namespace"),
         *manifests.queues(size),
+        *manifests.listed("PodGroup", groups),
         *manifests.listed("Pod", [*running, *waiting]),
     ]
     for _ in take_in(engine, messages):

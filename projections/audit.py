@@ -143,17 +143,15 @@ class RollingAudit:
 
 
 def audit_trials(state: "State", names: Iterable[str], group: PodGroup) -> None:
-    """Recount nodes on which placements of a group were tried: no overlay may be left."""
+    """Recount nodes on which placements of a group were tried: no trial may be left."""
     nodes = state.cluster.nodes.nodes
     for name in names:
         node = nodes.get(name)
         if node is None:
             continue
-        assert not node.overlay_added, (
-            f"node {name} still has overlay pods: {list(node.overlay_added)}"
-        )
-        assert not node.overlay_removed, (
-            f"node {name} still has pods that are to leave: {list(node.overlay_removed)}"
+        assert not node.trial_pods, f"node {name} still has trial pods: {list(node.trial_pods)}"
+        assert not node.trial_victims, (
+            f"node {name} still has pods that are to leave: {list(node.trial_victims)}"
         )
         _audit_node(state, name)
     for uid, held in group.nominations.items():

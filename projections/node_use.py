@@ -47,7 +47,7 @@ class NodeUse(Index):
             for request in requests:
                 nodes.shift(nodes.ensure_node(name), "nominated", request, 1)
         for node in nodes.nodes.values():
-            node.update_free()
+            node.update_all_free()
 
     def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
         """Move pods between nodes; record which nodes they free, and which nominations no longer fit."""

@@ -248,11 +248,11 @@ class Node:
         "nominated",
         "nominated_pods",
         "occupied",
-        "overlay_added",
-        "overlay_removed",
         "pods",
         "releasing",
         "slot",
+        "trial_pods",
+        "trial_victims",
     )  # fmt: skip
 
     COMPARED: ClassVar[tuple[str, ...]] = ("card_layout", "occupied", "releasing", "free")
@@ -268,11 +268,10 @@ class Node:
         """UIDs of the pods that occupy it."""
         self.nominated_pods: dict[str, tuple[str, ...]] = {}
         """UIDs of pods that are nominated to this node, with the devices that they hold."""
-        self.overlay_added: dict[str, tuple[str, ...]] = {}
-        """UIDs of pods that a node overlay has added, with the devices picked for them; empty outside of a placement
-        attempt."""
-        self.overlay_removed: dict[str, None] = {}
-        """UIDs of pods that a node overlay has removed; empty outside of a placement attempt."""
+        self.trial_pods: dict[str, tuple[str, ...]] = {}
+        """UIDs of pods that are placed on trial, with the devices picked for them; empty outside of a trial."""
+        self.trial_victims: dict[str, None] = {}
+        """UIDs of pods that are evicted on trial; empty outside of a trial."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
         self.nominated: Amounts = {}
@@ -284,8 +283,7 @@ class Node:
         twin.facts, twin.digest, twin.slot = self.facts, self.digest, self.slot
         twin.card_layout, twin.pods = self.card_layout, self.pods.copy()
         twin.nominated_pods = self.nominated_pods.copy()
-        twin.overlay_added = self.overlay_added.copy()
-        twin.overlay_removed = self.overlay_removed.copy()
+        twin.trial_pods, twin.trial_victims = self.trial_pods.copy(), self.trial_victims.copy()
         twin.occupied, twin.releasing = self.occupied.copy(), self.releasing.copy()
         twin.nominated, twin.free = self.nominated.copy(), self.free.copy()
         return twin
@@ -301,7 +299,7 @@ class Node:
                 if pod.is_leaving:
                     twin.releasing[name] = twin.releasing.get(name, 0) + amount
         allocatable = {} if self.facts is None else self.facts.allocatable
-        twin.free = {name: twin.free_of(name) for name in {**allocatable, **self.free}}
+        twin.update_free({**allocatable, **self.free}.items())
         return twin
 
     @property
@@ -318,19 +316,21 @@ class Node:
         leaving = self.releasing.get(name, 0) - self.nominated.get(name, 0)
         return max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
 
-    def free_of(self, name: str) -> int:
-        """Return what is free of a resource now."""
-        free = -self.occupied.get(name, 0)
-        if self.facts is not None:
-            free += self.facts.allocatable.get(name, 0)
-        if self.nominated:
-            free -= max(0, self.nominated.get(name, 0) - self.releasing.get(name, 0))
-        return max(free, -SHORT_MAX)
+    def update_free(self, names: Iterable[tuple[str, int]]) -> None:
+        """Compute again what is free of resources, each given with any amount."""
+        allocatable = {} if self.facts is None else self.facts.allocatable
+        occupied, nominated, releasing = self.occupied, self.nominated, self.releasing
+        for name, _ in names:
+            free = allocatable.get(name, 0) - occupied.get(name, 0)
+            if nominated:
+                free -= max(0, nominated.get(name, 0) - releasing.get(name, 0))
+            self.free[name] = max(free, -SHORT_MAX)
 
-    def update_free(self) -> None:
+    def update_all_free(self) -> None:
         """Compute again what is free of all resources."""
-        names = () if self.facts is None else {**self.facts.allocatable, **self.occupied}
-        self.free = {name: self.free_of(name) for name in names}
+        self.free = {}
+        if self.facts is not None:
+            self.update_free({**self.facts.allocatable, **self.occupied}.items())
 
     def fits(self, request: Request) -> bool:
         """Return whether the request fits now."""
@@ -345,71 +345,17 @@ class Node:
         return all(amount <= self.future(name) for name, amount in request)
 
 
-class SavedNode(Struct, frozen=True):
-    """What a trial placement may change of a node, as it was before."""
+class NodeBefore(Struct, frozen=True):
+    """What a shift of resources changes of a node and of the table, as it was before."""
 
     node: Node
-    sums: tuple[Amounts, Amounts, Amounts, Amounts]
-    """`occupied`, `releasing`, `nominated` and `free`."""
-    pods: tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], dict[str, None]]
-    """`nominated_pods`, `overlay_added` and `overlay_removed`."""
+    kind: str
+    amounts: Amounts
+    free: Amounts
+    request: Request
+    columns: int
+    """Number of columns."""
     is_leaving: bool
-
-
-class NodeTrial:
-    """A trial placement on the node table: `undo` restores every value, with the order of dicts.
-
-    Only the journal of changed slots grows, because readers with caches have to read the nodes of the trial again.
-    """
-
-    def __init__(self, table: "NodeTable") -> None:
-        self._table = table
-        self._saved: dict[str, SavedNode] = {}
-        self._leaving: dict[str, None] | None = None
-        self._columns = tuple(table.free)
-
-    def save(self, node: Node) -> None:
-        """Save a node before its first change."""
-        if node.name in self._saved:
-            return
-        self._saved[node.name] = SavedNode(
-            node,
-            (
-                node.occupied.copy(),
-                node.releasing.copy(),
-                node.nominated.copy(),
-                node.free.copy(),
-            ),
-            (node.nominated_pods.copy(), node.overlay_added.copy(), node.overlay_removed.copy()),
-            node.name in self._table.leaving,
-        )
-
-    def shift(self, node: Node, kind: str, request: Request, sign: int) -> None:
-        """Add `sign` times the request to `occupied`, `releasing` or `nominated` of the node."""
-        self.save(node)
-        if sign < 0 and kind != "occupied" and self._leaving is None:
-            self._leaving = self._table.leaving.copy()
-        self._table.shift(node, kind, request, sign)
-
-    def undo(self) -> None:
-        """Restore the table as it was before the trial."""
-        table = self._table
-        if self._leaving is not None:
-            table.leaving = self._leaving
-        for name, saved in self._saved.items():
-            if not saved.is_leaving:
-                table.leaving.pop(name, None)
-            node = saved.node
-            node.occupied, node.releasing, node.nominated, node.free = saved.sums
-            node.nominated_pods, node.overlay_added, node.overlay_removed = saved.pods
-            if node.facts is not None and table.is_laid_out:
-                for resource, amount in node.free.items():
-                    table.free[resource][node.slot] = amount
-                table.changed_slots.append(node.slot)
-        if len(table.free) > len(self._columns):
-            for resource in [one for one in table.free if one not in self._columns]:
-                del table.free[resource], table.allocatable[resource]
-        self._saved, self._leaving = {}, None
 
 
 class NodeTable(Index):
@@ -470,7 +416,7 @@ class NodeTable(Index):
         if node.facts is None or node.facts.labels != facts.labels:
             self.hyper_tree.update_node(facts.name, facts.labels)
         node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts)
-        node.update_free()
+        node.update_all_free()
         if came:
             self._is_stale = True
         elif not self._is_stale:
@@ -497,13 +443,13 @@ class NodeTable(Index):
         for name, amount in request:
             amounts[name] = amounts.get(name, 0) + sign * amount
         if kind != "occupied":
-            self.leaving[node.name] = None
-            if not any(node.releasing.values()) and not any(node.nominated.values()):
-                del self.leaving[node.name]
+            if any(node.releasing.values()) or any(node.nominated.values()):
+                self.leaving[node.name] = None
+            else:
+                self.leaving.pop(node.name, None)
         if node.facts is None:
             return
-        for name, _ in request:
-            node.free[name] = node.free_of(name)
+        node.update_free(request)
         if self._is_stale:
             return
         slot = node.slot
@@ -513,6 +459,35 @@ class NodeTable(Index):
                 self._add_column(name)
             else:
                 column[slot] = node.free[name]
+        self.changed_slots.append(slot)
+
+    def set_aside(self, node: Node, kind: str, request: Request) -> NodeBefore:
+        """Return what a shift of a request would change, for `put_back`; the node has copies of it from now on."""
+        amounts: Amounts = getattr(node, kind)
+        is_leaving = node.name in self.leaving
+        before = NodeBefore(node, kind, amounts, node.free, request, len(self.free), is_leaving)
+        setattr(node, kind, amounts.copy())
+        node.free = node.free.copy()
+        return before
+
+    def put_back(self, before: NodeBefore) -> None:
+        """Undo the latest shift, or as much of it as was done: restore every value, with the order of dicts except `leaving`. Only the
+        journal of changed slots grows, because readers with caches have to read the node again."""
+        node, slot, free = before.node, before.node.slot, before.free
+        setattr(node, before.kind, before.amounts)
+        node.free = free
+        if before.is_leaving:
+            self.leaving[node.name] = None
+        else:
+            self.leaving.pop(node.name, None)
+        if len(self.free) > before.columns:
+            for name in tuple(self.free)[before.columns :]:
+                del self.free[name], self.allocatable[name]
+        if node.facts is None or self._is_stale:
+            return
+        for name, _ in before.request:
+            if name in self.free:
+                self.free[name][slot] = free.get(name, 0)
         self.changed_slots.append(slot)
 
     def nominate(

@@ -5,15 +5,13 @@ faulty one goes to a node on which no pod of the job was faulty, and that is not
 as there is one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from events.decisions.reschedule import JOB, RestartedPod
 from projections.deltas import RestartChanged
-from projections.nodes import NodeTrial
 from projections.pod_groups import PodGroup
 from projections.pod_ranks import stated_rank
 from projections.pods import Pod
@@ -110,21 +108,3 @@ def record_replaced(cluster: "Cluster", group: PodGroup, uids: Iterable[str]) ->
     known = {**restart.replaced, **done}
     cluster.reschedulings.restarts[group.key] = structs.replace(restart, replaced=known)
     cluster.indexes.dispatch(cluster, RestartChanged(group.key))
-
-
-@contextmanager
-def reservations_lifted(cluster: "Cluster", group: PodGroup) -> Iterator[None]:
-    """Do not count what is reserved for the pods of a group against the group itself."""
-    restart = cluster.reschedulings.restarts.get(group.key)
-    if restart is None or not restart.reservations:
-        yield
-        return
-    trial = NodeTrial(cluster.nodes)
-    try:
-        for one in restart.reservations.values():
-            node = cluster.nodes.nodes.get(one.node)
-            if node is not None:
-                trial.shift(node, "nominated", one.request, -1)
-        yield
-    finally:
-        trial.undo()

@@ -15,10 +15,11 @@ from events.requeue import CLASS_BUDGET, ROOM, quota_events
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
+from projections.pod_terms import Labels
 from projections.pods import Pod
 from projections.previous_nodes import NONE, previous_nodes
 from projections.refusals import CARD_CODES, CLAIM_CODES, QUEUE_CODES
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
@@ -48,7 +49,9 @@ class GangAttempt:
         self.session = session
         self.group = group
         self.where = where
-        self.overlay = NodeOverlay(session.cluster, group)
+        self.trial = GroupTrial(session.cluster, group)
+        self.network: dict[str, Labels] = {}
+        """UID of a placed pod to the annotations that say where in the network it is, if the gang is placed by that."""
         self.job = session.rankings.job_of(group)
         self.reason: Unschedulable | None = None
         """The first reason why a pod has no node."""
@@ -57,8 +60,8 @@ class GangAttempt:
         self._failed: dict[Role, None] = {}
         self._previous = NONE if where.is_planned else previous_nodes(session.cluster, group)
         session.groups_examined += 1
-        with self.overlay:
-            keep_together(session, self.overlay, where.candidate_nodes.inside)
+        with self.trial:
+            keep_together(session, self.trial, where.candidate_nodes.inside)
             if group.sub_groups is None:
                 self._place_all()
             else:
@@ -67,23 +70,21 @@ class GangAttempt:
     @property
     def is_ready(self) -> bool:
         """Return True if the gang is complete with the pods that have room now."""
-        overlay = self.overlay
-        if not overlay.now:
-            return False
-        return self.group.is_ready_with(len(overlay.now), overlay.roles, overlay.parts_now)
+        return self.trial.is_ready
 
     @property
     def is_pipelined(self) -> bool:
         """Return True if the gang is complete once terminating pods are gone."""
-        placed = (*self.overlay.now, *self.overlay.later)
-        roles = Counter(pod.facts.role for pod, _ in placed)
-        parts = self.overlay.parts
-        return bool(self.overlay.later) and self.group.is_ready_with(len(placed), roles, parts)
+        if not self.trial.later:
+            return False
+        placed = self.trial.placed
+        roles = Counter(one.pod.facts.role for one in placed)
+        return self.group.is_ready_with(len(placed), roles, self.trial.parts)
 
     @property
     def has_room(self) -> bool:
         """Return True if at least one pod has a node that may be reserved for it, even if the gang is not complete."""
-        return not self.where.is_planned and bool(self.overlay.now or self.overlay.later)
+        return not self.where.is_planned and bool(self.trial.count)
 
     @property
     def refusal(self) -> Unschedulable:
@@ -96,9 +97,7 @@ class GangAttempt:
             return reason
         if not self._has_quota():
             reason = structs.replace(reason, node_helps=False)
-        return gang_unschedulable(
-            self.group, reason, could=len(self.overlay.now) + len(self.overlay.later)
-        )
+        return gang_unschedulable(self.group, reason, could=self.trial.count)
 
     def _has_quota(self) -> bool:
         """Return whether the queue has quota for all pods that the gang lacks: without it no node helps them."""
@@ -124,13 +123,14 @@ class GangAttempt:
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed and remembers_roles:
                 continue
-            self.overlay.lift_nomination(pod)
-            choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
+            if self.group.nominations:
+                self.trial.lift_nomination(pod)
+            choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Unschedulable):
                 self._record_refusal(pod, choice)
                 continue
             if self._place(pod, choice):
-                if self.is_ready and not self.where.is_planned:
+                if not self.where.is_planned and self.trial.is_ready:
                     return
                 continue
             self._failed[role] = None
@@ -139,8 +139,8 @@ class GangAttempt:
 
     def try_pod(self, pod: Pod) -> bool:
         """Place one pod. Return True if a node was found."""
-        self.overlay.lift_nomination(pod)
-        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
+        self.trial.lift_nomination(pod)
+        choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
         if isinstance(choice, Unschedulable):
             self._record_refusal(pod, choice)
             return False
@@ -159,11 +159,11 @@ class GangAttempt:
                 node = self._best(ranking, pod)
         if node is not None:
             # Without counted roles or sub-groups, one more pod may complete the gang.
-            group, count = self.group, len(self.overlay.now) + 1
+            group, count = self.group, len(self.trial.now) + 1
             is_counted = bool(group.min_tasks) or group.sub_groups is not None
             is_last = not (is_counted or self.where.is_planned) and group.is_ready_with(count, {})
             devices = ranking.devices.pick(node)
-            self.overlay.place(pod, node, devices, later=False, is_last=is_last)
+            self.trial.place(pod, node, devices, is_last=is_last)
             self.where.record(node)
             return True
         if nominated is not None and ranking.will_have_room(nominated):
@@ -172,7 +172,7 @@ class GangAttempt:
             node = self.where.best_later(ranking)
         if node is not None:
             devices = ranking.devices.pick(node, later=True)
-            self.overlay.place(pod, node, devices, later=True)
+            self.trial.place(pod, node, devices, later=True)
             self.where.record(node)
             return True
         self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
@@ -255,7 +255,7 @@ class GangAttempt:
             # Pods without a role fail by class; minMember may be set for all of them together.
             failed = [role if isinstance(role, str) else "" for role in self._failed]
             return all(
-                have.get(role, 0) + self.overlay.roles.get(role, 0) >= enforced[role]
+                have.get(role, 0) + self.trial.roles.get(role, 0) >= enforced[role]
                 for role in failed
                 if role in enforced
             )
@@ -264,8 +264,7 @@ class GangAttempt:
             for pod in group.pending[index + 1 :]
             if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
-        placed = len(self.overlay.now) + len(self.overlay.later)
-        return group.ready_count + placed + rest >= group.min_available
+        return group.ready_count + self.trial.count + rest >= group.min_available
 
 
 def cards_to_charge(

@@ -7,12 +7,12 @@ from typing import Final
 from projections.feature import Features
 from projections.pod_groups import PodGroup
 from projections.policy.placement_rules import NODE_BY_NODE
-from projections.previous_nodes import reservations_lifted
 from scheduling.gang_attempt import GangAttempt
 from scheduling.hyper_node_placement import HyperNodePlacement
 from scheduling.node_by_node import NodeByNode
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.session import Session
+from scheduling.trial import Trial
 from scheduling.unschedulable import Unschedulable
 
 _OWN: Final[tuple[PlacementStrategy, ...]] = (HyperNodePlacement(), NodeByNode())
@@ -42,12 +42,16 @@ def strategy_problem(session: Session, group: PodGroup) -> Unschedulable | None:
 
 
 def place_gang(session: Session, group: PodGroup) -> GangAttempt:
-    """Return the best attempt to place a group for which `placement_problem` has none."""
+    """Return the best attempt to place a group for which `placement_problem` has none. What is reserved for its pods that are
+    replaced does not count against it."""
     strategy = _strategy_for(session, group)
     assert strategy is not None
-    if group.key not in session.cluster.reschedulings.restarts:
+    restart = session.cluster.reschedulings.restarts.get(group.key)
+    if restart is None or not restart.reservations:
         return strategy.place(session, group)
-    with reservations_lifted(session.cluster, group):
+    with Trial(session.cluster) as trial:
+        for one in restart.reservations.values():
+            trial.lift_reservation(one.node, one.request)
         return strategy.place(session, group)
 
 

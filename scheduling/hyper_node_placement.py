@@ -129,6 +129,6 @@ def _explain_nearest(
     domain = candidates.nearest or session.network.domains.nowhere
     attempt = GangAttempt(session, group, domain_scope(session.network, group, domain, candidates))
     if attempt.reason is not None:
-        found = attempt.overlay.count
+        found = attempt.trial.count
         attempt.reason = candidates.explain(attempt.reason, "the gang", found)
     return attempt

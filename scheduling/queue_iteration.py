@@ -450,7 +450,7 @@ def iterate_queues(
         iteration.visited[head.key] = None
         work.add(EQUIVALENCE_GROUP)
         before = head.fingerprint
-        overlay_position = session.overlay_position()
+        trial_position = session.trial_position()
         has_failed = False
         try:
             for decision in decide_head(session, equivalence_group):
@@ -460,7 +460,7 @@ def iterate_queues(
         except Exception as error:  # any bug
             has_failed = True
             head = session.cluster.groups.get(head.key, head)
-            yield from session.group_failed(head, action, error, overlay_position)
+            yield from session.group_failed(head, action, error, trial_position)
         # A decision may have replaced the group by a version of its own (`Cluster.own_group`).
         head = session.cluster.groups.get(head.key, head)
         if has_failed and not equivalence_group.is_head(head):

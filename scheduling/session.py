@@ -293,7 +293,7 @@ class Session:
 
     # Internal errors
 
-    def overlay_position(self) -> tuple[int, int]:
+    def trial_position(self) -> tuple[int, int]:
         """Return the journal position of the node table, to be passed to `group_failed`."""
         nodes = self.cluster.nodes
         return nodes.layout, len(nodes.changed_slots)
@@ -301,7 +301,7 @@ class Session:
     def group_failed(
         self, group: PodGroup, action: str, error: Exception, before: tuple[int, int]
     ) -> Iterator[Decision]:
-        """Refuse a group whose evaluation raised. Raise AssertionError if its overlay was not undone.
+        """Refuse a group whose evaluation raised. Raise AssertionError if its trial was not undone.
 
         Caches may be half updated, so all are dropped. Nominations of the group are released: it cannot use them
         until it is evaluated again.

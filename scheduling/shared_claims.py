@@ -12,7 +12,7 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.volumes.claim_users import ClaimUsers
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
 from scheduling.session import Session
 from scheduling.volumes.claim_check import facts_of_claim, facts_of_volume, volume_rules
@@ -20,12 +20,12 @@ from scheduling.volumes.volume_filter import is_single_node
 
 
 def keep_together(
-    session: Session, overlay: NodeOverlay, inside: npt.NDArray[np.bool_] | None = None
+    session: Session, trial: GroupTrial, inside: npt.NDArray[np.bool_] | None = None
 ) -> None:
     """Choose, for each such volume that no pod uses yet, the best node (among those `inside`) with room for all pods of
     the group that share it; else one with room for as many as the gang needs. Without such a node each pod is placed for
-    itself. The choice lasts as long as the overlay in which the pods are placed."""
-    group = overlay.group
+    itself. The choice lasts as long as the trial in which the pods are placed."""
+    group = trial.group
     if not any(one.claims for one in group.classes.values()):
         return
     cluster = session.cluster
@@ -34,7 +34,7 @@ def keep_together(
     for claim, pods in shared_claims(cluster, group).items():
         for count in _counts(group, len(pods)):
             if (node := _home(session, group, pods[:count], inside)) is not None:
-                overlay.keep_claim(claim, node)
+                trial.keep_claim(claim, node)
                 break
 
 

@@ -28,6 +28,7 @@ NOT_COMPARED: Final = {
         "changed_slots",
     ): "a journal for readers with caches: a trial makes them read its nodes again",
     ("NodeTable", "updated_slots"): "likewise",
+    ("ClaimUsers", "version"): "likewise",
 }
 """Class and attribute to why it may differ."""
 

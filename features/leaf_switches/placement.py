@@ -138,9 +138,9 @@ class LeafSwitchPlacement(PlacementStrategy):
             )
         if attempt.is_ready:
             annotations = _annotations(session, plan)
-            for pod, node in attempt.overlay.now:
-                if pod.facts.uid in chosen:
-                    attempt.overlay.network[pod.facts.uid] = annotations[node.name]
+            for one in attempt.trial.now:
+                if one.pod.facts.uid in chosen:
+                    attempt.network[one.pod.facts.uid] = annotations[one.node.name]
         return attempt
 
 

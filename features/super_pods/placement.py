@@ -121,7 +121,7 @@ class SuperPodPlacement(PlacementStrategy):
                 node_helps=False if problem == WAIT_FOR_NODES else None,
             )
         if attempt.is_ready:
-            attempt.overlay.network.update(network)
+            attempt.network.update(network)
         return attempt
 
 

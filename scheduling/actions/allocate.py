@@ -13,10 +13,10 @@ from projections.scheduling_queue import EquivalenceGroup
 from scheduling.device_request import invalid_device_request, naming_each
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import place_gang, placement_problem
-from scheduling.node_overlay import placements
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import may_hold_partial_reservation
 from scheduling.session import Session
+from scheduling.trial import placements
 from scheduling.unschedulable import (
     ORIGIN,
     Unschedulable,
@@ -59,12 +59,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         yield GangBindDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(
-                session.cluster,
-                attempt.overlay.now,
-                attempt.overlay.devices,
-                attempt.overlay.network,
-            ),
+            placements=placements(session.cluster, attempt.trial.now, attempt.network),
         )
     elif attempt.is_pipelined or (
         attempt.has_room and may_hold_partial_reservation(session.cluster, group)
@@ -88,14 +83,14 @@ def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
 
 def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterator[Decision]:
     """Nominate nodes for the pods, unless exactly these nominations exist already."""
-    tried, devices = attempt.overlay.now + attempt.overlay.later, attempt.overlay.devices
-    if {pod.facts.uid: (node.name, devices.get(pod.facts.uid, ())) for pod, node in tried} != {
+    placed = attempt.trial.placed
+    if {one.pod.facts.uid: (one.node.name, one.devices) for one in placed} != {
         uid: (held.node, held.devices) for uid, held in group.nominations.items()
     }:
         yield PipelineDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(session.cluster, tried, devices),
+            placements=placements(session.cluster, placed),
         )
 
 

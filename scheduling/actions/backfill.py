@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
 from projections.device_family import NO_JOB
-from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.device_request import invalid_device_request, naming_each
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import placement_problem
+from scheduling.group_trial import GroupTrial
 from scheduling.hyper_node_placement import best_effort_pods, best_effort_scopes
-from scheduling.node_overlay import NodeOverlay, placements
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
 from scheduling.topology.node_scope import NodeScope
+from scheduling.trial import Placed, placements
 from scheduling.unschedulable import Unschedulable, no_feasible_node, pipeline_withdrawal
 
 ACTION = "backfill"
@@ -34,7 +34,7 @@ def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Dec
     reason = precheck(session, group) or missing_pods(group)
     reason = reason or too_many_classes(session, group)
     reason = reason or invalid_device_request(session, group) or placement_problem(session, group)
-    found: list[tuple[Pod, Node]] = []
+    found: list[Placed] = []
     if reason is None:
         found, reason = _find(session, equivalence_group)
     if found and _may_go(group, found):
@@ -53,51 +53,51 @@ def _is_free(pod: Pod) -> bool:
     return pod.pod_class.is_best_effort
 
 
-def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
+def _may_go(group: PodGroup, found: list[Placed]) -> bool:
     """Return True if these best-effort pods may be bound: the gang is complete with them, or has started already."""
     if not group.is_ready:
         return False
-    return group.allocated_count > 0 or group.is_ready_without_waiting(pod for pod, _ in found)
+    return group.allocated_count > 0 or group.is_ready_without_waiting(one.pod for one in found)
 
 
 def _find(
     session: Session, equivalence_group: EquivalenceGroup
-) -> tuple[list[tuple[Pod, Node]], Unschedulable | None]:
+) -> tuple[list[Placed], Unschedulable | None]:
     reason: Unschedulable | None = None
-    with NodeOverlay(session.cluster, equivalence_group.head) as overlay:
+    with GroupTrial(session.cluster, equivalence_group.head) as trial:
         for part, pods in best_effort_pods(equivalence_group.head):
             tried: list[tuple[int, NodeScope, Unschedulable | None]] = []
-            before = overlay.count
+            before = trial.mark()
             for where in best_effort_scopes(session, equivalence_group.head, pods, part):
-                found = _find_in(session, overlay, where, pods)
-                tried.append((overlay.count - before, where, found))
+                found = _find_in(session, trial, where, pods)
+                tried.append((trial.count - before.placed, where, found))
                 if found is None:
                     break
-                overlay.undo_to(before)
+                trial.restore(before)
             _, where, found = max(tried, key=lambda one: one[0])
             if found is not None:
-                _find_in(session, overlay, where, pods)
+                _find_in(session, trial, where, pods)
                 reason = found
-    return ([] if overlay.later else overlay.now), reason
+    return ([] if trial.later else trial.now), reason
 
 
 def _find_in(
-    session: Session, overlay: NodeOverlay, where: NodeScope, pods: list[Pod]
+    session: Session, trial: GroupTrial, where: NodeScope, pods: list[Pod]
 ) -> Unschedulable | None:
     """Place as many of these pods as possible in a scope; return why the rest cannot be placed, or None."""
     reason: Unschedulable | None = None
     for pod in pods:
-        nomination = overlay.lift_nomination(pod)
+        nomination = trial.lift_nomination(pod)
         session.work.add_pod(pod.pod_class)
         ranking = session.rankings.of(pod.pod_class, None, NO_JOB)
         node = where.best(ranking, pod.pod_class)
         kept = None if nomination is None else session.cluster.nodes.nodes.get(nomination.node)
         if node is None and kept is not None and ranking.will_have_room(kept):
-            overlay.place(pod, kept, (), later=True)
+            trial.place(pod, kept, later=True)
         elif node is None:
             reason = no_feasible_node(
                 session.rankings, pod, CardChoice(None), NO_JOB, 1, where.candidate_nodes
             )
         else:
-            overlay.place(pod, node, (), later=False)
+            trial.place(pod, node)
     return reason

@@ -15,7 +15,7 @@ from scheduling.explain.nodes import NODES_MAX
 from scheduling.explain.quota import cards_allowed, charged_limits
 from scheduling.explanation import Choice, Explanation, JudgedNode, JudgedPod, PlacedPod
 from scheduling.gang_placement import placement_walk
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRankings
 from scheduling.session import Session
 from scheduling.topology.default_spread import DefaultSpread
@@ -30,33 +30,33 @@ def explain_placement(session: Session, placed: PlacedPod) -> Explanation:
     rankings, cluster = session.rankings, session.cluster
     cluster.nodes.lay_out()
     walk = placement_walk(session, group)
-    with NodeOverlay(cluster, group) as overlay:
+    with GroupTrial(cluster, group) as trial:
         for placement in event.placements:
             pod = cluster.pods.get(placement.uid)
             node = cluster.nodes.nodes.get(placement.node)
             if pod is None or node is None or node.facts is None:
                 return Explanation()
-            overlay.lift_nomination(pod)
+            trial.lift_nomination(pod)
             if placement.uid == placed.uid:
-                found = _explained(rankings, overlay, placed, pod, node)
+                found = _explained(rankings, trial, placed, pod, node)
                 if not walk or found.choice is None:
                     return found
                 choice = structs.replace(found.choice, walk=walk, agrees=True)
                 return structs.replace(found, choice=choice)
-            overlay.place(pod, node, placement.devices, later=False)
+            trial.place(pod, node, placement.devices)
     return Explanation()
 
 
 def _explained(
-    rankings: NodeRankings, overlay: NodeOverlay, placed: PlacedPod, pod: Pod, node: Node
+    rankings: NodeRankings, trial: GroupTrial, placed: PlacedPod, pod: Pod, node: Node
 ) -> Explanation:
     cluster, pod_class = rankings.cluster, pod.pod_class
     place, domain = placement_domain_of(
         Network(rankings), placed.group, placed.decision.placements, placed.uid
     )
-    queue = cluster.queues[overlay.group.queue]
-    cards = cards_allowed(cluster, queue, pod_class, overlay.extra)
-    job = rankings.job_of(overlay.group)
+    queue = cluster.queues[trial.group.queue]
+    cards = cards_allowed(cluster, queue, pod_class, trial.extra)
+    job = rankings.job_of(trial.group)
     plain = rankings.of(pod_class, cards, job).scores()
     scores = place.scores(rankings.of(pod_class, cards, job), pod_class)
 
@@ -81,7 +81,7 @@ def _explained(
         candidates=candidates,
         ranked=tuple(judged(slot) for slot in best),
         reasons=node_reasons(rankings, pod_class, cards, job, inside)[0],
-        limits=charged_limits(cluster, queue, charge, overlay.extra),
+        limits=charged_limits(cluster, queue, charge, trial.extra),
         agrees=best[0] == node.slot,
         domain=domain,
     )

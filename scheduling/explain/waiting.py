@@ -336,7 +336,7 @@ def _try(session: Session, group: PodGroup) -> _Tried | None:
     if not group.pending_classes:
         return None
     attempt = place_gang(session, group)
-    placed = len(attempt.overlay.now)
+    placed = len(attempt.trial.now)
     is_done = attempt.is_ready or attempt.is_pipelined
     reason = None if is_done or attempt.reason is None else attempt.refusal
     return _Tried(attempt.is_ready, attempt.is_pipelined, placed, reason)

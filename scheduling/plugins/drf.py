@@ -77,9 +77,9 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
             return _by_fair_tree(preemptor, candidates)
         groups, totals = preemptor.cluster.groups, preemptor.cluster.cluster_totals.totals
         ours = dict(preemptor.group.held)
-        for pod, _ in preemptor.overlay.placed:
-            ours = with_more(ours, pod.pod_class.request)
-        for pod in preemptor.overlay.evicted_by_group.get(preemptor.group.key, ()):
+        for one in preemptor.trial.placed:
+            ours = with_more(ours, one.pod.pod_class.request)
+        for pod in preemptor.trial.evicted_of(preemptor.group.key):
             ours = with_more(ours, pod.pod_class.request, -1)
         share = dominant(ours, totals)
         asked = dominant(with_more(ours, preemptor.pod.pod_class.request), totals)
@@ -89,7 +89,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
             key = pod.group_key
             if key not in left:
                 left[key] = dict(groups[key].held)
-                for gone in preemptor.overlay.evicted_by_group.get(key, ()):
+                for gone in preemptor.trial.evicted_of(key):
                     left[key] = with_more(left[key], gone.pod_class.request, -1)
             without = with_more(left[key], pod.pod_class.request, -1)
             if asked > dominant(without, totals) + EQUAL:
@@ -114,14 +114,12 @@ class _FairOrder(Struct, frozen=True):
 def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Accept pods of queues that still use more by weight than the preemptor's queue, once it has the pod, or all pods that are
     placed together, and they lost theirs."""
-    cluster, fair, overlay = preemptor.cluster, preemptor.session.fair, preemptor.overlay
+    cluster, fair, trial = preemptor.cluster, preemptor.session.fair, preemptor.trial
     ours = dict(preemptor.group.held)
-    for pod in (*[pod for pod, _ in overlay.placed], *(preemptor.wanted or (preemptor.pod,))):
+    for pod in (*[one.pod for one in trial.placed], *(preemptor.wanted or (preemptor.pod,))):
         add(ours, pod.pod_class.request, 1)
     preemptor.session.work.add(len(preemptor.wanted))
-    base = {
-        key: _held_without(preemptor, key) for key in fair.changed_since(overlay, overlay.moved)
-    }
+    base = {key: _held_without(preemptor, key) for key in fair.changed_since(trial, trial.moved)}
     entered = fair.entered
     fair.assume({**base, preemptor.group.key: ours})
     chosen: list[Pod] = []
@@ -145,6 +143,6 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 def _held_without(preemptor: Preemptor, key: str) -> Amounts:
     """Return what a group holds once its victims have terminated."""
     held = preemptor.cluster.groups[key].held
-    for pod in preemptor.overlay.evicted_by_group.get(key, ()):
+    for pod in preemptor.trial.evicted_of(key):
         held = with_more(held, pod.pod_class.request, -1)
     return held

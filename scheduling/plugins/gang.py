@@ -49,7 +49,7 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
             key = pod.group_key
             if key not in spare:
                 group = preemptor.cluster.groups[key]
-                evicted = len(preemptor.overlay.evicted_by_group.get(key, ()))
+                evicted = len(preemptor.trial.evicted_of(key))
                 have = group.ready_count - group.best_effort_count - evicted
                 spare[key] = have - group.min_available
             if spare[key] > 0:

@@ -1,7 +1,7 @@
 """Number of matching pods on each node, updated incrementally.
 
-Counted are pods that use resources of a node, and those that the overlay placed there so far. `present` counts
-all of them, `staying` excludes pods that terminate or are victims in the overlay; `nominated` are pods of other
+Counted are pods that use resources of a node, and those that the trial placed there so far. `present` counts
+all of them, `staying` excludes pods that terminate or are victims in the trial; `nominated` are pods of other
 groups that are nominated for the node.
 """
 
@@ -57,9 +57,9 @@ class PodCounts:
         self.present, self.staying, self.nominated = (counts[:, one].copy() for one in range(3))
 
     def _on(self, node: Node) -> tuple[int, int, int]:
-        if not (node.pods or node.overlay_added or node.nominated_pods):
+        if not (node.pods or node.trial_pods or node.nominated_pods):
             return 0, 0, 0
-        pods, going = self._cluster.pods, node.overlay_removed
+        pods, going = self._cluster.pods, node.trial_victims
         there = staying = 0
         for uid in node.pods:
             pod = pods[uid]
@@ -68,6 +68,6 @@ class PodCounts:
                 there += number
                 if uid not in going and not pod.is_leaving:
                     staying += number
-        added = sum(self._count(pods[uid]) for uid in node.overlay_added)
+        added = sum(self._count(pods[uid]) for uid in node.trial_pods)
         nominated = sum(self._count(pods[uid]) for uid in node.nominated_pods)
         return there + added, staying + added, nominated

@@ -49,7 +49,7 @@ class ViewedNode(NodeView):
     @property
     def arriving(self) -> Iterator[Pod]:
         """Yield the pods that are tried on the node or nominated to it."""
-        for uid in (*self._node.overlay_added, *self._node.nominated_pods):
+        for uid in (*self._node.trial_pods, *self._node.nominated_pods):
             if (waiting := self._cluster.pods.get(uid)) is not None:
                 yield waiting
 
@@ -65,7 +65,7 @@ class ViewedNode(NodeView):
         return self._cluster.indexes.of(kind)
 
     def _is_leaving(self, uid: str) -> bool:
-        is_removed = uid in self._node.overlay_removed
+        is_removed = uid in self._node.trial_victims
         return is_removed or self._cluster.pods[uid].is_leaving
 
 

@@ -21,7 +21,6 @@ from projections.state import State
 from scheduling.actions.reschedule import reschedule
 from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
-from scheduling.node_overlay import placements
 from scheduling.pools.fair_share import fair_share_pass
 from scheduling.pools.outcome import POOL_CHANGED, PassResult, Released
 from scheduling.pools.priority import priority_pass
@@ -30,6 +29,7 @@ from scheduling.pools.tasks import PoolTasks
 from scheduling.pools.working_nodes import WorkingNodes
 from scheduling.rejected_pods import recreate_rejected
 from scheduling.session import Session
+from scheduling.trial import placements
 from scheduling.unschedulable import Unschedulable, refusal
 
 DEADLINE: Final = "DEADLINE"
@@ -136,12 +136,12 @@ class PoolPassDecider:
     def _starts(self, result: PassResult) -> Iterator[Decision]:
         cluster = self.session.cluster
         for one in result.starts:
-            overlay, group = one.reserved.overlay, one.reserved.task.group
+            reserved, group = one.reserved, one.reserved.task.group
             kind = BackfillBindDecided if one.is_backfill else GangBindDecided
             yield kind(
                 pod_group=group.key,
                 queue=group.queue,
-                placements=placements(cluster, overlay.now, overlay.devices, overlay.network),
+                placements=placements(cluster, reserved.placed, reserved.network),
             )
 
     def _moved(self, tasks: PoolTasks) -> Iterator[Released]:

@@ -354,10 +354,10 @@ def _start(
             continue
         result.starts.append(Start(reserved))
         started += task.slots
-        for pod, node in reserved.overlay.placed:
+        for placed in reserved.placed:
             for at in usable:
-                if found[at].nodes[node.slot]:
-                    budgets[at] -= nodes.slots_of(pod)
+                if found[at].nodes[placed.node.slot]:
+                    budgets[at] -= nodes.slots_of(placed.pod)
     return over, started
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from events.duration import format_duration
 from projections.policy.pools import Pool
 from projections.pool_facts import PoolFacts, Release
-from scheduling.node_overlay import NodeOverlay
 from scheduling.pools.outcome import (
     BEHIND_HIGHER_PRIORITY,
     INFEASIBLE,
@@ -363,11 +362,11 @@ class _ClassPass:
 
     def _place_later(self, task: Task, kind: object) -> Reserved | None:
         """Place a task, with the pods that are leaving gone, unless there was no room for its like and nothing changed."""
-        version = self.nodes.version
+        version = self.nodes.trial.version
         if self.no_room_later.get(kind) == version:
             return None
         reserved = self._place(task, later=True)
-        if reserved is None and self.nodes.version == version:
+        if reserved is None:
             self.no_room_later[kind] = version
         return reserved
 
@@ -379,17 +378,14 @@ class _ClassPass:
             return []
         if task.slots and len(task.pods) == 1 and self.pool.prunes_victims:
             return self._victims_on_one_node(task, free.copy(), count)
-        overlay: NodeOverlay | None = None
         taken: list[Task] = []
         reserved: Reserved | None = None
         freed = int(free[self.nodes.in_pool].sum())
-        version, least = self.nodes.version, self.nodes.least_useful(task)
+        before, least = self.nodes.trial.mark(), self.nodes.least_useful(task)
+        self.nodes.remove((), task)
         for one in self.victims.first(count):
             self.removals += 1
-            if overlay is None:
-                overlay = self.nodes.remove([one], task)
-            else:
-                self.nodes.evict(overlay, one)
+            self.nodes.evict(one)
             taken.append(one)
             freed += one.slots
             if freed < task.slots or self._cannot_fit(least, one):
@@ -397,15 +393,10 @@ class _ClassPass:
             reserved = self._place(task, later=True)
             if reserved is not None:
                 break
-        if overlay is None:
-            return []
         if reserved is None:
-            self.nodes.undo_removal(overlay, taken)
-            self.nodes.version = version
+            self.nodes.trial.restore(before)
             return []
-        if self.pool.prunes_victims:
-            return self._pruned(task, overlay, taken, reserved)
-        return taken
+        return self._pruned(task, taken, reserved) if self.pool.prunes_victims else taken
 
     def _victims_on_one_node(self, task: Task, free: Column, count: int) -> list[Task]:
         """Return the victims for a task of one pod: all candidates up to the first with which it has a node are removed, and
@@ -425,13 +416,12 @@ class _ClassPass:
                 continue
             taken = list({id(each): each for slot in there for each in visited[slot]}.values())
             self.removals += len(taken)
-            version = self.nodes.version
-            overlay = self.nodes.remove(taken, task)
+            before = self.nodes.trial.mark()
+            self.nodes.remove(taken, task)
             reserved = self._place(task, later=True)
             if reserved is not None:
-                return self._pruned(task, overlay, taken, reserved)
-            self.nodes.undo_removal(overlay, taken)
-            self.nodes.version = version
+                return self._pruned(task, taken, reserved)
+            self.nodes.trial.restore(before)
             if self.removals >= REMOVALS_MAX:
                 break
         return []
@@ -456,29 +446,28 @@ class _ClassPass:
         found = [table[pod.node].slot for pod in freed.pods]
         return all(slots[slot] < least[slot] for slot in found if slot >= 0)
 
-    def _pruned(
-        self, task: Task, overlay: NodeOverlay, taken: list[Task], reserved: Reserved
-    ) -> list[Task]:
+    def _pruned(self, task: Task, taken: list[Task], reserved: Reserved) -> list[Task]:
         """Return the victims without those that are not needed: the most important and oldest are put back first."""
         self.nodes.undo(reserved)
         least = self.nodes.least_useful(task)
         useless = {one.name for one in taken if self._cannot_fit(least, one)}
         for one in taken:
             if one.name in useless:
-                self.nodes.restore(overlay, one)
+                self.nodes.spare(one)
         without = self._place(task, later=True)
         assert without is not None, "what the others made free is no part of its nodes"
         reserved = without
         kept = [one for one in taken if one.name not in useless]
         for one in sorted(kept, key=task_order):
             self.nodes.undo(reserved)
-            self.nodes.restore(overlay, one)
+            before = self.nodes.trial.mark()
+            self.nodes.spare(one)
             again = self._place(task, later=True)
             if again is not None:
                 kept.remove(one)
                 reserved = again
                 continue
-            self.nodes.evict(overlay, one)
+            self.nodes.trial.restore(before)
             found = self._place(task, later=True)
             assert found is not None, "the victims made room for it before"
             reserved = found

@@ -3,9 +3,8 @@
 A placement is sought by the fitting rules of the pool (determined 4): one node, or several idle nodes that are used whole.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import md5
-from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
@@ -14,20 +13,20 @@ from msgspec import Struct, structs
 
 from projections.device_family import JobShape
 from projections.nodes import Node
-from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
+from projections.pod_terms import Labels
 from projections.pods import RELEASING, Pod
 from projections.policy.pools import CPU, Pool
 from projections.pool_index import PoolIndex, is_slot, slots_of
 from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import cards_to_charge, precheck
 from scheduling.gang_placement import is_placed_node_by_node, place_gang, placement_problem
-from scheduling.node_overlay import NodeOverlay
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.pools.pool_capacity import PoolCapacity, Region
 from scheduling.pools.tasks import PodSlots, PoolTasks, Task, likeness
 from scheduling.session import Session
+from scheduling.trial import NO_NETWORK, Mark, Placed, Trial
 from scheduling.unschedulable import Unschedulable, node_reasons, room_when_empty
 
 UNLIKE_MAX: Final = 256
@@ -46,24 +45,22 @@ class Reserved(Struct):
     """The trial placement of a task."""
 
     task: Task
-    overlay: NodeOverlay
+    before: Mark
+    placed: list[Placed]
     is_later: bool
     """Whether it waits for pods that are leaving."""
+    network: Mapping[str, Labels] = NO_NETWORK
+    """UID of a pod to the annotations that say where in the network it is."""
 
 
 class WorkingNodes:
-    """The working copy of a pass. Leaving it restores every node."""
+    """The nodes of a pass, with one trial for all that is placed and removed. Leaving it restores every node."""
 
     def __init__(self, session: Session, pool: Pool, tasks: PoolTasks) -> None:
         self.session, self.pool = session, pool
         self.cluster = session.cluster
         self.table = session.cluster.nodes
-        self._open: list[NodeOverlay] = []
-        self._extra: dict[str, Amounts] = {}
-        self._aux: dict[str, int] = {}
-        """Node to the pods without slots that are placed there on trial."""
-        self._aux_removed: dict[str, int] = {}
-        """Node to the pods without slots that are removed there on trial."""
+        self.trial = Trial(session.cluster)
         self._failed: dict[str, dict[object, None]] = {}
         """Namespace to the likenesses of its tasks that have no placement."""
         self._reasons: dict[object, Unschedulable | None] = {}
@@ -77,15 +74,12 @@ class WorkingNodes:
         """Key of a pod group to whether no strategy of the policy places it."""
         self._total: Column | None = None
         self._free: tuple[Column, Column] | None = None
-        """Free slots of each node: now, and when the pods that are leaving are gone; right but for `_touched`."""
+        """Free slots of each node: now, and when the pods that are leaving are gone; right up to `_read`."""
+        self._layout = self._read = 0
+        """The layout of the node table, and the position in its journal of changed slots."""
         self._leaving: Nodes = np.zeros(0, dtype=np.bool_)
         """Nodes with pods that are leaving, as of `_free`."""
         self._free_sums: tuple[int, int, int] | None = None
-        self._touched: dict[str, Node] = {}
-        """Nodes that a trial changed since `_free` was computed."""
-        self.version = 0
-        """A number of the state of all trials: what had no room has none while it is the same."""
-        self._versions = 0
         nodes = self.cluster.indexes.of(PoolIndex).nodes
         self._reserved: Nodes | None = None
         """Nodes that are reserved for one task."""
@@ -104,17 +98,12 @@ class WorkingNodes:
 
     def __enter__(self) -> Self:
         """Begin."""
+        self.trial.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Restore every node, the latest trial first."""
-        while self._open:
-            self._open.pop().__exit__(None)
+    def __exit__(self, *_raised: object) -> None:
+        """Restore every node."""
+        self.trial.__exit__()
 
     # Slots
 
@@ -127,44 +116,43 @@ class WorkingNodes:
     def free_slots(self, *, later: bool = False) -> Column:
         """Return the free slots of each node: now, or when the pods that are leaving are gone. The next trial changes the
         array."""
-        if self._free is None:
-            self._touched.clear()
-            now = self._slots(self.table.free)
+        table = self.table
+        if self._free is None or self._layout != table.layout:
+            now = self._slots(table.free)
             then = now.copy()
             self._leaving = np.zeros(len(now), dtype=np.bool_)
-            for name in self.table.leaving:
-                node = self.table.nodes[name]
+            for name in table.leaving:
+                node = table.nodes[name]
                 if node.facts is not None:
                     then[node.slot] = self._later_slots(node)
                     self._leaving[node.slot] = True
             self._free = now, then
-        elif self._touched:
-            self._count_touched(*self._free)
+        elif self._read != len(table.changed_slots):
+            self._count_again(*self._free, dict.fromkeys(table.changed_slots[self._read :]))
+        self._layout, self._read = table.layout, len(table.changed_slots)
         return self._free[later]
 
-    def _count_touched(self, now: Column, then: Column) -> None:
-        """Count the free slots of the nodes again that trials changed."""
+    def _count_again(self, now: Column, then: Column, slots: Iterable[int]) -> None:
+        """Count the free slots of nodes again."""
         columns = [
             (column, name == CPU)
             for name, column in self.table.free.items()
             if is_slot(self.pool, name)
         ]
-        for name, node in self._touched.items():
-            slot = node.slot
-            if slot < 0:
-                continue
+        for slot in slots:
+            node = self.table.order[slot]
             amounts = [(max(0, int(column[slot])), is_cpu) for column, is_cpu in columns]
             now[slot] = sum(one // MILLI if is_cpu else one for one, is_cpu in amounts)
-            is_leaving = name in self.table.leaving and node.facts is not None
+            is_leaving = node.name in self.table.leaving
             then[slot] = self._later_slots(node) if is_leaving else now[slot]
             self._leaving[slot] = is_leaving
-        self._touched.clear()
 
     def free_sums(self) -> tuple[int, int]:
         """Return the free slots of the pool, and the most on one node."""
-        if self._free_sums is None or self._free_sums[0] != self.version:
+        version = self.trial.version
+        if self._free_sums is None or self._free_sums[0] != version:
             free = self.free_slots()[self.in_pool]
-            self._free_sums = self.version, int(free.sum()), int(free.max(initial=0))
+            self._free_sums = version, int(free.sum()), int(free.max(initial=0))
         return self._free_sums[1:]
 
     def slots_by_region(self, task: Task, regions: list[Region]) -> dict[int, int]:
@@ -197,23 +185,6 @@ class WorkingNodes:
             return None
         return np.maximum(np.minimum(self.total_slots(), task.slots), 1)
 
-    def _touch(self, nodes: Iterable[Node]) -> None:
-        """Note that a trial changed nodes."""
-        for node in nodes:
-            self._touched[node.name] = node
-        self._versions += 1
-        self.version = self._versions
-
-    def _enter(self, group: PodGroup) -> NodeOverlay:
-        """Begin a trial in favour of a pod group."""
-        overlay = NodeOverlay(self.cluster, group)
-        overlay.__enter__()
-        self._open.append(overlay)
-        if group.nominations:
-            self._free = None
-            self._touch(())
-        return overlay
-
     def _slots(self, columns: dict[str, Column]) -> Column:
         total = np.zeros(len(self.table.order), dtype=np.int64)
         for name, column in columns.items():
@@ -233,10 +204,14 @@ class WorkingNodes:
         known = self._aux_there.get(node.name)
         if known is None:
             known = self._aux_there[node.name] = self._count_aux_on(node)
-        there = known[later] + self._aux.get(node.name, 0)
+        there = known[later] + self._without_slots(node.trial_pods)
         if later:
-            there -= self._aux_removed.get(node.name, 0)
+            there -= self._without_slots(node.trial_victims)
         return self.pool.aux_max - there
+
+    def _without_slots(self, uids: Iterable[str]) -> int:
+        pods = self.cluster.pods
+        return sum(not self.slots_of(pods[uid]) for uid in uids)
 
     def _count_aux_on(self, node: Node) -> tuple[int, int]:
         """Return the pods without slots that State has on a node: all of them, and those that are not leaving."""
@@ -299,7 +274,7 @@ class WorkingNodes:
             self._within = None
         if found is None or within is None:
             return found
-        if all(within[node.slot] for _, node in found.overlay.placed):
+        if all(within[one.node.slot] for one in found.placed):
             return found
         self.undo(found)  # Another placement strategy chose the nodes.
         return None
@@ -345,92 +320,44 @@ class WorkingNodes:
         return self.place(task, later=later, within=~self._reserved)
 
     def undo(self, reserved: Reserved) -> None:
-        """Undo the latest trial."""
-        self._leave(reserved.overlay)
-        self._count_aux(reserved.overlay.placed, -1)
-        self._count_charges(reserved, -1)
+        """Undo the latest placement."""
+        self.trial.restore(reserved.before)
 
-    def remove(self, victims: Iterable[Task], cause: Task) -> NodeOverlay:
+    def remove(self, victims: Iterable[Task], cause: Task) -> None:
         """Remove running tasks on trial, in favour of another one."""
-        overlay = self._enter(cause.group)
+        self.trial.unmark_nominated(cause.group)
         for task in victims:
-            self.evict(overlay, task)
-        return overlay
+            self.evict(task)
 
-    def _nodes_of(self, pods: Iterable[Pod]) -> list[Node]:
-        return [self.table.nodes[pod.node] for pod in pods if pod.node in self.table.nodes]
-
-    def evict(self, overlay: NodeOverlay, task: Task) -> None:
-        """Remove one more running task in a trial."""
+    def evict(self, task: Task) -> None:
+        """Remove one more running task."""
         for pod in task.pods:
-            overlay.evict(pod)
-            self._touch(self._nodes_of((pod,)))
-            if not self.slots_of(pod):
-                self._aux_removed[pod.node] = self._aux_removed.get(pod.node, 0) + 1
+            self.trial.evict(pod)
 
-    def restore(self, overlay: NodeOverlay, task: Task) -> None:
-        """Put a removed task back."""
+    def spare(self, task: Task) -> None:
+        """Put a removed task back, though others removed after it stay so."""
         for pod in task.pods:
-            overlay.restore(pod)
-            self._touch(self._nodes_of((pod,)))
-            if not self.slots_of(pod):
-                self._aux_removed[pod.node] -= 1
-
-    def undo_removal(self, overlay: NodeOverlay, victims: Iterable[Task]) -> None:
-        """Undo the latest removal."""
-        for task in victims:
-            for pod in task.pods:
-                if not self.slots_of(pod):
-                    self._aux_removed[pod.node] -= 1
-        self._leave(overlay)
-
-    def _leave(self, overlay: NodeOverlay) -> None:
-        assert self._open[-1] is overlay, "trials are undone in their order"
-        changed = [node for _, node in overlay.placed] + self._nodes_of(overlay.evicted)
-        self._open.pop().__exit__(None)
-        if overlay.group.nominations:
-            self._free = None
-        if changed or self._free is None:
-            self._touch(changed)
-
-    def _count_aux(self, placed: Iterable[tuple[Pod, Node]], sign: int) -> None:
-        for pod, node in placed:
-            if not self.slots_of(pod):
-                self._aux[node.name] = self._aux.get(node.name, 0) + sign
-
-    def _count_charges(self, reserved: Reserved, sign: int) -> None:
-        total = self._extra.setdefault(reserved.task.group.queue, {})
-        for name, amount in reserved.overlay.extra.items():
-            total[name] = total.get(name, 0) + sign * amount
+            self.trial.spare(pod)
 
     def _place_pods(
         self, task: Task, pods: list[tuple[Pod, Node | None]], *, later: bool
     ) -> Reserved | None:
         """Place pods one after the other, each on the node that is given or on its best one."""
-        overlay = self._enter(task.group)
-        done: list[tuple[Pod, Node]] = []
+        before = self.trial.mark()
+        self.trial.begin(task.group)
         for pod, chosen in pods:
-            found = self._place_pod(task, overlay, pod, chosen, later=later)
-            if found is None:
-                self._count_aux(done, -1)
-                self._leave(overlay)
+            if not self._place_pod(task, pod, chosen, later=later):
+                self.trial.restore(before)
                 return None
-            done.append((pod, found))
-            self._count_aux(done[-1:], 1)
-        reserved = Reserved(task, overlay, later)
-        self._count_charges(reserved, 1)
-        return reserved
+        return Reserved(task, before, self.trial.placed_since(before), later)
 
-    def _place_pod(
-        self, task: Task, overlay: NodeOverlay, pod: Pod, chosen: Node | None, *, later: bool
-    ) -> Node | None:
-        extra = dict(self._extra.get(task.group.queue, {}))
-        for name, amount in overlay.extra.items():
-            extra[name] = extra.get(name, 0) + amount
-        choice = cards_to_charge(self.session, task.group, pod, extra)
+    def _place_pod(self, task: Task, pod: Pod, chosen: Node | None, *, later: bool) -> bool:
+        """Place a pod on the node that is given or on its best one; return whether it has one."""
+        charged = self.trial.charged.get(task.group.queue, {})
+        choice = cards_to_charge(self.session, task.group, pod, charged)
         if isinstance(choice, Unschedulable):
             task.reason = choice
-            return None
+            return False
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards, rankings.job_of(task.group))
@@ -439,14 +366,9 @@ class WorkingNodes:
         if chosen is not None:
             feasible &= self._only(chosen)
         node = self._best(task, pod, feasible, later=later)
-        if node is None:
-            return None
-        devices = ranking.devices.pick(node, later=later)
-        overlay.place(pod, node, devices, later=later)
-        self._touch((node,))
-        if task.group.nominations:  # One was lifted from another node.
-            self._free = None
-        return node
+        if node is not None:
+            self.trial.place(pod, node, ranking.devices.pick(node, later=later), later=later)
+        return node is not None
 
     def _only(self, node: Node) -> Nodes:
         one = np.zeros(len(self.table.order), dtype=np.bool_)
@@ -572,15 +494,12 @@ class WorkingNodes:
         if not attempt.is_ready:
             task.reason = attempt.refusal
             return None
-        overlay = self._enter(task.group)
-        overlay.network = attempt.overlay.network
-        for pod, node in attempt.overlay.now:
-            overlay.place(pod, node, attempt.overlay.devices.get(pod.facts.uid, ()), later=False)
-            self._touch((node,))
-        reserved = Reserved(task, overlay, is_later=False)
-        self._count_aux(overlay.now, 1)
-        self._count_charges(reserved, 1)
-        return reserved
+        before = self.trial.mark()
+        self.trial.begin(task.group)
+        for one in attempt.trial.now:
+            self.trial.place(one.pod, one.node, one.devices)
+        placed = self.trial.placed_since(before)
+        return Reserved(task, before, placed, is_later=False, network=attempt.network)
 
     # Feasibility
 

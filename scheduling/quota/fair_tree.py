@@ -216,9 +216,9 @@ class FairTree:
         self.entered = 0
         """Number of groups that were re-evaluated since the start because a resource became exhausted or available.
         """
-        self._overlay: object = None
+        self._trial: object = None
         self._trial_read = 0
-        """The overlay whose changes were read, and how many of them."""
+        """The trial whose changes were read, and how many of them."""
 
     def refresh(self) -> None:
         """Apply what changed in State. Assumptions are discarded."""
@@ -269,11 +269,11 @@ class FairTree:
         """Return the node of a queue that has pod groups."""
         return self._node(queue.name)
 
-    def changed_since(self, overlay: object, moved: list[str]) -> dict[str, None]:
-        """Return the groups that an overlay changed since the last call. A different overlay starts from State."""
-        if self._overlay is not overlay:
+    def changed_since(self, trial: object, moved: list[str]) -> dict[str, None]:
+        """Return the groups that a trial changed since the last call. A different trial starts from State."""
+        if self._trial is not trial:
             self.refresh()
-            self._overlay, self._trial_read = overlay, 0
+            self._trial, self._trial_read = trial, 0
         keys = dict.fromkeys(moved[self._trial_read :])
         self._trial_read = len(moved)
         return keys
@@ -285,10 +285,10 @@ class FairTree:
 
     def discard_assumptions(self) -> None:
         """Restore what all groups hold in State."""
-        if self._overlay is None:
+        if self._trial is None:
             return
         keys = dict.fromkeys(self._tried)
-        self._overlay, self._trial_read, self._tried = None, 0, {}
+        self._trial, self._trial_read, self._tried = None, 0, {}
         self._update(keys)
 
     def assumed(self, group: PodGroup) -> Amounts:

@@ -180,7 +180,7 @@ def victims_of_quota(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         preemptor.queue,
         preemptor.asked,
         candidates,
-        preemptor.overlay.lost_by_lineage,
+        preemptor.trial.lost_by_lineage,
     )
 
 

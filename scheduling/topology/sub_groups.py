@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.sub_groups import SubGroupKey, SubGroups
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.domains import Domain
@@ -29,7 +29,7 @@ class PlacementAttempt(Protocol):
     """A placement attempt for a group."""
 
     group: PodGroup
-    overlay: NodeOverlay
+    trial: GroupTrial
     where: NodeScope
     reason: Unschedulable | None
 
@@ -50,7 +50,7 @@ def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: SubGrou
         if shape in failed:
             continue
         missing = (
-            0 if key is None else _missing(parts, key) - len(attempt.overlay.nodes_of.get(key, ()))
+            0 if key is None else _missing(parts, key) - len(attempt.trial.nodes_of.get(key, ()))
         )
         if key is not None and missing > len(pods):
             # Too few pods, or pods beyond the minimum of a sub-group that found no room.
@@ -67,7 +67,7 @@ class _Placing:
 
     def __init__(self, attempt: PlacementAttempt, network: Network, parts: SubGroups) -> None:
         self._attempt = attempt
-        self._overlay = attempt.overlay
+        self._trial = attempt.trial
         self._network = network
         self._parts = parts
         cluster = network.rankings.cluster
@@ -88,7 +88,7 @@ class _Placing:
         is_placed = self._place_close(candidates, pods)
         attempt.reason = None
         if is_placed:
-            for node in self._overlay.nodes_of[key][-len(pods) :]:
+            for node in self._trial.nodes_of[key][-len(pods) :]:
                 attempt.where.record(node)
         else:
             self._find_reason(key, candidates, pods)
@@ -102,11 +102,12 @@ class _Placing:
         for domain, is_now in candidates.tried:
             if later is not None and not is_now:
                 continue
+            before = self._trial.mark()
             found = self._within(domain, candidates, pods)
             if found:
                 return True
             if found is not None:
-                self._overlay.undo_to(self._overlay.count - len(pods))
+                self._trial.restore(before)
                 later = later or domain
         return later is not None and self._within(later, candidates, pods) is not None
 
@@ -127,27 +128,27 @@ class _Placing:
     def _all_of(self, pods: list[Pod]) -> bool | None:
         """Place all these pods, or none. Return True if all have room now, False if some have room later, None if
         not placed."""
-        overlay = self._overlay
-        before, waits = overlay.count, len(overlay.later)
+        trial = self._trial
+        before, waits = trial.mark(), len(trial.later)
         kept = self._attempt.where.checkpoint()
         for pod in pods:
             if not self._attempt.try_pod(pod):
-                overlay.undo_to(before)
+                trial.restore(before)
                 self._attempt.where.rollback(kept)
                 return None
-        return len(overlay.later) == waits
+        return len(trial.later) == waits
 
     def _find_reason(self, key: SubGroupKey, candidates: CandidateDomains, pods: list[Pod]) -> None:
         """Find out why there is no room for a sub-group, in the domain with most room."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
         attempt.where = self._inside(domain, candidates)
-        before = self._overlay.count
+        before = self._trial.mark()
         for pod in pods:
             if not attempt.try_pod(pod):
                 break
-        found = self._overlay.count - before
-        self._overlay.undo_to(before)
+        found = self._trial.count - before.placed
+        self._trial.restore(before)
         attempt.where = outer
         if attempt.reason is not None:
             name = f"sub-group {sub_group_name(self._parts, key)}"
@@ -156,7 +157,7 @@ class _Placing:
     def _candidates(self, key: SubGroupKey, pods: list[Pod]) -> CandidateDomains:
         where = self._attempt.where
         slots = Counter(self._standing.get(key, {}))
-        slots.update(node.slot for node in self._overlay.nodes_of.get(key, ()))
+        slots.update(node.slot for node in self._trial.nodes_of.get(key, ()))
         wanted = PlacementRequest(
             pods=tuple(pods),
             needed=len(pods),
@@ -202,7 +203,7 @@ def _shape(
 ) -> object:
     """Return a key that is equal for pods that cannot be placed if others with it could not: room only decreases."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
-    has_others = key is not None and bool(parts.ready.get(key) or attempt.overlay.nodes_of.get(key))
+    has_others = key is not None and bool(parts.ready.get(key) or attempt.trial.nodes_of.get(key))
     return (key if has_others or key is None else key[0], classes)
 
 

@@ -28,7 +28,12 @@ def victim_candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
     """Return the victim candidates on a node, in eviction order."""
     pods = preemptor.cluster.pods
     return in_eviction_order(
-        preemptor, [pods[uid] for uid in node.pods if _is_candidate(preemptor, pods[uid])]
+        preemptor,
+        [
+            pods[uid]
+            for uid in node.pods
+            if uid not in node.trial_victims and _is_candidate(preemptor, pods[uid])
+        ],
     )
 
 
@@ -39,8 +44,6 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
         or not may_be_victim(preemptor, pod)
         or pod.facts.uid in preemptor.cluster.eviction_backoff
     ):
-        return False
-    if pod in preemptor.overlay.evicted_by_group.get(pod.group_key, ()):
         return False
     if preemptor.pod.pod_class.is_best_effort and not pod.pod_class.is_best_effort:
         return False

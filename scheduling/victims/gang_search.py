@@ -31,7 +31,7 @@ from projections.pods import Pod
 from projections.preemption_triggers import is_starving, never_preempts
 from projections.queues import add
 from scheduling.gang_attempt import cards_to_charge, refused_demand
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
@@ -78,7 +78,7 @@ class GangSearch:
         self.session = session
         self.action = action
         self.group = group
-        self.overlay = NodeOverlay(session.cluster, group)
+        self.trial = GroupTrial(session.cluster, group)
         self.takes_protected = takes_protected
         self.is_whole = False
         self.counts: Counter[str] = Counter()
@@ -103,9 +103,9 @@ class GangSearch:
         for pod in self._wanted:
             add(self._need, pod.pod_class.request, 1)
         session.groups_examined += 1
-        with self.overlay:
-            self.overlay.place_nominated()
-            self._kept = self.overlay.count
+        with self.trial:
+            self.trial.place_nominated()
+            self._start = self.trial.mark()
             if self._wanted and not self._is_not_entitled():
                 self._search()
         session.fair.discard_assumptions()
@@ -133,7 +133,7 @@ class GangSearch:
         )
         if is_over or self._last is None:
             return start
-        cursor = SearchCursor(pod=self._wanted[0].key, node=self._last, placed=self._kept)
+        cursor = SearchCursor(pod=self._wanted[0].key, node=self._last, placed=self._start.placed)
         return structs.replace(
             start,
             is_outdated=is_outdated,
@@ -144,7 +144,7 @@ class GangSearch:
 
     def decisions(self) -> Iterator[Decision]:
         """Yield the evictions and the nominations for the gang."""
-        return decisions(self.action, self.overlay)
+        return decisions(self.action, self.trial)
 
     def _missing_pods(self) -> list[Pod]:
         """Return the pods that the gang lacks; none if one of them cannot be placed or may not preempt."""
@@ -169,7 +169,7 @@ class GangSearch:
         return Preemptor(
             self.session,
             self.action,
-            self.overlay,
+            self.trial,
             self._wanted[0],
             takes_protected=self.takes_protected,
             wanted=tuple(self._wanted),
@@ -193,7 +193,7 @@ class GangSearch:
             self.is_whole = True
             return
         if self._last is None and self._is_small:
-            self._restore_all()
+            self.trial.restore(self._start)
             if not self._has_given_up:
                 self.counts[
                     "domain(s) would not have enough room after evicting all allowed victims"
@@ -214,7 +214,7 @@ class GangSearch:
             if self._free_domain(where, where.domain.slots.tolist()):
                 self.is_whole = True
                 return
-            self._restore_all()
+            self.trial.restore(self._start)
             self.counts[
                 f"{what} would not have enough room after evicting all allowed victims"
             ] += 1
@@ -237,10 +237,6 @@ class GangSearch:
         """Return True if all possible victims can be examined in one cycle."""
         pods = sum(group.allocated_count for group in donor_groups(self._preemptor))
         return BUNDLE * pods <= self.session.work.budget
-
-    def _restore_all(self) -> None:
-        for pod in reversed(self.overlay.evicted[:]):
-            self.overlay.restore(pod)
 
     def _domains(self) -> Iterator[tuple[str, DomainScope]]:
         """Yield the domains in which the whole gang may be placed, the closest first, from where the search
@@ -304,7 +300,7 @@ class GangSearch:
         return len(pods) if is_last else end
 
     def _free_domain(self, where: NodeScope, slots: list[int] | None) -> bool:
-        """Return True if the gang can be placed in a domain of these slots; if so, the overlay holds the placement."""
+        """Return True if the gang can be placed in a domain of these slots; if so, the trial holds the placement."""
         order = self.session.cluster.nodes.order
         nodes = order if slots is None else [order[slot] for slot in slots]
         room = self._idle_resources(where, nodes)
@@ -334,7 +330,7 @@ class GangSearch:
                 continue
             if self._try_placement(where):
                 self._restore_unneeded(where, chosen, room)
-                return is_whole(self.overlay)
+                return is_whole(self.trial)
             self._has_tried = True
             # Skip some tries: surplus bundles are restored in the end.
             enough = len(chosen) + 1 + len(chosen) // GROWTH
@@ -344,14 +340,14 @@ class GangSearch:
         """Evict the pods of a bundle that are still there, if all of them may be evicted."""
         self.session.work.add(BUNDLE)
         preemptor = self._preemptor
-        gone = self.overlay.evicted_by_group.get(bundle.group.key, [])
+        gone = self.trial.evicted_of(bundle.group.key)
         left = VictimBundle(
             bundle.group, tuple([pod for pod in bundle.pods if pod not in gone]), bundle.is_safe
         )
         if not may_evict_all(preemptor, left):
             return False
         for pod in left.pods:
-            self.overlay.evict(pod)
+            self.trial.evict(pod)
         chosen.append(left)
         return True
 
@@ -367,13 +363,14 @@ class GangSearch:
 
     def _try_placement(self, where: NodeScope) -> bool:
         """Return True if the gang finds its nodes after these evictions. If not, undo the placements."""
-        if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.overlay):
+        self._evicted = self.trial.mark()
+        if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.trial):
             return True
-        self.overlay.undo_to(self._kept)
+        self.trial.restore(self._evicted)
         return False
 
     def _place(self, where: NodeScope, pod: Pod) -> bool:
-        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
+        choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
         if not isinstance(choice, CardChoice):
             return False
         self.session.work.add_pod(pod.pod_class)
@@ -381,12 +378,12 @@ class GangSearch:
         ranking = self.session.rankings.of(pod.pod_class, choice.cards, job)
         node = where.best(ranking, pod.pod_class)
         # If any pod is evicted, if only to release quota, the gang waits for that.
-        is_later = node is None or bool(self.overlay.evicted)
+        is_later = node is None or bool(self.trial.evicted)
         if node is None:
             node = where.best_later(ranking)
         if node is not None:
             devices = ranking.devices.pick(node, later=is_later)
-            self.overlay.place(pod, node, devices, later=is_later)
+            self.trial.place(pod, node, devices, later=is_later)
         return node is not None
 
     def _restore_unneeded(
@@ -394,7 +391,7 @@ class GangSearch:
     ) -> None:
         """Restore the bundles that the gang does not need: those far from it together, then one by one, the most
         expensive first. Bundles of a group whose whole gang is evicted are restored or evicted together."""
-        used = {node.name for _, node in self.overlay.placed}
+        used = {one.node.name for one in self.trial.placed}
         broken = {one.group.key for one in chosen if not one.is_safe}
         far = [
             one
@@ -406,9 +403,6 @@ class GangSearch:
         for bundle in reversed(chosen[-TRIES_MAX:]):
             if not (bundle.is_safe and bundle.group.key in broken):
                 self._restore_bundles(where, chosen, [bundle], room)
-        order = {pod.facts.uid: place for place, pod in enumerate(_pods(chosen))}
-        for pods in self.overlay.evicted_by_group.values():
-            pods.sort(key=lambda pod: order[pod.facts.uid])
 
     def _restore_bundles(
         self, where: NodeScope, chosen: list[VictimBundle], some: list[VictimBundle], room: Amounts
@@ -417,17 +411,17 @@ class GangSearch:
         given = freed_resources(self.session.cluster, _pods(some), where)
         if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
             return
-        self.overlay.undo_to(self._kept)
+        before = self._evicted
+        self.trial.restore(before)
         for pod in _pods(some):
-            self.overlay.restore(pod)
+            self.trial.spare(pod)
         if self._try_placement(where):
             for one in some:
                 chosen.remove(one)
             for name in room:
                 room[name] -= given.get(name, 0)
             return
-        for pod in _pods(some):
-            self.overlay.evict(pod)
+        self.trial.restore(before)
         self._try_placement(where)
 
 

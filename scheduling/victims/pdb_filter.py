@@ -40,7 +40,7 @@ def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]
     """Return the candidates that may be evicted together, in the order given; victims chosen already count."""
     if not preemptor.cluster.budgets.all:
         return candidates
-    left = BudgetsLeft(preemptor.cluster, preemptor.overlay.evicted)
+    left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
     chosen: list[Pod] = []
     for pod in candidates:
         if not left.refuse(pod):

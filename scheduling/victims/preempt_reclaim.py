@@ -51,9 +51,9 @@ def preempt_or_reclaim(
         search = _search(session, action, group, None if left is None else left.so_far)
         is_outdated = left is not None and session.is_outdated(equivalence_group, left)
         if search.is_whole:
-            asked = asked_first(search.overlay) if search.takes_protected else []
+            asked = asked_first(search.trial) if search.takes_protected else []
             if asked:
-                yield from evictions_of(action, search.overlay, asked)
+                yield from evictions_of(action, search.trial, asked)
                 problem = _asks_budgets(session, action, len(asked))
                 yield from refuse_equivalence_group(equivalence_group, problem)
             else:

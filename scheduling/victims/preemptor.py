@@ -1,4 +1,4 @@
-"""The preemptor: one pending pod that needs room used by other pods, with the overlay of its whole group."""
+"""The preemptor: one pending pod that needs room used by other pods, with the trial of its whole group."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.policy.policy import RECLAIMING, Policy
 from projections.queues import Queue, add
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.session import Session
 
 
@@ -19,7 +19,7 @@ class Preemptor(Struct):
     session: Session
     action: str
     """The action: to preempt takes victims of the same queue, to reclaim those of other queues."""
-    overlay: NodeOverlay
+    trial: GroupTrial
     pod: Pod
     is_within: bool = False
     """True if the victims are pods of the group itself, rather than of other groups."""
@@ -58,12 +58,12 @@ class Preemptor(Struct):
     @property
     def group(self) -> PodGroup:
         """Return the group of the pod."""
-        return self.overlay.group
+        return self.trial.group
 
     @property
     def queue(self) -> Queue:
         """Return the queue of the group."""
-        return self.session.cluster.queues[self.overlay.group.queue]
+        return self.session.cluster.queues[self.trial.group.queue]
 
     def comes_before(self, group: PodGroup) -> bool:
         """Return True if the preemptor's group has a higher priority than another one, or an equal one and is older."""

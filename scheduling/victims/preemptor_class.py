@@ -10,10 +10,10 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     """Return a key that is equal for preemptors for which the same nodes can be freed; None if that depends on more.
 
     None if pod affinity or spread, PodDisruptionBudgets, recently failed evictions, ages or shares of queues
-    decide, and once the overlay holds evictions. (Quotas: see `PreemptionSearch`.)
+    decide, and once the trial holds evictions. (Quotas: see `PreemptionSearch`.)
     """
-    cluster, overlay, pod = preemptor.cluster, preemptor.overlay, preemptor.pod
-    if preemptor.action != "preempt" or preemptor.is_within or overlay.placed or overlay.evicted:
+    cluster, trial, pod = preemptor.cluster, preemptor.trial, preemptor.pod
+    if preemptor.action != "preempt" or preemptor.is_within or trial.placed or trial.evicted:
         return None
     if cluster.budgets.all or cluster.eviction_backoff:
         return None

@@ -22,7 +22,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.queues import Queue, add
 from projections.shares import dominant
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.plugin import QueueOrder, keeps_fair_tree, quota_of
 from scheduling.quota import quota_check
 from scheduling.quota.fair_tree import path_of
@@ -64,7 +64,7 @@ def allowed_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Return the candidates that may be evicted together, the unprotected ones first, else in the order given."""
     free = [pod for pod in candidates if not pod.facts.is_protected]
     if preemptor.cluster.budgets.all or preemptor.cluster.budget_refusals:
-        left = BudgetsLeft(preemptor.cluster, preemptor.overlay.evicted)
+        left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
         free = [pod for pod in free if not _is_refused(preemptor, left, pod)]
     if not preemptor.takes_protected:
         return allowed_by_budgets(preemptor, eligible_victims(preemptor, free))
@@ -81,7 +81,7 @@ def allowed_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 def is_protected(preemptor: Preemptor, pod: Pod) -> bool:
     """Return whether a pod is protected, after the victims chosen already."""
-    left = BudgetsLeft(preemptor.cluster, preemptor.overlay.evicted)
+    left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
     return pod.facts.is_protected or _is_refused(preemptor, left, pod)
 
 
@@ -92,11 +92,11 @@ def _is_refused(preemptor: Preemptor, left: BudgetsLeft, pod: Pod) -> bool:
     return has_failed or left.refuse(pod)
 
 
-def asked_first(overlay: NodeOverlay) -> list[Pod]:
+def asked_first(trial: GroupTrial) -> list[Pod]:
     """Return the victims of reclaim whose budgets must be asked before any pod is evicted, because they have not refused for
     long enough."""
-    refused = refused_by_budgets(overlay.cluster, overlay.evicted)
-    return [pod for pod in refused if not is_overdue(overlay.cluster, pod.facts.uid)]
+    refused = refused_by_budgets(trial.cluster, trial.evicted)
+    return [pod for pod in refused if not is_overdue(trial.cluster, pod.facts.uid)]
 
 
 def _may_be_asked(preemptor: Preemptor, pod: Pod) -> bool:
@@ -128,13 +128,13 @@ def _above_deserved(preemptor: Preemptor, gone: list[Pod], candidates: list[Pod]
     deserved = rules.deserved(cluster, preemptor.queue)
     asked = dict(preemptor.asked)
     entitled = [(name, amount) for name, amount in asked.items() if deserved.get(name)]
-    extra = preemptor.overlay.extra
+    extra = preemptor.trial.extra
     if not entitled or any(
         quota_check.used(preemptor.queue, name, extra) + amount > deserved[name]
         for name, amount in entitled
     ):
         return []
-    left = RemainingCharges(cluster, preemptor.overlay.lost_by_lineage)
+    left = RemainingCharges(cluster, preemptor.trial.lost_by_lineage)
     for pod in gone:
         left.evict(pod)
     chosen: list[Pod] = []
@@ -171,12 +171,12 @@ class _WeightedShares:
 
     def __init__(self, preemptor: Preemptor) -> None:
         self._cluster, self._queue = preemptor.cluster, preemptor.queue
-        overlay, self._group = preemptor.overlay, preemptor.group.key
+        trial, self._group = preemptor.trial, preemptor.group.key
         self._moved: dict[str, Amounts] = {}
         """Queue to what it holds more or less than State says."""
-        for pod in (*[one for one, _ in overlay.placed], *(preemptor.wanted or (preemptor.pod,))):
+        for pod in (*[one.pod for one in trial.placed], *(preemptor.wanted or (preemptor.pod,))):
             self._move(self._queue.name, pod, 1)
-        for pod in overlay.evicted:
+        for pod in trial.evicted:
             self._move(self._queue_of(pod), pod, -1)
         self._work = preemptor.session.work
         self._work.add(len(self._cluster.queues))

@@ -39,7 +39,7 @@ from projections.wakeup_events import LOWEST_PRIORITY
 from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge, refused_demand
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import VictimScope, victim_scope
@@ -83,7 +83,7 @@ class PreemptionSearch:
         self.session = session
         self.action = action
         self.group = group
-        self.overlay = NodeOverlay(session.cluster, group)
+        self.trial = GroupTrial(session.cluster, group)
         self._job = session.rankings.job_of(group)
         self.is_cut = False
         """True if the search was cut short: unless the gang is complete it continues in the next cycle."""
@@ -112,21 +112,21 @@ class PreemptionSearch:
         """Quota limits that refused pods of the group."""
         self._failed: dict[int, None] = {}
         self._looked: dict[int, int] = {}
-        """Class index to how many placements of the overlay were checked for room that they left."""
+        """Class index to how many placements of the trial were checked for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of the class."""
         if so_far is not None:
             self._resume(so_far)
         session.groups_examined += 1
-        with self.overlay:
-            self.overlay.place_nominated()
+        with self.trial:
+            self.trial.place_nominated()
             self._place_all()
         session.fair.discard_assumptions()
 
     @property
     def is_whole(self) -> bool:
         """Return True if the gang is complete once all victims have terminated."""
-        return is_whole(self.overlay)
+        return is_whole(self.trial)
 
     @property
     def reason(self) -> Unschedulable:
@@ -148,7 +148,7 @@ class PreemptionSearch:
 
     def decisions(self) -> Iterator[Decision]:
         """Yield the evictions and the nominations for the group."""
-        return decisions(self.action, self.overlay)
+        return decisions(self.action, self.trial)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
         """Return what was found so far. If the search `is_over` it starts from the beginning."""
@@ -199,7 +199,7 @@ class PreemptionSearch:
         """Return the node after which the search for pods of a class continues; None if it is not in the order of
         names."""
         found = self._cursors.get(pod_class.index)
-        if found is None or (pod_class.depends_on_other_pods and found[2] != self.overlay.count):
+        if found is None or (pod_class.depends_on_other_pods and found[2] != self.trial.count):
             return None
         return found[1]
 
@@ -214,8 +214,8 @@ class PreemptionSearch:
         # If `allocate` does not refuse the group, it is its best-effort pods that lack a node.
         seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
-            own = len(self.overlay.evicted_by_group.get(group.key, ()))
-            placed = len(self.overlay.placed) - len(group.nominations) - own
+            own = len(self.trial.evicted_of(group.key))
+            placed = self.trial.count - len(group.nominations) - own
             if not is_starving(plugins, group, placed):
                 return
             pod_class = pod.pod_class
@@ -233,25 +233,25 @@ class PreemptionSearch:
             self._failed[pod_class.index] = None
             last = self.session.cluster.nodes.order[-1:]
             for node in last:
-                self._cursors[pod_class.index] = (pod, node.name, self.overlay.count)
+                self._cursors[pod_class.index] = (pod, node.name, self.trial.count)
             if not self._can_still_be_whole(index):
                 return
 
     def _preemptor(self, pod: Pod) -> Preemptor:
         return Preemptor(
-            self.session, self.action, self.overlay, pod, self._is_within, self.takes_protected
+            self.session, self.action, self.trial, pod, self._is_within, self.takes_protected
         )
 
     def _can_still_be_whole(self, index: int) -> bool:
         """Return True if the gang can still be complete after a pod failed."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
-        return group.ready_count + len(self.overlay.placed) + rest >= group.min_available
+        return group.ready_count + self.trial.count + rest >= group.min_available
 
     def _use_free_room(self, preemptor: Preemptor) -> bool:
         """Place the pod on room that is free, or is being freed already."""
         pod = preemptor.pod
-        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
+        choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
         if not isinstance(choice, CardChoice):
             limits = (choice.limit, *quota_names(choice.requeue_on))
             self._limits.update(dict.fromkeys([one for one in limits if one]))
@@ -261,27 +261,27 @@ class PreemptionSearch:
         ranking = self.session.rankings.of(pod.pod_class, choice.cards, self._job)
         node = ranking.best()
         if node is not None:
-            self.overlay.place(pod, node, ranking.devices.pick(node), later=False)
+            self.trial.place(pod, node, ranking.devices.pick(node))
             return True
         node = self._being_freed(ranking, pod)
         if node is not None:
             devices = ranking.devices.pick(node, later=True)
-            self.overlay.place(pod, node, devices, later=True)
+            self.trial.place(pod, node, devices, later=True)
         return node is not None
 
     def _being_freed(self, ranking: NodeRanking, pod: Pod) -> Node | None:
-        """Return a node that will have room. Once there was none for a class, check only nodes where the overlay
+        """Return a node that will have room. Once there was none for a class, check only nodes where the trial
         evicted pods since then."""
-        key, later = pod.pod_class.index, self.overlay.later
+        key, later = pod.pod_class.index, self.trial.later
         if key not in self._looked or pod.pod_class.depends_on_other_pods:
             self._looked[key] = len(later)
             node = ranking.best_later()
             if node is not None:
                 del self._looked[key]
             return node
-        for _, node in later[self._looked[key] :]:
-            if ranking.will_have_room(node):
-                return node
+        for one in later[self._looked[key] :]:
+            if ranking.will_have_room(one.node):
+                return one.node
             self._looked[key] += 1
         return None
 
@@ -296,7 +296,7 @@ class PreemptionSearch:
         if self.action == "reclaim":
             asked = quota_charging.requested(preemptor.cluster, pod_class)
             problem = why_reclaim_denied(
-                preemptor.cluster, preemptor.queue, asked, self.overlay.extra
+                preemptor.cluster, preemptor.queue, asked, self.trial.extra
             )
             if problem:
                 self._problem = self._problem or problem
@@ -318,7 +318,7 @@ class PreemptionSearch:
                 self._cursors.pop(pod_class.index, None)
         node, gone = best
         for pod in gone:
-            self.overlay.evict(pod)
+            self.trial.evict(pod)
         self._place_on(preemptor, node, gone)
         return True
 
@@ -327,7 +327,7 @@ class PreemptionSearch:
         found."""
         if not self._planned_nodes:
             return False
-        table, before = self.session.cluster.nodes, len(self.overlay.evicted)
+        table, before = self.session.cluster.nodes, len(self.trial.evicted)
         node = table.nodes.get(self._planned_nodes.pop())
         if node is not None and node.facts is not None:
             self.session.work.add_node_search(None, node.slot)
@@ -336,7 +336,7 @@ class PreemptionSearch:
             if _admitting_nodes(preemptor)[node.slot] and not self._choose_victims(
                 preemptor, node, short
             ):
-                self._place_on(preemptor, node, self.overlay.evicted[before:])
+                self._place_on(preemptor, node, self.trial.evicted[before:])
                 return True
         self._planned_nodes = []
         self._cursors.clear()
@@ -345,7 +345,7 @@ class PreemptionSearch:
     def _place_on(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
         is_free = not gone and node.fits(preemptor.pod.pod_class.request)
         devices = _devices(preemptor).pick(node, later=not is_free)
-        self.overlay.place(preemptor.pod, node, devices, later=not is_free)
+        self.trial.place(preemptor.pod, node, devices, later=not is_free)
         self._freed.append(node.name)
 
     def _cheapest_node(
@@ -399,14 +399,13 @@ class PreemptionSearch:
                 if is_as_urgent and _least_victims(preemptor, node) >= compared.victims:
                     continue
                 compared.nodes += 1
-            before = len(self.overlay.evicted)
+            before = self.trial.mark()
             short = _quota_short(preemptor, node)
             self._limits.update(dict.fromkeys(short))
             found = self._choose_victims(preemptor, node, short)
             if not found:
-                gone = self.overlay.evicted[before:]
-                for pod in reversed(gone):
-                    self.overlay.restore(pod)
+                gone = self.trial.evicted[before.evictions :]
+                self.trial.restore(before)
                 self._has_freeable_node = True
                 yield node, gone
                 continue
@@ -422,11 +421,11 @@ class PreemptionSearch:
         pod_class = preemptor.pod.pod_class
         counts[why] += 1
         self._nodes_looked += 1
-        # The overlay only grows: the next pod of the class would find no more room there.
+        # The trial only grows: the next pod of the class would find no more room there.
         if not pod_class.depends_on_other_pods:
             self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if self._cursor_of(pod_class) is not None and not self._has_freeable_node:
-            self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)
+            self._cursors[pod_class.index] = (preemptor.pod, node.name, self.trial.count)
 
     @property
     def _compares_candidates(self) -> bool:
@@ -540,7 +539,7 @@ class PreemptionSearch:
         name = ""
         if self.action == "reclaim" and index in self._tried and not self._has_levels:
             name = self.session.cluster.nodes.order[max(self._tried[index])].name
-        self._cursors[index] = (preemptor.pod, name, self.overlay.count)
+        self._cursors[index] = (preemptor.pod, name, self.trial.count)
 
     def _choose_victims(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
         """Choose the victims on a node; `short` are the quota limits that are exceeded there. Return why it fails,
@@ -549,34 +548,24 @@ class PreemptionSearch:
         if useful is None:
             return "node(s) have no victims that release the exceeded quota of the queue"
         chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
-        allowed = allowed_victims(preemptor, chosen)
-        gone: list[Pod] = []
-        for pod in allowed:
+        before = self.trial.mark()
+        for pod in allowed_victims(preemptor, chosen):
             if _has_room(preemptor, node):
                 break
-            self.overlay.evict(pod)
-            gone.append(pod)
+            self.trial.evict(pod)
         if not _has_room(preemptor, node):
-            for pod in reversed(gone):
-                self.overlay.restore(pod)
+            self.trial.restore(before)
             return "node(s) would not have enough room after evicting all allowed victims"
-        self._restore_unneeded(preemptor, node, gone)
+        self._spare_unneeded(preemptor, node, self.trial.evicted[before.evictions :])
         return ""
 
-    def _restore_unneeded(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
-        """Restore the victims on a node that are not needed, the most expensive first."""
-        needed = dict.fromkeys(pod.facts.uid for pod in gone)
+    def _spare_unneeded(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
+        """Spare the victims on a node that are not needed, the most expensive first."""
         for pod in reversed(gone):
-            self.overlay.restore(pod)
-            if _has_room(preemptor, node):
-                del needed[pod.facts.uid]
-            else:
-                self.overlay.evict(pod)
-        # In the order in which they were chosen.
-        for pod in gone:
-            if pod.facts.uid in needed:
-                self.overlay.restore(pod)
-                self.overlay.evict(pod)
+            before = self.trial.mark()
+            self.trial.spare(pod)
+            if not _has_room(preemptor, node):
+                self.trial.restore(before)
 
 
 class _Compared(Struct):
@@ -652,8 +641,8 @@ def _charge(preemptor: Preemptor, node: Node) -> Charge:
 def _quota_short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
     """Return the quota limits that the charge of the pod on a node would exceed."""
     extra, released, queue = (
-        preemptor.overlay.extra,
-        preemptor.overlay.released_above,
+        preemptor.trial.extra,
+        preemptor.trial.released_above,
         preemptor.queue,
     )
     return tuple(
@@ -709,8 +698,8 @@ def _has_room(preemptor: Preemptor, node: Node) -> bool:
     pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
     if pod_topology is not None and not pod_topology.admitted(later=True)[node.slot]:
         return False
-    charge, overlay = _charge(preemptor, node), preemptor.overlay
+    charge, trial = _charge(preemptor, node), preemptor.trial
     short = quota_check.may_allocate(
-        preemptor.cluster, preemptor.queue, charge, overlay.extra, overlay.released_above
+        preemptor.cluster, preemptor.queue, charge, trial.extra, trial.released_above
     )
     return short is None

@@ -14,7 +14,8 @@ from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy.policy import GANG_EVICTING, RECLAIMING
-from scheduling.node_overlay import NodeOverlay, placements
+from scheduling.group_trial import GroupTrial
+from scheduling.trial import placements
 from scheduling.victims.pdb_filter import refused_by_budgets
 
 
@@ -27,11 +28,11 @@ def victim_events(action: str) -> tuple[str, ...]:
     return (VICTIMS_OF_QUEUE, PODS_CHANGED)
 
 
-def is_whole(overlay: NodeOverlay) -> bool:
-    """Return True if the gang of an overlay is complete once all victims have terminated."""
-    group = overlay.group
-    own = overlay.evicted_by_group.get(group.key, [])
-    placed = [pod for pod, _ in overlay.placed]
+def is_whole(trial: GroupTrial) -> bool:
+    """Return True if the gang of a trial is complete once all victims have terminated."""
+    group = trial.group
+    own = trial.evicted_of(group.key)
+    placed = [one.pod for one in trial.placed]
     if len(placed) <= len(group.nominations):
         return False
     if any(pod.pod_class.is_best_effort for pod in placed):
@@ -42,36 +43,35 @@ def is_whole(overlay: NodeOverlay) -> bool:
     return group.is_ready_with(len(placed) - len(own), roles)
 
 
-def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
+def decisions(action: str, trial: GroupTrial) -> Iterator[Decision]:
     """Yield the evictions, group by group, and the nominations for the preemptor."""
-    cluster, group = overlay.cluster, overlay.group
-    yield from _evictions(action, overlay, overlay.evicted_by_group)
-    if overlay.later:
-        placed = placements(cluster, overlay.placed, overlay.devices)
+    cluster, group = trial.cluster, trial.group
+    yield from _evictions(action, trial, trial.evicted_by_group)
+    placed = placements(cluster, trial.placed)
+    if trial.later:
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
     else:
-        placed = placements(cluster, overlay.placed, overlay.devices)
         # `allocate` would have found this room too, if one of the group's pods had not taken too much.
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
 
 
-def evictions_of(action: str, overlay: NodeOverlay, some: list[Pod]) -> Iterator[Decision]:
+def evictions_of(action: str, trial: GroupTrial, some: list[Pod]) -> Iterator[Decision]:
     """Yield the evictions of some of the victims, group by group."""
     by_group: dict[str, list[Pod]] = {}
     for pod in some:
         by_group.setdefault(pod.group_key, []).append(pod)
-    yield from _evictions(action, overlay, by_group)
+    yield from _evictions(action, trial, by_group)
 
 
 def _evictions(
-    action: str, overlay: NodeOverlay, by_group: Mapping[str, Sequence[Pod]]
+    action: str, trial: GroupTrial, by_group: Mapping[str, Sequence[Pod]]
 ) -> Iterator[EvictionDecided]:
-    cluster, group = overlay.cluster, overlay.group
+    cluster, group = trial.cluster, trial.group
     late: dict[str, None] = {}
     if action in RECLAIMING and cluster.budget_refusals:
         late = {
             pod.facts.uid: None
-            for pod in refused_by_budgets(cluster, overlay.evicted)
+            for pod in refused_by_budgets(cluster, trial.evicted)
             if is_overdue(cluster, pod.facts.uid)
         }
     for key, pods in by_group.items():

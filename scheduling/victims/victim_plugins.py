@@ -74,7 +74,7 @@ def _is_entitled_to_all(preemptor: Preemptor) -> bool:
     if rules.keeps_reclaimed or not rules.compares_shares:
         return rules.keeps_reclaimed
     return is_within_deserved(
-        preemptor.cluster, preemptor.queue, preemptor.asked, preemptor.overlay.extra
+        preemptor.cluster, preemptor.queue, preemptor.asked, preemptor.trial.extra
     )
 
 
@@ -82,7 +82,7 @@ def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list
     """Return, for preempt, pods of groups of lower priority or younger ones; for reclaim, pods of queues that keep a
     larger share or could not reclaim for the pod again, and under `capacity-card` what they use beyond their
     quota."""
-    cluster, extra = preemptor.cluster, preemptor.overlay.extra
+    cluster, extra = preemptor.cluster, preemptor.trial.extra
     groups = cluster.groups
     if not preemptor.is_reclaiming:
         return [pod for pod in candidates if preemptor.comes_before(groups[pod.group_key])]
@@ -99,7 +99,7 @@ def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list
     for pod in candidates:
         name = groups[pod.group_key].queue
         left = with_more(
-            gone.get(name) or preemptor.overlay.released_by_queue(name), pod.charge or ()
+            gone.get(name) or preemptor.trial.released_by_queue(name), pod.charge or ()
         )
         if ours < _share_left(preemptor, name) or not _could_reclaim_back(
             preemptor, pod, name, left
@@ -117,5 +117,5 @@ def _could_reclaim_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[
 
 
 def _share_left(preemptor: Preemptor, name: str) -> Fraction:
-    given = {one: -amount for one, amount in preemptor.overlay.released_by_queue(name).items()}
+    given = {one: -amount for one, amount in preemptor.trial.released_by_queue(name).items()}
     return share_with(preemptor.cluster, preemptor.cluster.queues[name], given)

@@ -30,7 +30,7 @@ from projections.views.project import Views
 from replay.log_replay import Replay
 from scheduling import hyper_node_placement, requeue
 from scheduling.actions import allocate, backfill, enqueue
-from scheduling.node_overlay import NodeOverlay
+from scheduling.group_trial import GroupTrial
 from scheduling.quota import queue_order
 from scheduling.requeue import is_cycle_due
 from scheduling.victims import preempt_reclaim
@@ -137,16 +137,16 @@ def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_was_tried_is_given_back_when_the_trial_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = NodeOverlay.place
+    real = GroupTrial.place
 
     def bug(
-        self: NodeOverlay, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
+        self: GroupTrial, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
     ) -> None:
         real(self, one, there, devices, **named)
         if self.group.key == BAD and self.count == 2:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(NodeOverlay, "place", bug)
+    monkeypatch.setattr(GroupTrial, "place", bug)
     harness = Broken()
     pods = [grouped("b0"), grouped("b1"), grouped("b2"), *(pod(f"good{n}") for n in range(9))]
     harness.begin(*pods, groups=(pod_group(least=3),))
@@ -347,20 +347,20 @@ def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.Monke
 
 
 def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, leave = NodeOverlay.place, NodeOverlay.__exit__
+    real, leave = GroupTrial.place, GroupTrial.__exit__
 
     def bug(
-        self: NodeOverlay, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
+        self: GroupTrial, one: Pod, there: Node, devices: tuple[str, ...], **named: bool
     ) -> None:
         real(self, one, there, devices, **named)
         raise ZeroDivisionError
 
-    def leave_a_rest(self: NodeOverlay, *raised: object) -> None:
+    def leave_a_rest(self: GroupTrial, *raised: object) -> None:
         leave(self, *raised)
-        self.cluster.nodes.shift(self.now[0][1], "occupied", (("cpu", 1),), 1)
+        self.cluster.nodes.shift(self.now[0].node, "occupied", (("cpu", 1),), 1)
 
-    monkeypatch.setattr(NodeOverlay, "place", bug)
-    monkeypatch.setattr(NodeOverlay, "__exit__", leave_a_rest)
+    monkeypatch.setattr(GroupTrial, "place", bug)
+    monkeypatch.setattr(GroupTrial, "__exit__", leave_a_rest)
     harness = Broken()
     with pytest.raises(AssertionError, match="occupied"):
         harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))

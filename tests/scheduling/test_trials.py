@@ -16,8 +16,8 @@ from projections.pods import Pod
 from projections.state import State
 from scheduling.explain.waiting import explain_waiting
 from scheduling.gang_placement import place_gang, placement_problem
-from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session
+from scheduling.trial import Trial
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
 from tests.example_count import examples
@@ -54,26 +54,26 @@ class Trials:
         self._before: dict[int, list[str]] = {}
         self._fails = fails
         self._calls = 0
-        enter, leave = NodeOverlay.__enter__, NodeOverlay.__exit__
-        place, evict = NodeOverlay.place, NodeOverlay.evict
+        enter, leave = Trial.__enter__, Trial.__exit__
+        place, evict = Trial.place, Trial.evict
 
-        def entered(overlay: NodeOverlay) -> NodeOverlay:
-            self._before[id(overlay)] = list(lines_of(overlay.cluster, "cluster"))
-            return enter(overlay)
+        def entered(trial: Trial) -> Trial:
+            self._before[id(trial)] = list(lines_of(trial.cluster, "cluster"))
+            return enter(trial)
 
-        def left(overlay: NodeOverlay, *raised: object) -> None:
-            leave(overlay, *raised)
-            self.done["evicting" if overlay.evicted else "placing"] += 1
-            self.done["raised"] += raised[0] is not None
-            after = list(lines_of(overlay.cluster, "cluster"))
-            check_same(self._before.pop(id(overlay)), after, f"a trial for {overlay.group.key}")
+        def left(trial: Trial, *raised: object) -> None:
+            leave(trial, *raised)
+            self.done["evicting" if trial.evicted else "placing"] += 1
+            self.done["raised"] += bool(raised) and raised[0] is not None
+            after = list(lines_of(trial.cluster, "cluster"))
+            check_same(self._before.pop(id(trial)), after, f"a {type(trial).__name__}")
 
-        def placed(overlay: NodeOverlay, *given: object, **named: object) -> None:
-            place(overlay, *given, **named)  # type: ignore[arg-type]
+        def placed(trial: Trial, *given: object, **named: object) -> None:
+            place(trial, *given, **named)  # type: ignore[arg-type]
             self._raise_at_times()
 
-        def evicted(overlay: NodeOverlay, pod: Pod) -> None:
-            evict(overlay, pod)
+        def evicted(trial: Trial, pod: Pod) -> None:
+            evict(trial, pod)
             self._raise_at_times()
 
         for name, one in (
@@ -82,7 +82,7 @@ class Trials:
             ("place", placed),
             ("evict", evicted),
         ):
-            patch.setattr(NodeOverlay, name, one)
+            patch.setattr(Trial, name, one)
 
     def _raise_at_times(self) -> None:
         self._calls += 1
