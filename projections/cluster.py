@@ -53,7 +53,6 @@ from projections.pod_groups import (
 )
 from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
-    Charge,
     Pod,
     has_same_attributes,
     has_same_charge,
@@ -73,7 +72,7 @@ from projections.preemption_triggers import (
 from projections.quarantine import Quarantines
 from projections.queue_tree import QueueTree
 from projections.queues import DEFAULT, Queue
-from projections.quota_charging import Cards
+from projections.quota_charging import Cards, ClassCharges
 from projections.quota_ledgers import QuotaLedgers
 from projections.rejected_pods import RejectedPods
 from projections.rescheduling import Reschedulings, forget_group
@@ -133,8 +132,8 @@ class Cluster:
         self.nodes = NodeTable()
         self.unready_nodes, self.quarantines = UnreadyNodes(), Quarantines()
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
-        self.charges: dict[int, dict[str, Charge]] = {}
-        """Cache: class index and card layout to the charge of such a pod on such a node."""
+        self.charges: dict[int, ClassCharges] = {}
+        """Cache: class index to the charges of such pods."""
         self.pods: dict[str, Pod] = {}
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
@@ -380,9 +379,13 @@ class Cluster:
         self.changed_ledgers += self.changed_queues
         for name in self.changed_queues:
             queue = self.queues.get(name)
-            for one in () if queue is None else queue.ancestors:
-                self.changed_rows.queues[one.name] = None
-            for one in () if queue is None else queue.lineage:
+            if queue is None:
+                continue
+            above = queue.above
+            while above is not None:
+                self.changed_rows.queues[above.name] = None
+                above = above.above
+            for one in queue.lineage:
                 for resource in one.take_released(
                     lambda card: quota_charging.cards_of_charge(self, card)
                 ):

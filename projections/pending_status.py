@@ -117,9 +117,10 @@ class PendingStatus(Index):
     def on_record(self, cluster: "Cluster", delta: RecordApplied) -> None:
         """Record the queues whose charges the record changed, and all queues above them."""
         for name in cluster.changed_queues:
-            queue = cluster.queues.get(name)
-            for one in () if queue is None else (queue, *queue.ancestors):
+            one = cluster.queues.get(name)
+            while one is not None:
                 self.record_queue(one.name, cluster.position)
+                one = one.above
 
     def record_queue(self, name: str, position: int) -> None:
         """Record that a queue changed with the record at `position`."""

@@ -349,7 +349,7 @@ class PodGroup:
     @property
     def has_topology_constraint(self) -> bool:
         """Return whether the group or one of its sub-groups has a network topology constraint."""
-        if self.topology_constraint is not None:
+        if self.facts is not None and self.facts.topology_constraint is not None:
             return True
         return self.sub_groups is not None and any(
             rule.topology_constraint is not None for rule in self.sub_groups.rules
@@ -368,7 +368,7 @@ class PodGroup:
                     text += f"; a PodGroup of scheduling.x-k8s.io, which label {FOREIGN_GROUP} names, is not supported"
                     return "UnsupportedDemand", text
                 return "PodGroupNotFound", text
-            return self._disagreement
+            return self._disagreement if len(self.pods) > 1 else None
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
 
     @property
@@ -410,7 +410,9 @@ class PodGroup:
     @property
     def _succeeded_count(self) -> int:
         """Return the number of pods that succeeded and count towards minMember: not those that were asked to exit."""
-        return self.ready_count - self.best_effort_count - self.allocated_count
+        have = self.counts.get
+        allocated = have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0)
+        return self.ready_count - self.best_effort_count - allocated
 
     @property
     def allocated_count(self) -> int:
@@ -506,7 +508,10 @@ class PodGroup:
     def device_tasks(self) -> tuple[tuple[int, int], ...]:
         """Return class index and number of pods of the classes that ask for devices with names, in order; pods that are
         finished or terminating do not count."""
-        asking = [index for index, one in self.classes.items() if one.asked_devices]
+        asking: list[int] = []
+        for index, one in self.classes.items():
+            if one.asked_devices:
+                asking.append(index)
         if not asking:
             return ()
         return tuple([(index, self.live_classes.get(index, 0)) for index in sorted(asking)])
@@ -658,9 +663,10 @@ class PodGroup:
         """
         if self.is_foreign:
             return (self.facts.phase if self.facts else "") or WAITING
-        scheduled = self.scheduled_count
-        finished = self._succeeded_count + self.counts.get(FAILED, 0)
-        if self.counts.get(RUNNING, 0) and self.is_stuck:
+        have = self.counts.get
+        finished = self._succeeded_count + have(FAILED, 0)
+        scheduled = have(BOUND, 0) + have(RUNNING, 0) + finished + have(RELEASING, 0)
+        if have(RUNNING, 0) and self.is_stuck:
             return UNSURE
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
@@ -689,6 +695,8 @@ class PodGroup:
     @property
     def is_ready_with_nominated(self) -> bool:
         """Return whether the gang is ready with its nominated pods; pending best-effort pods do not count."""
+        if not self.nominations and not self.best_effort_count:
+            return self.is_ready
         return self.is_ready_without_waiting(self.pods[uid] for uid in self.nominations)
 
     @property

@@ -382,16 +382,20 @@ class Queue:
     def add_pending(self, charge: Charge, sign: int) -> None:
         """Add the charge that a waiting pod would have, or (-1) remove it; also for all queues above."""
         add(self.pending, charge, sign)
-        for above in self.ancestors:
+        above = self.above
+        while above is not None:
             add(above.sums.setdefault("pending", {}), charge, sign)
+            above = above.above
 
     def add_held(self, pod: Pod, priority: int, sign: int) -> None:
         """Add the request of a charged pod for the queue and all queues above it, and to `evictable`."""
         request = pod.pod_class.request
         self.add_evictable(pod, priority, sign)
         add(self.held, request, sign)
-        for above in self.ancestors:
+        above = self.above
+        while above is not None:
             add(above.sums.setdefault("held", {}), request, sign)
+            above = above.above
 
     def add_evictable(self, pod: Pod, priority: int, sign: int) -> None:
         """Add a charged pod to what groups of higher priority could free, if it may be evicted."""
@@ -461,6 +465,8 @@ class Queue:
         if not used and not reserved:
             return []
         self._changes = ({}, {})
+        if min(used.values(), default=0) >= 0 and min(reserved.values(), default=1) > 0:
+            return []
         lesser = [name for name, change in used.items() if change < 0]
         gains = {name: change for name, change in reserved.items() if change > 0}
         if len(gains) == len(reserved):

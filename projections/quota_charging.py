@@ -110,6 +110,19 @@ class Cards(Index):
         return twin
 
 
+class ClassCharges:
+    """What pods of one class are charged: computed once for each card layout, as long as the known cards and the rules of
+    the policy stay."""
+
+    __slots__ = ("by_layout", "least")
+
+    def __init__(self) -> None:
+        self.by_layout: dict[str, Charge] = {}
+        """Card layout of a node to the charge of such a pod there; "" to that of a waiting pod."""
+        self.least: dict[tuple[int, bool], Amounts] = {}
+        """Number of pods, and whether only cards count, to what they request together."""
+
+
 def requested(cluster: "Cluster", pod_class: PodClass) -> Charge:
     """Return the charge that a waiting pod of this class would have; a choice of cards has a compound name."""
     return _charge(cluster, pod_class, "")
@@ -150,11 +163,11 @@ def _charge(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
     mix = "" if found is None else found.card_layout
     of_class = cluster.charges.get(pod_class.index)
     if of_class is None:
-        of_class = cluster.charges[pod_class.index] = {}
-    known = of_class.get(mix)
+        of_class = cluster.charges[pod_class.index] = ClassCharges()
+    known = of_class.by_layout.get(mix)
     if known is None:
         there = {} if found is None or found.facts is None else found.facts.charged_cards
-        known = of_class[mix] = _charge_for(cluster, pod_class, there)
+        known = of_class.by_layout[mix] = _charge_for(cluster, pod_class, there)
     return known
 
 
@@ -217,8 +230,26 @@ def min_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
 
 def _least(cluster: "Cluster", group: PodGroup, *, cards_only: bool) -> Amounts:
     """Return the sum of requests of the first `min_available` live pods, in task order."""
+    if len(group.live_classes) != 1:
+        return _sum_of(cluster, min_member_classes(group), cards_only=cards_only)
+    [(index, live)] = group.live_classes.items()
+    of_class = cluster.charges.get(index)
+    if of_class is None:
+        of_class = cluster.charges[index] = ClassCharges()
+    key = min(live, group.min_available), cards_only
+    known = of_class.least.get(key)
+    if known is None:
+        counted = [(group.classes[index], key[0])]
+        known = of_class.least[key] = _sum_of(cluster, counted, cards_only=cards_only)
+    return known.copy()
+
+
+def _sum_of(
+    cluster: "Cluster", classes: list[tuple[PodClass, int]], *, cards_only: bool
+) -> Amounts:
+    """Return the sum of the requests of so many pods of each class."""
     total: Amounts = {}
-    for pod_class, count in min_member_classes(group):
+    for pod_class, count in classes:
         for name, amount in requested(cluster, pod_class):
             if name in ("cpu", "memory"):
                 if cards_only:
@@ -330,9 +361,13 @@ def _less(
 ) -> list[tuple[str, int]]:
     """Return what is wanted beyond what is held. What serves it is removed from `held`."""
     missing: list[tuple[str, int]] = []
+    choices = cluster.cards.by_resource
     for name, amount in wanted:
         left = amount
-        for member in dict.fromkeys((*cards_of_charge(cluster, name), name)):
+        members: Iterable[str] = (name,)
+        if "|" in name or name in choices:
+            members = dict.fromkeys((*cards_of_charge(cluster, name), name))
+        for member in members:
             if taken := min(held.get(member, 0), left):
                 held[member] -= taken
                 left -= taken

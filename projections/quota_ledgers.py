@@ -155,11 +155,11 @@ class QuotaLedgers(Index):
         if (group.inqueue, group.elastic) == entries:
             return
         queue = cluster.queues[group.queue]
-        queue.add_charge("inqueue", group.inqueue, -1)
-        queue.add_charge("elastic", group.elastic, -1)
-        group.inqueue, group.elastic = entries
-        queue.add_charge("inqueue", group.inqueue, 1)
-        queue.add_charge("elastic", group.elastic, 1)
+        before, (group.inqueue, group.elastic) = (group.inqueue, group.elastic), entries
+        for charges, sign in ((before, -1), (entries, 1)):
+            for ledger, charge in zip(("inqueue", "elastic"), charges, strict=True):
+                if charge:
+                    queue.add_charge(ledger, charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
     def _charge_pod(self, cluster: "Cluster", group: PodGroup, pod: Pod, sign: int) -> None:
