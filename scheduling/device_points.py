@@ -15,6 +15,7 @@ from projections.cluster import Cluster
 from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest, NodeLabel
 from projections.device_uses import uses_of
 from projections.nodes import Node
+from scheduling.node_columns import Slots
 
 NONE: Final = -1
 """Number of the state of a node that has no devices of a family."""
@@ -188,8 +189,8 @@ class DevicePoints:
         """Return what is equal if all answers are."""
         return tuple([(one.states.family.name, one.fit) for one in self._fits])
 
-    def of_slots(self, slots: Sequence[int]) -> list[int]:
-        """Return the points of the devices that are free now on the nodes in these slots."""
+    def of_few(self, slots: Sequence[int]) -> list[int]:
+        """Return the points of the devices that are free now on the nodes in a few slots."""
         total = [0] * len(slots)
         for one in self._fits:
             numbers, points = one.states.now(), one.points()
@@ -197,6 +198,16 @@ class DevicePoints:
                 found = points[numbers[slot]]
                 total[index] = -1 if found < 0 or total[index] < 0 else total[index] + found
         return total
+
+    def of_slots(self, slots: Slots) -> Numbers:
+        """Return the same of the nodes in many slots."""
+        total: Numbers | None = None
+        for one in self._fits:
+            points = one.column(one.states.now()[slots])
+            if total is not None:
+                points = np.where((total >= 0) & (points >= 0), total + points, -1)
+            total = points
+        return np.zeros(len(slots), dtype=np.int64) if total is None else total
 
     def parts_of(self, node: Node) -> dict[str, int]:
         """Return the points of the devices that are free now, by family."""

@@ -14,6 +14,7 @@ from projections.policy.pools import DEFAULT_POOL
 from projections.pool_index import PoolIndex
 from projections.quarantine import ALL_TENANTS
 from projections.tenants import is_labelled
+from scheduling.node_columns import Slots
 from scheduling.plugin import ADMITTED, NodePredicate
 
 UNSCHEDULABLE: Final = 1
@@ -73,6 +74,7 @@ class NodePredicates:
         self._table = cluster.nodes
         self._read = len(self._table.updated_slots)
         self.verdicts = self._all()
+        self._admitting: Slots | None = None
 
     def refresh(self) -> None:
         """Re-evaluate the nodes whose object changed."""
@@ -83,6 +85,14 @@ class NodePredicates:
                 assert facts is not None
                 self.verdicts[slot] = self._verdict(facts)
             self._read = len(updated_slots)
+            self._admitting = None
+
+    def admitting(self) -> Slots:
+        """Return the slots of the nodes that admit such pods."""
+        self.refresh()
+        if self._admitting is None:
+            self._admitting = np.flatnonzero(self.verdicts == ADMITTED)
+        return self._admitting
 
     def _all(self) -> npt.NDArray[np.int8]:
         """Evaluate all nodes; nodes that agree in all inputs are evaluated once."""

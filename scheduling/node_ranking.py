@@ -22,6 +22,7 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.policy.pools import DEFAULT_POOL
 from scheduling.device_points import DeviceAnswers, DevicePoints
+from scheduling.node_columns import NodeColumns
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (
     ADMITTED,
@@ -113,7 +114,7 @@ class SharedScores:
         if not fitting:
             return
         of_node = self.scorer.of_node
-        for slot, points in zip(fitting, self.devices.of_slots(fitting), strict=True):
+        for slot, points in zip(fitting, self.devices.of_few(fitting), strict=True):
             facts = order[slot].facts
             assert facts is not None
             if points >= 0:
@@ -123,22 +124,18 @@ class SharedScores:
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
         self._rankings.examined += len(table.order)
-        self._predicates.refresh()
-        fits = self._predicates.verdicts == ADMITTED
+        scores = np.full(len(table.order), -1, dtype=np.int64)
+        slots = self._predicates.admitting()
+        points = self.devices.of_slots(slots)
+        fits = points >= 0
         for name, amount in self._request:
             column = table.column(name)
             if column is None:
-                return np.full(len(table.order), -1, dtype=np.int64)
-            fits &= column >= amount
-        points = self.devices.of_all()
-        if points is not None:
-            fits &= points >= 0
-        slots = np.flatnonzero(fits)
-        scores = np.full(len(fits), -1, dtype=np.int64)
-        scores[slots] = self.scorer.of_slots(table, slots)
-        if points is not None:
-            scores[slots] += points[slots]
-        self._score_devices(scores, range(len(scores)))
+                return scores
+            fits &= column[slots] >= amount
+        slots = slots[fits]
+        scores[slots] = self.scorer.of_columns(NodeColumns(table, slots)) + points[fits]
+        self._score_devices(scores, slots.tolist())
         return scores
 
     def _score_devices(self, scores: npt.NDArray[np.int64], slots: Iterable[int]) -> None:
@@ -270,7 +267,7 @@ class NodeRanking:
         if points is not None:
             chosen = chosen & (points >= 0)
         slots = np.flatnonzero(chosen)
-        found = self.shared_scores.scorer.of_slots(self._table, slots)
+        found = self.shared_scores.scorer.of_columns(NodeColumns(self._table, slots))
         if points is not None:
             found += points[slots]
         scores = np.full(len(chosen), -1, dtype=np.int64)

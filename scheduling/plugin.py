@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from projections.index import IndexT
 from projections.plugin import Plugin, Quota
 from projections.policy.policy import RECLAIMING
+from scheduling.node_columns import Column, NodeColumns
 from scheduling.shortage import Shortage
 
 if TYPE_CHECKING:
@@ -143,12 +142,6 @@ class VictimFilter(Plugin):
 
 # Nodes
 
-Column: TypeAlias = npt.NDArray[np.int64]
-"""A number for each node, slot by slot."""
-
-Slots: TypeAlias = npt.NDArray[np.intp]
-"""Slots of nodes, in order."""
-
 
 class NodeScorer(Protocol):
     """The score of nodes for pods of one class, from what a node has and what is free on it."""
@@ -156,8 +149,8 @@ class NodeScorer(Protocol):
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """Return the score of one node, in thousandths of a point."""
 
-    def of_slots(self, table: NodeTable, slots: Slots) -> Column:
-        """Return the scores of the nodes in these slots."""
+    def of_columns(self, columns: NodeColumns) -> Column:
+        """Return the scores of the nodes of these columns."""
 
 
 class ScoreWeights(Struct, frozen=True):

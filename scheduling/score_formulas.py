@@ -1,8 +1,7 @@
 """Scores of nodes, in thousandths of a point, as whole numbers.
 
 Each scorer gives 0 to 100 points before its weight. The functions take numbers or columns of numbers: one node
-and all nodes are computed in the same way. Byte resources are counted in KiB, so that nothing exceeds 64 bits
-(AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
+and all nodes are computed in the same way.
 
 Sources of the formulas: the Kubernetes scorers that Volcano's `nodeorder` sums (least and most requested,
 balanced allocation as of 1.36), and Volcano's `binpack`. Differences: fractions are rounded down to a thousandth
@@ -15,31 +14,16 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from projections.nodes import NodeTable
 from projections.plugin import PluginSet
-from projections.pod_class import Amounts, PodClass, is_bytes
-from scheduling.plugin import NodeOrder, NodeScorer, Slots
-
-FULL: Final = 100_000
-"""100 points."""
+from projections.pod_class import Amounts, PodClass
+from scheduling.node_columns import FULL, Column, NodeColumns
+from scheduling.plugin import NodeOrder, NodeScorer
 
 PLAIN: Final = ("cpu", "memory")
 BALANCED_MAX: Final = 16
 """Maximum number of balanced resources beside cpu and memory: roots are exact below 2**52."""
 
 Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
-
-
-def share(part: int, whole: int) -> int:
-    """Return `part / whole` in thousandths of a percent, between 0 and FULL; 0 if `whole` is 0."""
-    return min(max(part * FULL // whole, 0), FULL) if whole > 0 else 0
-
-
-def shares(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the same of two columns."""
-    is_there = whole > 0
-    found: npt.NDArray[np.int64] = part * FULL // np.where(is_there, whole, 1)
-    return found.clip(0, FULL) * is_there
 
 
 def least_requested(cpu: Numbers, memory: Numbers) -> Numbers:
@@ -91,14 +75,9 @@ class NodeScorers:
             total += one.of_node(allocatable, free)
         return total
 
-    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
-        """Return the scores of the nodes in these slots."""
-        total = np.zeros(len(slots), dtype=np.int64)
+    def of_columns(self, columns: NodeColumns) -> Column:
+        """Return the scores of the nodes of these columns."""
+        total = columns.zeros()
         for one in self._all:
-            total += one.of_slots(table, slots)
+            total += one.of_columns(columns)
         return total
-
-
-def scale_of(name: str) -> int:
-    """Return by how many bits amounts of a resource are shifted to the right before they are compared: bytes count in KiB."""
-    return 10 if is_bytes(name) else 0

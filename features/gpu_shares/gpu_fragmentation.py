@@ -41,7 +41,8 @@ from projections.policy.policy_values import (
 )
 from projections.quantity import QuantityError
 from scheduling.device_points import NONE, DeviceStates
-from scheduling.plugin import Column, DeviceOrder, DeviceScorer
+from scheduling.node_columns import Column
+from scheduling.plugin import DeviceOrder, DeviceScorer
 
 TYPES_MAX: Final = 1024
 """Maximum number of pod types of a target workload."""

@@ -6,15 +6,13 @@ Only requested resources count. A node on which one of them does not fit scores 
 """
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy_values import JsonObject, Warn, resource_weights, whole_at
-from scheduling.plugin import NodeOrder, NodeScorer, Slots
-from scheduling.score_formulas import scale_of, share, shares
+from scheduling.node_columns import Column, NodeColumns, scale_of, share
+from scheduling.plugin import NodeOrder, NodeScorer
 
 
 class BinPackArguments(Struct, frozen=True):
@@ -72,15 +70,16 @@ class _Scorer:
             packed += share(whole - left + amount >> scale, whole >> scale) * weight
         return packed * self._weight // self._divisor
 
-    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
-        packed = np.zeros(len(slots), dtype=np.int64)
+    def of_columns(self, columns: NodeColumns) -> Column:
+        packed = columns.zeros()
         if not self._divisor:
             return packed
-        holds = np.ones(len(slots), dtype=np.bool_)
-        for name, amount, scale, weight in self._asked:
-            if name not in table.free:
+        holds = np.ones(len(packed), dtype=np.bool_)
+        for name, amount, _, weight in self._asked:
+            amounts = columns.amounts(name)
+            if amounts is None:
                 continue
-            whole, left = table.allocatable[name][slots], table.free[name][slots]
+            whole, left = amounts
             holds &= ~((left < amount) & (whole > 0))
-            packed += shares(whole - left + amount >> scale, whole >> scale) * weight
+            packed += columns.shares(name, amount) * weight
         return packed * holds * self._weight // self._divisor

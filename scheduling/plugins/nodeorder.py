@@ -8,14 +8,12 @@ normalized over the feasible nodes.
 from typing import Literal
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, structs
 
-from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.policy.plugin_config import PluginConfig
-from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights, Slots
+from scheduling.node_columns import Column, NodeColumns, scale_of, share
+from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights
 from scheduling.score_formulas import (
     BALANCED_MAX,
     PLAIN,
@@ -24,9 +22,6 @@ from scheduling.score_formulas import (
     balanced,
     least_requested,
     most_requested,
-    scale_of,
-    share,
-    shares,
 )
 
 
@@ -124,23 +119,11 @@ class _Scorer:
                 before.append(share(taken >> scale, whole))
         return self._sum(after, before)
 
-    def of_slots(self, table: NodeTable, slots: Slots) -> npt.NDArray[np.int64]:
+    def of_columns(self, columns: NodeColumns) -> Column:
         if self._is_silent:
-            return np.zeros(len(slots), dtype=np.int64)
-        after: list[npt.NDArray[np.int64]] = []
-        before: list[npt.NDArray[np.int64]] = []
-        for name, amount, scale in self._asked:
-            if name not in table.free:
-                nothing = np.zeros(len(slots), dtype=np.int64)
-                after.append(nothing)
-                before += [nothing] if self._scores_change else []
-                continue
-            whole = table.allocatable[name][slots]
-            taken = whole - table.free[name][slots]
-            whole = whole >> scale
-            after.append(shares(taken + amount >> scale, whole))
-            if self._scores_change:
-                before.append(shares(taken >> scale, whole))
+            return columns.zeros()
+        after = [columns.shares(name, amount) for name, amount, _ in self._asked]
+        before = [columns.shares(name, 0) for name, *_ in self._asked if self._scores_change]
         return self._sum(after, before)
 
     def _sum(self, after: list[Numbers], before: list[Numbers]) -> Numbers:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.pod_class import PodClass
+from scheduling.node_columns import FULL
 from scheduling.pod_topology.counts import PodCounts
 from scheduling.pod_topology.index import PodTopologyIndex
-from scheduling.score_formulas import FULL
 
 Mask = npt.NDArray[np.bool_]
 

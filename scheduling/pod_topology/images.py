@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from projections.nodes import NodeTable
 from projections.pod_class import PodClass
-from scheduling.score_formulas import FULL
+from scheduling.node_columns import FULL
 
 LEAST: Final = 23 << 20
 """Bytes of images that score 0 points."""

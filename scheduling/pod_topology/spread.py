@@ -15,9 +15,9 @@ from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from projections.pod_terms import Spread, selects
 from projections.selector import untolerated
+from scheduling.node_columns import FULL
 from scheduling.pod_topology.counts import PodCounts
 from scheduling.pod_topology.index import PodTopologyIndex
-from scheduling.score_formulas import FULL
 
 Mask = npt.NDArray[np.bool_]
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, is_bytes
-from scheduling.score_formulas import FULL, Numbers
+from scheduling.node_columns import FULL
+from scheduling.score_formulas import Numbers
 from scheduling.topology.domains import Domains
 
 Weights = tuple[tuple[str, int], ...]

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from projections.nodes import Node, NodeTable
 from projections.pod_class import PodClass
+from scheduling.node_columns import FULL
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import NetworkTopology
-from scheduling.score_formulas import FULL
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domain, Domains, Mask
 from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity

@@ -1,8 +1,8 @@
 """Images that are there already: points by size, and by how many nodes have them."""
 
 from projections.nodes import NodeFacts, NodeTable
+from scheduling.node_columns import FULL
 from scheduling.pod_topology.images import LEAST, MOST, ImagePoints
-from scheduling.score_formulas import FULL
 
 
 def _node(name: str, **images: int) -> NodeFacts:

@@ -14,15 +14,13 @@ from projections.nodes import NodeFacts, NodeTable
 from projections.plugin import build_plugins
 from projections.pod_class import PodClass
 from projections.policy.policy import parse_policy
+from scheduling.node_columns import FULL, NodeColumns, share, shares
 from scheduling.score_formulas import (
-    FULL,
     NodeScorers,
     balanced,
     least_requested,
     most_requested,
     root,
-    share,
-    shares,
 )
 
 GI = 1 << 30
@@ -161,7 +159,7 @@ def test_one_node_is_scored_as_all_of_them_are(
     for index, (milli, memory, gpus) in enumerate(nodes):
         table.put(facts(f"n{index}", {"cpu": milli, "memory": memory, resource: gpus}), "")
     table.lay_out()
-    columns = scores.of_slots(table, np.arange(len(table.order)))
+    columns = scores.of_columns(NodeColumns(table, np.arange(len(table.order))))
     for node, score in zip(table.order, columns, strict=True):
         assert scores.of_node(node.facts.allocatable if node.facts else {}, node.free) == score
 

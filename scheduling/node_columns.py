@@ -1,0 +1,81 @@
+"""What the nodes in some slots have and use of each resource, as columns that scores are computed from.
+
+A column is made once, whichever scorers ask for it. Byte resources are counted in KiB, so that nothing exceeds 64 bits
+(AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
+"""
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeTable
+from projections.pod_class import is_bytes
+
+FULL: Final = 100_000
+"""100 points."""
+
+Column: TypeAlias = npt.NDArray[np.int64]
+"""A number for each node, slot by slot."""
+
+Slots: TypeAlias = npt.NDArray[np.intp]
+"""Slots of nodes, in order."""
+
+
+def scale_of(name: str) -> int:
+    """Return by how many bits amounts of a resource are shifted to the right before they are compared: bytes count in KiB."""
+    return 10 if is_bytes(name) else 0
+
+
+def share(part: int, whole: int) -> int:
+    """Return `part / whole` in thousandths of a percent, between 0 and FULL; 0 if `whole` is 0."""
+    return min(max(part * FULL // whole, 0), FULL) if whole > 0 else 0
+
+
+def shares(part: Column, whole: Column) -> Column:
+    """Return the same of two columns."""
+    found: Column = part * FULL
+    found //= np.maximum(whole, 1)
+    np.minimum(found, FULL, out=found)
+    np.maximum(found, 0, out=found)
+    found *= whole > 0
+    return found
+
+
+class NodeColumns:
+    """The columns of the nodes in these slots."""
+
+    def __init__(self, table: NodeTable, slots: Slots) -> None:
+        self.slots = slots
+        self._table = table
+        self._amounts: dict[str, tuple[Column, Column]] = {}
+        """Resource to what nodes have of it, and what is free."""
+        self._shares: dict[tuple[str, int], Column] = {}
+
+    def zeros(self) -> Column:
+        """Return a column of zeros."""
+        return np.zeros(len(self.slots), dtype=np.int64)
+
+    def amounts(self, name: str) -> tuple[Column, Column] | None:
+        """Return what nodes have of a resource, and what of it is free; None if no node has it. Do not modify them."""
+        found = self._amounts.get(name)
+        if found is None:
+            if name not in self._table.free:
+                return None
+            whole, free = self._table.allocatable[name], self._table.free[name]
+            found = self._amounts[name] = whole[self.slots], free[self.slots]
+        return found
+
+    def shares(self, name: str, amount: int) -> Column:
+        """Return the shares of a resource that are used once so much more of it is; zeros if no node has it. Do not modify
+        the result."""
+        found = self._shares.get((name, amount))
+        if found is None:
+            amounts = self.amounts(name)
+            if amounts is None:
+                found = self.zeros()
+            else:
+                (whole, free), scale = amounts, scale_of(name)
+                found = shares(whole - free + amount >> scale, whole >> scale)
+            self._shares[name, amount] = found
+        return found
