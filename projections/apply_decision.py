@@ -92,6 +92,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         for one in cluster.features.of(NetworkAnnotations)
         for pair in one.at_binding(cluster, event.pod_group)
     ]
+    bound: list[tuple[Pod, Pod]] = []
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
@@ -107,7 +108,9 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
             pod.network = (*placement.network, *network)
         if cluster.policy.pools.deciders:
             cluster.pool_facts.started[placement.uid] = state.now_ns
-        cluster.replace_pod(old, pod, is_last=False)
+        bound.append((old, pod))
+    cluster.replace_pods(bound)
+    for placement, (_, pod) in zip(event.placements, bound, strict=True):
         state.commitments[placement.uid] = Commitment(
             decision=record.position,
             pod=placement.pod,

@@ -269,8 +269,14 @@ class Cluster:
 
     # Pods
 
-    def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
-        """Replace a pod; `old` is None for a new pod, `new` for a deleted one. With `is_last`, update its group."""
+    def replace_pods(self, pods: list[tuple[Pod, Pod]]) -> None:
+        """Replace pods of a group by their new versions. The caller updates the group."""
+        for _, new in pods:
+            self.pods[new.facts.uid] = new
+        self._count_pods([self._change_of(old, new) for old, new in pods])
+
+    def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Replace a pod; `old` is None for a new pod, `new` for a deleted one. Update its group."""
         pod = new or old
         assert pod is not None
         if new is None:
@@ -279,7 +285,7 @@ class Cluster:
             self.pods[pod.facts.uid] = new
         change = self._change_of(old, new)
         self._count_pods([change])
-        if pod.group_key and (is_last or change.only_runs):
+        if pod.group_key:
             self._settle_groups({pod.group_key: (extent_of(change), self.position)})
 
     def settle_pods(self, touched: Iterable[tuple[int, Pod | None, Pod]]) -> None:

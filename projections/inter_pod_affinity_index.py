@@ -186,7 +186,7 @@ def classify_again(cluster: "Cluster") -> None:
     for group in list(cluster.groups.values()):
         if EVERYWHERE not in outdated and group.key.partition("/")[0] not in outdated:
             continue
-        found = False
+        found: list[tuple[Pod, Pod]] = []
         for pod in list(group.pending):
             pod_class = class_of(cluster, pod)
             if pod_class is not pod.pod_class:
@@ -197,9 +197,9 @@ def classify_again(cluster: "Cluster") -> None:
                     cluster.wakeup_events.groups[group.key] = None
                 twin = pod.copy()
                 twin.pod_class = pod_class
-                cluster.replace_pod(pod, twin, is_last=False)
-                found = True
+                found.append((pod, twin))
         if found:
+            cluster.replace_pods(found)
             cluster.update_group(group)
 
 

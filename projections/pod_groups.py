@@ -556,7 +556,7 @@ class PodGroup:
             self.add_charge(pod.charge or (), 1)
 
     def add_charge(self, charge: Charge, sign: int) -> None:
-        """Add the charge of a pod, or (-1) remove it."""
+        """Add the charge of so many pods, or (negative) remove it."""
         total = _shifted(self.allocated, charge, sign)
         self.allocated = total if all(total.values()) else _without_zeros(total)
 
@@ -603,6 +603,47 @@ class PodGroup:
             self.remove_pod(old)
         if new is not None:
             self.add_pod(new)
+
+    def can_bind(self, old: Pod, new: Pod) -> bool:
+        """Return whether a pod has got a node and nothing else of it has changed, so that `bind_pods` can count it: all
+        live pods of the group are alike, and nothing is counted by sub-group or node."""
+        return (
+            old.status == PENDING
+            and new.status == BINDING
+            and new.is_ready
+            and old.facts is new.facts
+            and old.pod_class is new.pod_class
+            and not old.pod_class.is_best_effort
+            and len(self.live_classes) == 1
+            and self.cached_min_members is None
+            and self.sub_groups is None
+            and self.pods_by_node is None
+        )
+
+    def bind_pods(self, pods: list[tuple[Pod, Pod]]) -> None:
+        """Replace pods that wait by versions of them that have nodes: all are counted at once (`can_bind`)."""
+        pod_class, count = pods[0][0].pod_class, len(pods)
+        self.counts = _counted(_counted(self.counts, PENDING, -count), BINDING, count)
+        self.held = _shifted(self.held, pod_class.request, count)
+        self.pending_classes = _counted(
+            self.pending_classes, pod_class.index, -count, keeps_zero=False
+        )
+        roles: dict[str, int] = {}
+        for old, new in pods:
+            uid = old.facts.uid
+            del self.pods[uid]
+            self.pods[uid] = new
+            roles[old.facts.role] = roles.get(old.facts.role, 0) + 1
+        self.ready_count += count
+        for role, more in roles.items():
+            self.ready_by_role = _counted(self.ready_by_role, role, more)
+        if count == len(self.pending):
+            self.pending = []
+        elif count == 1:
+            key = self.task_key
+            del self.pending[bisect_left(self.pending, key(pods[0][0]), key=key)]
+        else:
+            self.pending = [one for one in self.pending if self.pods[one.facts.uid] is one]
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It counts the same in everything."""
@@ -786,8 +827,8 @@ def _shared_dict(items: dict[KeyT, int]) -> dict[KeyT, int]:
 
 
 def _shifted(amounts: Amounts, charge: Charge, sign: int) -> Amounts:
-    """Return the amounts with a charge added or (-1) removed."""
-    if not amounts and sign > 0:
+    """Return the amounts with so many times a charge added, or (negative) removed."""
+    if not amounts and sign == 1:
         return _shared_dict(dict(charge))
     total = amounts.copy()
     for name, amount in charge:
@@ -800,13 +841,13 @@ def _without_zeros(amounts: Amounts) -> Amounts:
 
 
 def _counted(
-    counts: dict[KeyT, int], key: KeyT, sign: int, *, keeps_zero: bool = True
+    counts: dict[KeyT, int], key: KeyT, count: int, *, keeps_zero: bool = True
 ) -> dict[KeyT, int]:
-    """Return the counts with one more of a key, or (-1) one less. Small ones are shared by all groups with equal counts,
-    and not changed in place."""
+    """Return the counts with so many more of a key, or (negative) so many less. Small ones are shared by all groups with
+    equal counts, and not changed in place."""
     is_large = len(counts) > SHARED_MAX
     total = counts if is_large else counts.copy()
-    left = total[key] = total.get(key, 0) + sign
+    left = total[key] = total.get(key, 0) + count
     if not left and not keeps_zero:
         del total[key]
     return total if len(total) > SHARED_MAX else _shared_dict(total)

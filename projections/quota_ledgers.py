@@ -46,6 +46,10 @@ class QuotaLedgers(Index):
 
     def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
         """Count pods in their groups, and charge them."""
+        if (bound := _bound_pods(cluster, changes)) is not None:
+            cluster.position = changes[-1].position
+            self._count_bound(cluster, *bound)
+            return
         for one in changes:
             cluster.position = one.position
             pod = one.new or one.old
@@ -80,6 +84,29 @@ class QuotaLedgers(Index):
         group.replace_pod(known, new)
         if new is not None and not delta.is_same_charge:
             self._charge_pod(cluster, group, new, 1)
+
+    def _count_bound(
+        self, cluster: "Cluster", group: PodGroup, pods: list[tuple[Pod, Pod]]
+    ) -> None:
+        """Count pods of a group that got nodes, and charge them: those that are charged alike at once."""
+        queue = cluster.queues[group.queue]
+        cluster.internal_errors.resume(group.key)
+        waiting: dict[Charge, int] = {}
+        alike: dict[tuple[Charge, bool, bool], list[Pod]] = {}
+        for old, new in pods:
+            _set_charges(cluster, group, new)
+            assert new.charge is not None
+            waiting[old.requested_charge] = waiting.get(old.requested_charge, 0) + 1
+            key = new.charge, new.facts.is_evictable, new.facts.is_protected
+            alike.setdefault(key, []).append(new)
+        for charge, count in waiting.items() if group.denied is None else ():
+            queue.add_pending(charge, -count)
+        group.bind_pods(pods)
+        for (charge, _, _), bound in alike.items():
+            queue.add_charge("allocated", charge, len(bound))
+            queue.add_held(bound[0], group.priority, len(bound))
+            group.add_charge(charge, len(bound))
+        cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
     def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
         """Charge pods again if a node has other cards: all pods if the known cards changed, and those on the node whose
@@ -174,6 +201,31 @@ class QuotaLedgers(Index):
         elif status == PENDING and group.denied is None:
             queue.add_pending(pod.requested_charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
+
+
+def _bound_pods(
+    cluster: "Cluster", changes: Sequence[PodChanged]
+) -> tuple[PodGroup, list[tuple[Pod, Pod]]] | None:
+    """Return the group and the pods if the changes are those of pods of one group that got nodes, as by a decision; None
+    if any is another change."""
+    found: list[tuple[Pod, Pod]] = []
+    group: PodGroup | None = None
+    for one in changes:
+        old, new = one.old, one.new
+        if old is None or new is None or one.is_same_charge or old.status != PENDING:
+            return None
+        if group is None:
+            group = cluster.groups.get(new.group_key)
+        if (
+            group is None
+            or group.key != new.group_key
+            or new.facts.uid in group.nominations
+            or group.pods.get(new.facts.uid) is not old
+            or not group.can_bind(old, new)
+        ):
+            return None
+        found.append((old, new))
+    return None if group is None else (group, found)
 
 
 def _layout(facts: NodeFacts | None) -> str:
