@@ -43,13 +43,14 @@ def _session_keys(
     cluster: Cluster, group: PodGroup, alone: tuple[object, ...]
 ) -> tuple[EquivalenceKey, ...]:
     """Return the keys of a group that is decided by actions."""
-    is_alone = bool(group.problem) or group.key in cluster.reschedulings.restarts
+    has_problem = group.problem is not None
+    is_alone = has_problem or group.key in cluster.reschedulings.restarts
     if group.phase == WAITING and "enqueue" in cluster.policy.actions:
         if group.facts is None and not group.pending:
             return ()
         return (("enqueue", alone if is_alone else _admission(cluster, group)),)
     if group.phase == WAITING and group.facts is not None and not group.pending:
-        return (("allocate", alone if group.problem else ("admit",)),)
+        return (("allocate", alone if has_problem else ("admit",)),)
     keys: list[EquivalenceKey] = []
     step: tuple[object, ...] | None = None
     if group.pending_classes:
@@ -96,14 +97,13 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     equivalent."""
     if len(group.pending_classes) != 1 or group.best_effort_count or group.nominations:
         return None
-    if group.enforced_roles or group.problem or not group.has_enough_pods:
+    if group.enforced_roles or not group.has_enough_pods:
         return None
-    if group.sub_groups is not None or (
-        group.topology_constraint is not None and group.allocated_count
-    ):
+    constraint = group.topology_constraint
+    if group.sub_groups is not None or (constraint is not None and group.allocated_count):
         return None
     [index] = group.pending_classes
-    close = () if group.topology_constraint is None else (group.topology_constraint,)
+    close: tuple[object, ...] = () if constraint is None else (constraint,)
     if (devices := group.device_job) is not None:
         close = (*close, devices)
     if group.is_ready_with(1, {}):

@@ -442,7 +442,9 @@ class PodGroup:
     @property
     def is_ready(self) -> bool:
         """Return whether the gang is ready (has its minimum): further pods are bound one at a time."""
-        return self.is_ready_with(0, {})
+        if self.ready_count < self.min_available:
+            return False
+        return (not self.min_tasks and self.sub_groups is None) or self.is_ready_with(0, {})
 
     def is_ready_with(
         self,
@@ -529,7 +531,8 @@ class PodGroup:
     @property
     def has_enough_pods(self) -> bool:
         """Return whether enough pods exist for minMember."""
-        return self.valid_count >= self.min_available
+        waiting = self.counts.get(PENDING, 0)
+        return self.ready_count - self.best_effort_count + waiting >= self.min_available
 
     @property
     def task_key(self) -> Callable[[Pod], SortKey]:

@@ -34,7 +34,8 @@ def pod_ranks(
     """Return the ranks of pods of one group that are placed together, by UID; pods that need none are left out. `decided` are
     the ranks that other pods have, whether or not they are written on them; `before` are those of the pods that these
     replace after a fault."""
-    asking = [pod for pod in (cluster.pods[uid] for uid in uids) if _needs_rank(cluster, pod)]
+    placed = [cluster.pods[uid] for uid in uids]
+    asking = [pod for pod in placed if pod.pod_class.asked_devices and _needs_rank(cluster, pod)]
     if not asking:
         return {}
     group = cluster.groups[asking[0].group_key]
@@ -61,8 +62,6 @@ def pod_ranks(
 
 
 def _needs_rank(cluster: "Cluster", pod: Pod) -> bool:
-    if not pod.pod_class.asked_devices:
-        return False
     group, owner = cluster.groups.get(pod.group_key), pod.facts.owner
     options = group_and_pod_options(group, pod)
     kind = "" if owner is None else owner.kind

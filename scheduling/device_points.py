@@ -85,7 +85,7 @@ class DeviceStates:
         """Read the nodes in the journal of changes again."""
         table = self._table
         changed, updated = len(table.changed_slots), len(table.updated_slots)
-        if self._layout != table.layout or len(self) > SPARE_STATES + 4 * len(table.order):
+        if self._layout != table.layout or len(self._states) > SPARE_STATES + 4 * len(table.order):
             self._read_all()
         elif self._changed != changed or self._updated != updated:
             facts_changed = dict.fromkeys(table.updated_slots[self._updated :])
@@ -156,7 +156,7 @@ class FitPoints:
     def pick(self, number: int) -> tuple[str, ...]:
         """Return the devices of a state that the pod gets, by name; () if it cannot get the ones that it needs, or if the
         node has none."""
-        if self.of(number) < 0 or number == NONE:
+        if number == NONE or self.points()[number] < 0:
             return ()
         found = self._picks.get(number)
         if found is None:
@@ -241,7 +241,7 @@ class DevicePoints:
         picked: list[str] = []
         for one in self._naming:
             number = one.states.later(node) if later else int(one.states.now()[node.slot])
-            if one.of(number) < 0:
+            if one.points()[number] < 0:
                 return ()
             picked += one.pick(number)
         return tuple(picked)
