@@ -10,6 +10,7 @@ from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from features.table import FEATURES
+from projections.feature import FeatureTable
 from projections.internal_error import OnError, ignore
 from projections.kind_table import REQUIRED
 from projections.state import State
@@ -26,8 +27,9 @@ class EngineHarness:
         updates_status: bool = False,
         policy: dict[str, object] | None = None,
         on_error: OnError = ignore,
+        features: FeatureTable = FEATURES,
     ) -> None:
-        self.engine = Engine(State(FEATURES), GENESIS, on_error=on_error)
+        self.engine = Engine(State(features), GENESIS, on_error=on_error)
         self.engine.updates_status = updates_status
         self.now_ns = 0
         self.records: list[Record] = []
