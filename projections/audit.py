@@ -359,8 +359,6 @@ def _audit_cluster_totals(state: "State") -> None:
     """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     for key in (
-        *cluster_totals.deadlines,
-        *cluster_totals.overdue,
         *cluster_totals.reservation_timeouts,
         *cluster.pod_waits,
     ):

@@ -79,6 +79,7 @@ from projections.rescheduling import Reschedulings, forget_group
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.suspensions import InternalErrors
+from projections.tables import Tables
 from projections.tenants import Tenants
 from projections.unready_nodes import UnreadyNodes
 from projections.victim_waits import VictimWait
@@ -116,6 +117,8 @@ class Cluster:
         """All features that there are."""
         self.features: Features
         """Those that the policy names."""
+        self.tables = Tables()
+        """Facts that the plugins and features of the policy bring."""
         self.owner: object = object()
         """Token of the groups that may be changed here: both sides of a fork get new ones."""
         self.position = self.queue_objects = self.now_ns = 0
@@ -756,6 +759,8 @@ class Cluster:
             build_plugins(policy.tiers, self.all_features.policy_table),
         )
         self.features = self.all_features.named_by(policy)
+        of_plugins = (kind for plugin in self.plugins.all for kind in plugin.tables)
+        self.tables.keep((*of_plugins, *self.features.tables))
         kept = {type(one): one for one in self.indexes.of_features}
         brought = [self._index_of(make) for make in self.features.indexes]
         self.indexes = Indexes(self.indexes.own, [kept.get(type(one), one) for one in brought])
@@ -793,10 +798,6 @@ class Cluster:
         """Set another policy and recompute what depends on it."""
         for key in self.groups:
             self.internal_errors.resume(key)
-        names = {one.name for one in policy.plugins}
-        for plugin in self.plugins.group_state:
-            if plugin.name not in names:
-                plugin.removed(self)
         before, indexes = self.plugins, self.indexes.of_features
         self.set_policy(policy)
         for index in (*indexes, *self.indexes.of_features):

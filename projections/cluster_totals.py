@@ -9,14 +9,6 @@ class ClusterTotals:
     def __init__(self) -> None:
         self.totals: Amounts = {}
         """Allocatable resources of all nodes at the start of the last cycle: the denominator of shares."""
-        self.deserved: dict[str, Amounts] = {}
-        """Queue to what it deserves since the start of the last cycle, under `proportion`."""
-        self.deadlines: dict[str, int] = {}
-        """Pod group key to the end of its waiting time, under `sla`."""
-        self.overdue: dict[str, int] = {}
-        """Pod group key to the end of its waiting time, if that is over."""
         self.reservation_timeouts: dict[str, int] = {}
         """Pod group key to the time at which it loses its reservation because too many nodes are closed to it;
         earliest first."""
-        self.proportion_input: object = None
-        """Input from which `deserved` was computed."""

@@ -21,7 +21,8 @@ def next_deadline(state: "State") -> int | None:
     """Return the next deadline; None if there is none."""
     cluster = state.cluster
     ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
-    ends += cluster.cluster_totals.deadlines.values()
+    for plugin in cluster.plugins.group_state:
+        ends += plugin.deadlines(cluster)
     ends += cluster.internal_errors.ends()
     ends += state.assignments.ends()
     ends += cluster.unready_nodes.deadlines(cluster)

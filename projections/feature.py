@@ -34,6 +34,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """Plugins that policies can name because of it."""
     hooks: tuple[object, ...] = ()
     """Objects of the classes that other modules ask for (`Features.of`), in the order in which they are called."""
+    tables: tuple[type[Struct], ...] = ()
+    """Tables of facts (`projections/tables.py`) that no object states."""
     indexes: tuple[Callable[[], object], ...] = ()
     """Each returns an index (`projections/index.py`), empty; later ones may read earlier ones."""
 
@@ -56,6 +58,11 @@ class Features:
     def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
         """Return the hooks of a class: those that belong to no feature, then those that the features bring, in their order."""
         return self._by_hook.get(hook, ())  # type: ignore[return-value]  # each is an instance of the hook
+
+    @property
+    def tables(self) -> tuple[type[Struct], ...]:
+        """Return the types of the tables of the features."""
+        return tuple([one for feature in self._features for one in feature.tables])
 
     @property
     def indexes(self) -> tuple[Callable[[], object], ...]:

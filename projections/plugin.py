@@ -72,6 +72,10 @@ class GroupState(Plugin):
     def group_deleted(self, cluster: Cluster, key: str) -> None:
         """Remove all that is kept of a deleted group."""
 
+    def deadlines(self, cluster: Cluster) -> Iterable[int]:
+        """Return the times at which a cycle is due."""
+        return ()
+
     def expire(self, cluster: Cluster, at_ns: int) -> None:
         """Apply the deadlines that are over."""
 
@@ -80,9 +84,6 @@ class GroupState(Plugin):
     ) -> tuple[object, ...]:
         """Return what distinguishes groups that this plugin does not treat alike."""
         return ()
-
-    def removed(self, cluster: Cluster) -> None:
-        """The policy no longer names the plugin: remove all that it keeps."""
 
 
 class Quota(Plugin):
@@ -115,6 +116,10 @@ class Quota(Plugin):
     def deserved(self, cluster: Cluster, queue: Queue) -> Amounts:
         """Return what a queue deserves, by charge name; nothing of names that are missing."""
         return {}
+
+    def deserved_version(self, cluster: Cluster) -> object:
+        """Return an object that is another one after what queues deserve was computed again at the start of a cycle."""
+        return None
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the limit of a queue for what is used of a resource or card; None without a limit."""

@@ -129,8 +129,6 @@ class Image(Struct, frozen=True):
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
     totals: Amounts
-    deserved: dict[str, Amounts]
-    overdue: dict[str, int]
     reservation_timeouts: dict[str, int]
     bind_failures: dict[str, int]
     bind_backoff: dict[str, int]
@@ -171,6 +169,8 @@ class Image(Struct, frozen=True):
     victim_waits: dict[str, VictimWait]
     object_facts: dict[str, bytes] = {}
     """Kind to its facts by name, encoded."""
+    tables: dict[str, bytes] = {}
+    """Name of the type of a table of a plugin or feature to the table, encoded."""
     pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
     are_groups_listed: bool = False
@@ -230,8 +230,6 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         commitments=state.commitments,
         evictions=state.evictions,
         totals=cluster.cluster_totals.totals,
-        deserved=cluster.cluster_totals.deserved,
-        overdue=cluster.cluster_totals.overdue,
         reservation_timeouts=cluster.cluster_totals.reservation_timeouts,
         bind_failures=cluster.bind_failures,
         bind_backoff=cluster.bind_backoff,
@@ -277,6 +275,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
             for q in cluster.queues.values()
         ],
         object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
+        tables={type(one).__name__: _ENCODER.encode(one) for one in cluster.tables},
         is_shadow=cluster.is_shadow,
         are_groups_listed=cluster.are_groups_listed,
         budget_refusals=cluster.budget_refusals,
@@ -356,7 +355,9 @@ def load(
     cluster.budget_refusals = image.budget_refusals
     cluster.foreign_groups.schedulers = image.schedulers
     cluster.foreign_groups.deleted_owners = image.gone_workloads
-    cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue
+    for table in list(cluster.tables):
+        if (stored := image.tables.get(type(table).__name__)) is not None:
+            cluster.tables.replace(msgspec.msgpack.decode(stored, type=type(table)))
     cluster.cluster_totals.reservation_timeouts = image.reservation_timeouts
     cluster.internal_errors.actions = image.failed_actions
     for key, one in image.classes:
@@ -388,12 +389,15 @@ def load(
 
 def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
     """Change what the policy that was in force has left in facts: reports of devices, deadlines, what its plugins and pools keep."""
-    policy, plugins = cluster.policy, cluster.plugins.all
+    policy, kept = cluster.policy, list(cluster.tables)
     cluster.set_policy(parse_policy(old, cluster.all_features.policy_table)[0])
-    for plugin in cluster.plugins.group_state:
-        if plugin.name not in {one.name for one in plugins}:
-            plugin.removed(cluster)
-    change_reports(cluster, cluster.nodes.nodes, lambda: cluster.set_policy(policy))
+
+    def follow() -> None:
+        cluster.set_policy(policy)
+        for table in kept:
+            cluster.tables.replace(table)
+
+    change_reports(cluster, cluster.nodes.nodes, follow)
     cluster.pool_facts.keep_pools(policy.pools)
     book = cluster.reschedulings
     for key in dict.fromkeys((*book.deadlines, *book.restarts, *book.faulty_since_ns)):

@@ -53,6 +53,9 @@ class PolicyPlugin(ABC):
     pod_labels: ClassVar[tuple[str, ...]] = ()
     """Labels of pods that it reads: pods that differ in one of them are never decided alike."""
 
+    tables: ClassVar[tuple[type[Struct], ...]] = ()
+    """Tables of facts that it brings (`projections/tables.py`)."""
+
     reschedules: ClassVar[bool] = False
     """Whether pods are moved after faults where the policy names the plugin, also without the action `reschedule`."""
     keeps_quotas: ClassVar[bool] = False

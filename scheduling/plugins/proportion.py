@@ -49,6 +49,13 @@ class QueueDemand(Struct):
     """Resource to guarantee."""
 
 
+class DeservedShares(Struct):
+    """What queues deserve since the start of the last cycle."""
+
+    queues: dict[str, Amounts] = {}
+    """Queue to amounts by resource."""
+
+
 class Proportion(ReclaimingQuota):
     """Quotas by the weights of queues."""
 
@@ -57,6 +64,7 @@ class Proportion(ReclaimingQuota):
         "enabledOverused": "a queue never gets more than it deserves"
     }
     charges_resources = True
+    tables = (DeservedShares,)
     computes_shares = True
     keeps_reclaimed = True
 
@@ -66,7 +74,11 @@ class Proportion(ReclaimingQuota):
 
     def deserved(self, cluster: Cluster, queue: Queue) -> Amounts:
         """Return what the queue deserves since the start of the last cycle."""
-        return cluster.cluster_totals.deserved.get(queue.name, {})
+        return cluster.tables.of(DeservedShares).queues.get(queue.name, {})
+
+    def deserved_version(self, cluster: Cluster) -> object:
+        """Return what queues deserve: it is computed as a whole."""
+        return cluster.tables.of(DeservedShares).queues
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return what the queue deserves; None while there is no Queue object at all."""
@@ -105,10 +117,10 @@ class Proportion(ReclaimingQuota):
             for _, queue in sorted(cluster.queues.items())
             if queue.groups
         ]
-        totals = cluster.cluster_totals
-        if (total, asking) != totals.proportion_input:
-            totals.proportion_input = (total, asking)
-            totals.deserved = compute_deserved(total, asking)
+        requests = cluster.indexes.of(QueueRequests)
+        if (total, asking) != requests.compared:
+            requests.compared = (total, asking)
+            cluster.tables.of(DeservedShares).queues = compute_deserved(total, asking)
 
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
         """Return used / deserved."""
@@ -137,6 +149,8 @@ class QueueRequests(Index):
     def __init__(self) -> None:
         self.of_queue: dict[str, Amounts] = {}
         """Queue to its request, without queues that request nothing."""
+        self.compared: object = None
+        """From what shares were computed last."""
 
     def rebuilt(self, cluster: Cluster, /) -> QueueRequests:
         """Sum up the requests of all queues again."""

@@ -7,6 +7,7 @@ A deadline makes a cycle due. After it the group is overdue.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -32,11 +33,21 @@ class SlaArguments(Struct, frozen=True):
     """Waiting time of groups that do not state one (`sla-waiting-time`); None without a limit."""
 
 
+class Deadlines(Struct):
+    """The ends of waiting times."""
+
+    waiting: dict[str, int] = {}
+    """Pod group key to the end of its waiting time."""
+    overdue: dict[str, int] = {}
+    """The same of groups whose waiting time is over."""
+
+
 class Sla(JobOrder, JobEnqueueable, JobPipelined, GroupState):
     """Orders by deadline: the earliest is first."""
 
     name = "sla"
     Arguments = SlaArguments
+    tables = (Deadlines,)
 
     def __init__(self, config: PluginConfig) -> None:
         super().__init__(config)
@@ -76,34 +87,35 @@ class Sla(JobOrder, JobEnqueueable, JobPipelined, GroupState):
 
     def group_changed(self, cluster: Cluster, group: PodGroup) -> None:
         """Update the deadline of a group that waits for something."""
-        totals = cluster.cluster_totals
+        table = cluster.tables.of(Deadlines)
         deadline = self._deadline(cluster, group)
-        if totals.overdue.get(group.key, deadline) != deadline:
-            del totals.overdue[group.key]
+        if table.overdue.get(group.key, deadline) != deadline:
+            del table.overdue[group.key]
         waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign
-        if deadline is not None and waits and group.key not in totals.overdue:
-            totals.deadlines[group.key] = deadline
+        if deadline is not None and waits and group.key not in table.overdue:
+            table.waiting[group.key] = deadline
         else:
-            totals.deadlines.pop(group.key, None)
+            table.waiting.pop(group.key, None)
 
     def group_deleted(self, cluster: Cluster, key: str) -> None:
         """Remove the deadline of a deleted group."""
-        cluster.cluster_totals.deadlines.pop(key, None)
-        cluster.cluster_totals.overdue.pop(key, None)
+        table = cluster.tables.of(Deadlines)
+        table.waiting.pop(key, None)
+        table.overdue.pop(key, None)
 
     def expire(self, cluster: Cluster, at_ns: int) -> None:
         """Make groups overdue whose waiting time is over."""
-        totals = cluster.cluster_totals
-        over = [(deadline, key) for key, deadline in totals.deadlines.items() if deadline <= at_ns]
+        table = cluster.tables.of(Deadlines)
+        over = [(deadline, key) for key, deadline in table.waiting.items() if deadline <= at_ns]
         for deadline, key in sorted(over):
             # Sorted, so that the order does not depend on when groups began to wait.
-            del totals.deadlines[key]
-            totals.overdue[key] = deadline
+            del table.waiting[key]
+            table.overdue[key] = deadline
             cluster.update_group(cluster.groups[key])
 
-    def removed(self, cluster: Cluster) -> None:
-        """Remove all deadlines."""
-        cluster.cluster_totals.deadlines, cluster.cluster_totals.overdue = {}, {}
+    def deadlines(self, cluster: Cluster) -> Iterable[int]:
+        """Return the ends of all waiting times."""
+        return cluster.tables.of(Deadlines).waiting.values()
 
     def _deadline(self, cluster: Cluster, group: PodGroup) -> int | None:
         """Return the end of the waiting time of a group; None if it has none."""
@@ -119,4 +131,4 @@ def _of_owner(cluster: Cluster, group: PodGroup) -> int | None:
 
 
 def _is_overdue(cluster: Cluster, group: PodGroup) -> bool:
-    return group.key in cluster.cluster_totals.overdue
+    return group.key in cluster.tables.of(Deadlines).overdue

@@ -12,7 +12,7 @@ class LedgerJournal:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._policy: Policy | None = None
-        self._deserved: dict[str, Amounts] = {}
+        self._deserved: object = None
         self._totals: Amounts = {}
         self._tree_version = -1
         self._journal: list[str] = []
@@ -29,13 +29,13 @@ class LedgerJournal:
         if (
             self._policy is not cluster.policy
             or self._tree_version != cluster.queue_tree.version
-            or self._deserved is not cluster.cluster_totals.deserved
+            or self._deserved is not cluster.plugins.quota.deserved_version(cluster)
             or self._totals != cluster.resources.allocatable
             or self._journal is not journal
         ):
             self._policy, self._tree_version = cluster.policy, cluster.queue_tree.version
             self._deserved, self._totals = (
-                cluster.cluster_totals.deserved,
+                cluster.plugins.quota.deserved_version(cluster),
                 dict(cluster.resources.allocatable),
             )
             self._journal, self._read = journal, len(journal)

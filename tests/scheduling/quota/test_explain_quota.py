@@ -1,6 +1,7 @@
 """What `why` shows of quotas: the queue, and in a tree all queues above it."""
 
 from scheduling.explain.quota import charged_limits, reserved_limits
+from scheduling.plugins.proportion import DeservedShares
 from tests.scheduling.quota.clusters import cluster_of, cpus, queue_of
 
 QUEUES = {
@@ -29,7 +30,7 @@ async def test_the_limits_of_all_queues_above_are_shown() -> None:
 async def test_under_proportion_admission_goes_up_to_the_capability() -> None:
     queues = {"q": "{capability: {cpu: 6}}"}
     cluster = await cluster_of("{name: proportion}", queues, {"a": ("q", "{cpu: 1}")})
-    cluster.cluster_totals.deserved = {"q": {"cpu": 1000}}
+    cluster.tables.of(DeservedShares).queues = {"q": {"cpu": 1000}}
     q = queue_of(cluster, "q")
     assert [one.limit for one in reserved_limits(cluster, q, dict(cpus(2)))] == [6000]
     assert [one.limit for one in charged_limits(cluster, q, cpus(2), {})] == [1000]

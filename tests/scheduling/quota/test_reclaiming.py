@@ -1,5 +1,6 @@
 """Reclaim: which queues may reclaim, and which pods are victims."""
 
+from scheduling.plugins.proportion import DeservedShares
 from scheduling.quota.reclaiming import may_reclaim, reclaimable_victims, shared_ancestors
 from tests.scheduling.quota.clusters import cluster_of, cpus, names_of, pods_of, queue_of
 
@@ -130,7 +131,7 @@ async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() ->
     queues = {"rich": "{}", "poor": "{}"}
     pods = {f"r{i}": ("rich", "{cpu: 4}") for i in range(5)} | {"p": ("poor", "{cpu: 8}")}
     cluster = await cluster_of("{name: proportion}", queues, pods)
-    cluster.cluster_totals.deserved = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
+    cluster.tables.of(DeservedShares).queues = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
     rich, poor = queue_of(cluster, "rich"), queue_of(cluster, "poor")
     victims = pods_of(cluster, "r0", "r1", "r2", "r3", "r4")
     assert names_of(reclaimable_victims(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]
