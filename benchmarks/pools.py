@@ -21,6 +21,7 @@ from benchmarks.scale import Scale
 from engine.engine import Engine
 from events.daemon import PolicyChanged
 from events.messages import WatchMessage
+from projections.pool_facts import PoolFacts
 
 SESSION: Final = {
     "actions": "allocate, backfill, preempt",
@@ -103,7 +104,7 @@ def _first(engine: Engine, cycle: Callable[[], None]) -> float:
 
 def _asked(engine: Engine) -> dict[str, float]:
     """Count what the first pass asked of running pods."""
-    facts = engine.state.cluster.pool_facts
+    facts = engine.state.cluster.tables.of(PoolFacts)
     evicted = sum(pod.evicted for pod in engine.state.cluster.pods.values())
     return {"released": len(facts.releases), "evicted": evicted}
 

@@ -28,6 +28,7 @@ from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
+from projections.pool_facts import PoolFacts
 from projections.previous_nodes import IN_PLACE, is_in_place
 from projections.queues import Queue
 from projections.state import State
@@ -76,7 +77,8 @@ def bindings_and_evictions(
             is_limited=not one.mode or one.is_without_budgets,
         )
     yield from mark_requests(state.cluster)
-    yield from state.cluster.pool_facts.requests()
+    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
+        yield from pools.requests()
     yield from phase_updates(state, on_error)
 
 

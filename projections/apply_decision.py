@@ -33,6 +33,7 @@ from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refus
 from projections.pod_ranks import pod_ranks
 from projections.pod_waits import begin_backoff
 from projections.pods import Pod
+from projections.pool_facts import PoolFacts
 from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
 from projections.refusals import PODS_NOT_CREATED
@@ -107,7 +108,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         if network:
             pod.network = (*placement.network, *network)
         if cluster.policy.pools.deciders:
-            cluster.pool_facts.started[placement.uid] = state.now_ns
+            cluster.tables.of(PoolFacts).started[placement.uid] = state.now_ns
         bound.append((old, pod))
     cluster.replace_pods(bound)
     for placement, (_, pod) in zip(event.placements, bound, strict=True):
@@ -227,18 +228,22 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
             mode=DELETE if one.is_without_budgets else "",
         )
     if event.action == RELEASE:
-        state.cluster.pool_facts.evicted(record.position, event, state.now_ns)
+        pools = state.cluster.tables.find(PoolFacts)
+        if pools is not None:
+            pools.evicted(record.position, event, state.now_ns)
 
 
 def _release_decided(state: "State", record: Record, event: ReleaseDecided) -> None:
     """Keep which pods are asked to exit. They stay where they are until they have ended."""
-    state.cluster.pool_facts.begin(record.position, event)
+    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
+        pools.begin(record.position, event)
     _update_group(state, event.pod_group)
 
 
 def _backfill_bound(state: "State", record: Record, event: BackfillBindDecided) -> None:
-    for one in event.placements:
-        state.cluster.pool_facts.backfilled[one.uid] = None
+    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
+        for one in event.placements:
+            pools.backfilled[one.uid] = None
     _bind_decided(state, record, event)
 
 

@@ -30,7 +30,7 @@ from projections.fault_options import FORCE
 from projections.fixed_requests import FIXED
 from projections.pod_class import class_key_of
 from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
-from projections.pool_facts import RELEASE_MARK
+from projections.pool_facts import RELEASE_MARK, PoolFacts
 from projections.written_config_map import WrittenConfigMap
 
 if TYPE_CHECKING:
@@ -247,7 +247,8 @@ def _status_outcome(
         end_mark(state.cluster, event.uid, record.cause, is_lost=is_lost)
         return
     if record.cause is not None and event.what == RELEASE_MARK:
-        state.cluster.pool_facts.end_mark(event.uid, record.cause, is_lost=is_lost)
+        if (pools := state.cluster.tables.find(PoolFacts)) is not None:
+            pools.end_mark(event.uid, record.cause, is_lost=is_lost)
         return
     if record.cause is None or is_lost:
         return

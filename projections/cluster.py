@@ -183,7 +183,8 @@ class Cluster:
         self.victim_waits: dict[str, VictimWait] = {}
         """Pod group key to its wait for terminating pods."""
         self.reschedulings = Reschedulings()
-        self.pool_facts = PoolFacts()
+        self.namespace_pools: dict[str, str] = {}
+        """Namespace to the pool that its annotation names."""
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
@@ -246,12 +247,12 @@ class Cluster:
     def mark_pool_due(self, pool: str) -> None:
         """Record that something changed in a pool, so that its decider looks at it again."""
         if pool and pool in self.policy.pools.deciders:
-            self.pool_facts.dirty[pool] = None
+            self.tables.of(PoolFacts).dirty[pool] = None
 
     def mark_pools_due(self) -> None:
         """Record that something changed in all pools."""
         for pool in self.policy.pools.deciders:
-            self.pool_facts.dirty[pool] = None
+            self.tables.of(PoolFacts).dirty[pool] = None
 
     def is_closed_node(self, name: str) -> bool:
         """Return whether a node gets no pods: it is faulty as a whole, or has just recovered and settles."""

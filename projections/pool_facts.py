@@ -60,7 +60,7 @@ class Returning(Struct, frozen=True, array_like=True):
 
 
 class PoolFacts(Struct):
-    """The facts of all pools."""
+    """The facts of all pools, where the policy has others than one that is decided by `session`."""
 
     releases: dict[str, Release] = field(default_factory=dict)
     """By UID of the pod."""
@@ -72,8 +72,6 @@ class PoolFacts(Struct):
     """UID of a pod that came back, to when its job was submitted and when it first asked for slots."""
     started: dict[str, int] = field(default_factory=dict)
     """UID of a pod to the time at which it was bound by a pool decider."""
-    namespaces: dict[str, str] = field(default_factory=dict)
-    """Namespace to the pool that its annotation names."""
     dirty: dict[str, None] = field(default_factory=dict)
     """Pools in which something changed since their last pass."""
     passes: dict[str, int] = field(default_factory=dict)
@@ -157,11 +155,6 @@ class PoolFacts(Struct):
         for kept in (self.dirty, self.passes, self.due):
             for name in [name for name in kept if name not in pools.deciders]:
                 del kept[name]
-
-    @property
-    def knows_pods(self) -> bool:
-        """Return whether anything is kept of a pod."""
-        return bool(self.releases or self.backfilled or self.started or self.requested)
 
     def pod_added(self, pod: Pod) -> None:
         """Give a pod the place of the released task that it continues, if there is one."""

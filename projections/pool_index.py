@@ -13,6 +13,7 @@ from projections.job_priority import job_priority
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
 from projections.policy.pools import CPU, PRIORITY, Pool, Pools
+from projections.pool_facts import PoolFacts
 from projections.pool_options import (
     OPTION_CUT,
     RELEASE_REQUESTED,
@@ -142,16 +143,15 @@ class PoolIndex(Index):
         self.rebuild(cluster)
         for key, pool in self.groups.items():
             self._report_unused(cluster, key, pool)
-        cluster.pool_facts.dirty = {}
+        cluster.tables.of(PoolFacts).dirty = {}
         cluster.mark_pools_due()
 
     def dropped(self, cluster: Cluster) -> None:
-        """Remove the errors about options, and what is due."""
+        """Remove the errors about options."""
         for key in self.groups:
             if key in cluster.groups:
                 for code in (UNUSED_OPTION, OPTION_CUT):
                     cluster.config_errors.replace(f"PodGroup/{key}", code, ())
-        cluster.pool_facts.dirty = {}
 
     def _report_unused(self, cluster: Cluster, key: str, name: str) -> None:
         """Keep as configuration errors the options of a pod group that have no effect in its pool, or are beyond a bound."""
@@ -219,7 +219,7 @@ def pool_of(cluster: Cluster, group: PodGroup) -> str:
         stated = operator_pool(cluster, group) or options_of(group).pool
         return only.name if not stated or only.is_session or pools.named(stated) else ""
     stated = operator_pool(cluster, group) or options_of(group).pool
-    named = stated or cluster.pool_facts.namespaces.get(group.key.partition("/")[0])
+    named = stated or cluster.namespace_pools.get(group.key.partition("/")[0])
     if named:
         found = pools.named(named)
         return "" if found is None else found.name

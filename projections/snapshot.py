@@ -163,7 +163,6 @@ class Image(Struct, frozen=True):
     fault_marks: dict[str, FaultMark]
     fault_reports: FaultReports
     fault_deadlines: dict[str, int]
-    pool_facts: PoolFacts
     not_ready_since_ns: dict[str, int | None]
     uncounted_nodes: dict[str, None]
     victim_waits: dict[str, VictimWait]
@@ -171,6 +170,7 @@ class Image(Struct, frozen=True):
     """Kind to its facts by name, encoded."""
     tables: dict[str, bytes] = {}
     """Name of the type of a table of a plugin or feature to the table, encoded."""
+    namespace_pools: dict[str, str] = {}
     pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
     are_groups_listed: bool = False
@@ -265,7 +265,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         fault_marks=cluster.reschedulings.marks,
         fault_reports=cluster.reschedulings.reports,
         fault_deadlines=cluster.reschedulings.deadlines,
-        pool_facts=cluster.pool_facts,
+        namespace_pools=cluster.namespace_pools,
         not_ready_since_ns=cluster.unready_nodes.since_ns,
         uncounted_nodes=cluster.unready_nodes.uncounted,
         victim_waits=cluster.victim_waits,
@@ -348,7 +348,7 @@ def load(
     book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
     book.marks, book.reports = image.fault_marks, image.fault_reports
     book.deadlines = image.fault_deadlines
-    cluster.pool_facts = image.pool_facts
+    cluster.namespace_pools = image.namespace_pools
     cluster.unready_nodes.since_ns = image.not_ready_since_ns
     cluster.unready_nodes.uncounted = image.uncounted_nodes
     cluster.victim_waits = image.victim_waits
@@ -398,7 +398,8 @@ def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
             cluster.tables.replace(table)
 
     change_reports(cluster, cluster.nodes.nodes, follow)
-    cluster.pool_facts.keep_pools(policy.pools)
+    if (pools := cluster.tables.find(PoolFacts)) is not None:
+        pools.keep_pools(policy.pools)
     book = cluster.reschedulings
     for key in dict.fromkeys((*book.deadlines, *book.restarts, *book.faulty_since_ns)):
         update_deadline(cluster, key, now_ns)

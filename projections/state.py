@@ -47,6 +47,7 @@ from projections.pod_devices import assign_devices
 from projections.pod_group_resolution import group_key_of
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
 from projections.policy.policy import BUILT_IN, parse_policy
+from projections.pool_facts import PoolFacts
 from projections.quarantine import record_admission, record_rejection
 from projections.rescheduling import pod_gone
 from projections.revision_rollback import discard_unconfirmed
@@ -381,8 +382,8 @@ class State:
             is_over = pod.node != old.node or pod.status in (SUCCEEDED, FAILED)
             if pod.status in (SUCCEEDED, FAILED) and old.status not in (SUCCEEDED, FAILED):
                 group = cluster.groups.get(old.group_key)
-                if cluster.pool_facts.knows_pods:
-                    cluster.pool_facts.pod_ended(old, group, is_deleted=False)
+                if (pools := cluster.tables.find(PoolFacts)) is not None:
+                    pools.pod_ended(old, group, is_deleted=False)
             assign_devices(cluster, pod)
             # A statement that differs confirms nothing before the kubelet has started the pod.
             runs = not pod.stated_devices or pod.facts.phase != "Pending"
@@ -393,8 +394,8 @@ class State:
             assign_devices(cluster, pod)
         if pod.facts.scheduler in cluster.scheduler_names:
             pod.group_key = group_key_of(pod.facts)
-            if old is None and cluster.pool_facts.returning:
-                cluster.pool_facts.pod_added(pod)
+            if old is None and cluster.policy.pools.deciders:
+                cluster.tables.of(PoolFacts).pod_added(pod)
         cluster.pods[event.uid] = pod
         known = self._touched.get(event.uid)
         self._touched[event.uid] = (old if known is None else known[0], record)
@@ -410,8 +411,8 @@ class State:
         if old is not None:
             pod_gone(self.cluster, old.group_key, event.uid)
             group = self.cluster.groups.get(old.group_key)
-            if self.cluster.pool_facts.knows_pods:
-                self.cluster.pool_facts.pod_ended(old, group, is_deleted=True)
+            if (pools := self.cluster.tables.find(PoolFacts)) is not None:
+                pools.pod_ended(old, group, is_deleted=True)
         self.assignments.ranks.pop(event.uid, None)
         if old is not None:
             self.assignments.remove(old.node, event.uid)
@@ -449,7 +450,8 @@ class State:
         self.cycle, self.now_ns = record.position, event.at_ns
         self.cluster.now_ns = event.at_ns
         open_cycle(self.cluster, event.at_ns)
-        self.cluster.pool_facts.open_cycle(self.cluster.policy.pools, event.at_ns)
+        if (pools := self.cluster.tables.find(PoolFacts)) is not None:
+            pools.open_cycle(self.cluster.policy.pools, event.at_ns)
         expire_timeouts(self, event.at_ns)
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()

@@ -28,6 +28,12 @@ class Tables:
         assert isinstance(found, kind)
         return found
 
+    def find(self, kind: type[TableT]) -> TableT | None:
+        """Return the table of this type; None if the policy does not name what brings it."""
+        found = self._by_kind.get(kind)
+        assert found is None or isinstance(found, kind)
+        return found
+
     def keep(self, kinds: Iterable[type[Struct]]) -> None:
         """Keep the tables of these types, each empty where it is not there, and drop all others."""
         self._by_kind = {kind: self._by_kind.get(kind) or kind() for kind in kinds}

@@ -9,7 +9,7 @@ from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
-from projections.pool_facts import POOL_ACTION
+from projections.pool_facts import POOL_ACTION, PoolFacts
 from projections.pool_index import PoolIndex, options_of, pools_of_nodes, slots_of_node
 from projections.pool_options import (
     INVALID_OPTION,
@@ -244,7 +244,7 @@ def _refusals(groups: list[PodGroup]) -> Iterator[tuple[str, str]]:
 def _state(state: State, job: Job) -> str:
     if any(one.is_releasing for one in job.running):
         return RELEASING
-    backfilled = state.cluster.pool_facts.backfilled
+    backfilled = state.cluster.tables.of(PoolFacts).backfilled
     if job.running and all(_is_backfilled(one, backfilled) for one in job.running):
         return BACKFILLED
     if any(pod.status == RUNNING for one in job.running for pod in one.pods):

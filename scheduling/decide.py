@@ -107,9 +107,8 @@ class Decider:
             queue = cluster.queues[name]
             for code, message in queue.unreported_errors:
                 yield ConfigInvalid(subject=f"Queue//{name}", code=code, message=message)
-        if self._cluster.pool_facts.releases:
-            yield from evict_overdue(self._state)
         if not self._cluster.policy.pools.is_plain:
+            yield from evict_overdue(self._state)
             yield from refuse_without_pool(self._state)
         for pool in self._pools:
             yield from pool.decide()

@@ -4,6 +4,7 @@ from typing import Final
 
 from projections.feature import Feature
 from projections.policy.policy import Policy
+from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex
 
 
@@ -12,4 +13,4 @@ def has_pools(policy: Policy) -> bool:
     return not policy.pools.is_plain
 
 
-POOLS: Final = Feature(name="pools", is_named=has_pools, indexes=(PoolIndex,))
+POOLS: Final = Feature(name="pools", is_named=has_pools, tables=(PoolFacts,), indexes=(PoolIndex,))

@@ -61,7 +61,7 @@ def _set_labels(cluster: Cluster, name: str, labels: dict[str, str] | None) -> N
 
 def _set_pool(cluster: Cluster, namespace: str, pool: str) -> None:
     """Set the pool of the pod groups of a namespace that name none."""
-    pools = cluster.pool_facts.namespaces
+    pools = cluster.namespace_pools
     if pools.get(namespace, "") == pool:
         return
     if pool:

@@ -15,7 +15,7 @@ from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
 from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
-from projections.pool_facts import POOL_ACTION
+from projections.pool_facts import POOL_ACTION, PoolFacts
 from projections.pool_index import PoolIndex
 from projections.state import State
 from scheduling.actions.reschedule import reschedule
@@ -65,7 +65,7 @@ class PoolPassDecider:
         yield from recreate_rejected(cluster)
         if cluster.policy.reschedules:
             yield from reschedule(session)
-        if self.pool.name not in cluster.pool_facts.due:
+        if self.pool.name not in cluster.tables.of(PoolFacts).due:
             return
         yield from self._admitted()
         try:
@@ -111,7 +111,9 @@ class PoolPassDecider:
             if self.pool.decider == FAIR_SHARE:
                 result = fair_share_pass(nodes, tasks)
             elif self.pool.decider == PRIORITY:
-                result = priority_pass(nodes, tasks, state.cluster.pool_facts, state.now_ns)
+                result = priority_pass(
+                    nodes, tasks, state.cluster.tables.of(PoolFacts), state.now_ns
+                )
             else:
                 result = round_robin_pass(nodes, tasks)
             self.session.groups_examined += len(tasks.jobs)
@@ -223,7 +225,7 @@ def evict_overdue(state: State) -> Iterator[Decision]:
     """Yield the eviction of pods that were asked to exit and have not when their time was over."""
     cluster = state.cluster
     overdue: dict[tuple[str, str], list[Pod]] = {}
-    for pod, one in cluster.pool_facts.standing(cluster):
+    for pod, one in cluster.tables.of(PoolFacts).standing(cluster):
         if one.deadline_ns <= state.now_ns:
             overdue.setdefault((pod.group_key, one.in_favour_of), []).append(pod)
     for (key, cause), pods in sorted(overdue.items()):

@@ -15,6 +15,7 @@ from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pods import ALLOCATED, Pod
 from projections.policy.pools import CPU, Pool
+from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex, is_slot
 from scheduling.pools.tasks import PodSlots, PoolTasks
 
@@ -152,7 +153,7 @@ def regions(capacity: PoolCapacity, rows: list[Nodes]) -> list[Region]:
 def _asked(cluster: Cluster, pool: Pool) -> list[Pod]:
     """Return the running pods of other pools that are asked to exit: what they hold will be free."""
     groups = cluster.indexes.of(PoolIndex).groups
-    found = [cluster.pods[uid] for uid in cluster.pool_facts.releases]
+    found = [cluster.pods[uid] for uid in cluster.tables.of(PoolFacts).releases]
     return [
         pod for pod in found if pod.status in ALLOCATED and groups.get(pod.group_key) != pool.name
     ]

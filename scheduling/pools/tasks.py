@@ -17,6 +17,7 @@ from projections.pod_groups import GANG_PRIORITY_MISMATCH, GANG_SIZE_MISMATCH, P
 from projections.pods import ALLOCATED, Pod
 from projections.policy.job_bounds import is_permitted
 from projections.policy.pools import Pool
+from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex, slots_of
 from projections.pool_options import PRIORITY, job_options
 from projections.state import State
@@ -152,7 +153,9 @@ class PoolTasks:
         job = self._job(cluster, group)
         for pods in _running(group, placed):
             task = self._task(cluster, job, group, pods)
-            task.is_releasing = any(pod.facts.uid in cluster.pool_facts.releases for pod in pods)
+            task.is_releasing = any(
+                pod.facts.uid in cluster.tables.of(PoolFacts).releases for pod in pods
+            )
             task.is_elsewhere = any(self._is_elsewhere(pod) for pod in pods)
             job.running.append(task)
         problem = _problem(group)
@@ -171,7 +174,7 @@ class PoolTasks:
         return self._pool_of.get(pod.node, "") not in ("", self.pool.name)
 
     def _task(self, cluster: Cluster, job: Job, group: PodGroup, pods: list[Pod]) -> Task:
-        requested = cluster.pool_facts.requested
+        requested = cluster.tables.of(PoolFacts).requested
         came_back = [requested[pod.facts.uid] for pod in pods if pod.facts.uid in requested]
         submitted, asked = min(came_back, default=(0, 0))
         is_back = bool(came_back) and self.pool.resumes_first
@@ -200,7 +203,7 @@ class PoolTasks:
         submitted = options.submitted_ns
         if submitted is None:
             submitted = group.created_ns
-            came_back = cluster.pool_facts.requested
+            came_back = cluster.tables.of(PoolFacts).requested
             for uid in group.pods:
                 if uid in came_back:
                     submitted = min(submitted, came_back[uid][0])
@@ -320,7 +323,7 @@ def _queued(group: PodGroup) -> Iterator[list[Pod]]:
 
 def _waits_for_exit(cluster: Cluster, group: PodGroup, placed: list[Pod]) -> bool:
     """Return whether a gang is about to lack pods that still run: it starts whole when they have exited."""
-    asked = sum(pod.facts.uid in cluster.pool_facts.releases for pod in placed)
+    asked = sum(pod.facts.uid in cluster.tables.of(PoolFacts).releases for pod in placed)
     return group.min_available > 1 and 0 < asked > group.ready_count - group.min_available
 
 

@@ -31,6 +31,7 @@ from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from events.union import Event
 from features.table import FEATURES
+from projections.pool_facts import PoolFacts
 from projections.snapshot import restore, take
 from projections.state import State
 from scheduling.pools.fair_share_offers import ShareGroup, offers
@@ -351,7 +352,7 @@ class Cluster:
         check_same(before, structure_of(fork), "copying")
         check_apart(self.engine.state, fork)
         for name in self.pools:
-            fork.cluster.pool_facts.dirty[name] = None
+            fork.cluster.tables.of(PoolFacts).dirty[name] = None
         Engine(fork, self.engine.head).cycle(self.now_ns + 20 * SECOND)
         fork.validate()
         check_same(before, structure_of(self.engine.state), "a fork")
@@ -460,7 +461,7 @@ class Cluster:
                 self.witness.take(batch)
                 self.engine.state.validate()
                 self._judge([event_of(one) for one in batch.records])
-            if not self.engine.state.cluster.pool_facts.dirty:
+            if not self.engine.state.cluster.tables.of(PoolFacts).dirty:
                 break
         else:
             raise AssertionError("passes do not end")
@@ -774,7 +775,7 @@ class Cluster:
             return
         fork = self.engine.state.fork()
         for name in self.pools:
-            fork.cluster.pool_facts.dirty[name] = None
+            fork.cluster.tables.of(PoolFacts).dirty[name] = None
         batch = Engine(fork, self.engine.head).cycle(self.now_ns + SECOND)
         assert batch is not None
         decided = [event_of(record) for record in batch.records]

@@ -16,7 +16,7 @@ from events.messages import (
     PodMarkRequest,
 )
 from features.table import FEATURES
-from projections.pool_facts import LABEL, TRIES_MAX
+from projections.pool_facts import LABEL, TRIES_MAX, PoolFacts
 from projections.pool_index import PoolIndex, options_of
 from projections.pool_options import RELEASE_REQUESTED, read_job_options
 from projections.snapshot import restore, take
@@ -101,9 +101,9 @@ def test_a_pod_that_has_not_exited_in_time_is_evicted_once() -> None:
 
 def test_what_was_asked_for_stands_after_a_restart() -> None:
     harness, _ = preempted()
-    before = harness.state.cluster.pool_facts
+    before = harness.state.cluster.tables.of(PoolFacts)
     again = restore(take(harness.state), FEATURES)
-    assert again.cluster.pool_facts == before
+    assert again.cluster.tables.of(PoolFacts) == before
     again.validate()
 
 
