@@ -7,7 +7,6 @@ Gangs are listed pod by pod. Amounts are whole numbers: cpu in milli, memory in 
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from events.cycle import CycleOpened
@@ -15,8 +14,7 @@ from events.decision import Decision, DecisionItem
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
-from features.leaf_switches.index import STATES, known_switches
-from features.leaf_switches.switch_states import switch_states_text
+from projections.feature_documents import ResultSection
 from projections.pods import DECISION, Pod
 from projections.state import State
 from projections.views.now import queue_rows
@@ -96,7 +94,7 @@ def scenario_result(
         "pods": _pods(state, simulated),
         "pod_groups": _pod_groups(state),
         "queues": _queues(state),
-        "switches": _switches(state),
+        **{one.name: one.section(state.cluster) for one in state.features.of(ResultSection)},
         "workloads": workload_statuses(simulated.store),
         "account": account or {},
         "expected": True,
@@ -131,25 +129,6 @@ def _waiting_reason(state: State, pod: Pod) -> str:
     conditions. Empty for a pod of another scheduler, and before the first answer."""
     group = state.cluster.groups.get(pod.group_key)
     return "" if group is None or group.is_foreign else waiting_reason(group, pod)
-
-
-def _switches(state: State) -> JsonObject:
-    """Leaf switches: what each is for jobs, the pod groups on it, and its entry in `tor-share-cm`."""
-    found: JsonObject = {}
-    index, switches = known_switches(state.cluster)
-    if not switches:
-        return found
-    written: JsonObject = msgspec.json.decode(switch_states_text(state.cluster))
-    for name, number in sorted(index.numbers.items()):
-        is_now = index.state_of(number, switches[number])
-        found[name] = {
-            "state": STATES[is_now.is_shared],
-            "healthy": not is_now.is_unhealthy,
-            "jobs": [*sorted(index.pods.get(number, ()))],
-            "crossing": [*is_now.crossing],
-            "tor_share_cm": written[name],
-        }
-    return found
 
 
 def _pod_groups(state: State) -> JsonObject:

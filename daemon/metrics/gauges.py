@@ -15,9 +15,9 @@ from daemon.metrics.closed import CHOICE, OTHER, QueueLabels, cause_of, resource
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from engine.report_ages import STALE_NS
-from features.leaf_switches.index import STATES, known_switches
 from projections.cluster import Cluster
 from projections.faulty_pods import FAULTS_OF_PODS, FaultyPods
+from projections.feature_documents import Gauge
 from projections.node_faults import EFFECTS
 from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
@@ -110,7 +110,8 @@ def _of_state(state: State, labels: QueueLabels) -> Iterator[Family]:
     yield from queues(cluster, labels)
     yield from cards(cluster)
     yield from waiting(cluster, labels)
-    yield leaf_switches(cluster)
+    for one in state.features.of(Gauge):
+        yield _many(one.metric, (((key,), count) for key, count in one.counts(cluster).items()))
     yield from faults(cluster)
     yield _one("muster_commitments", len(state.commitments))
     yield quarantined_nodes(cluster)
@@ -209,17 +210,6 @@ def cards(cluster: Cluster) -> Iterator[Family]:
         ("muster_quota_cards", quota),
     ):
         yield _many(metric, (((card,), counts.get(card, 0)) for card in names))
-
-
-def leaf_switches(cluster: Cluster) -> Family:
-    """Leaf switches by what they are for jobs."""
-    index, switches = known_switches(cluster)
-    counts: Tally[str] = Tally()
-    for number, switch in enumerate(switches):
-        state = index.state_of(number, switch)
-        counts["unhealthy" if state.is_unhealthy else STATES[state.is_shared]] += 1
-    found = (((one,), counts[one]) for one in (*STATES, "unhealthy"))
-    return _many("muster_leaf_switches", found)
 
 
 def quarantined_nodes(cluster: Cluster) -> Family:

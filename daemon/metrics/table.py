@@ -17,6 +17,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from features.table import FEATURES
+from projections.feature_documents import Gauge
+
 
 class Metric(Struct, frozen=True):
     """A metric: its name, `counter`, `gauge` or `histogram`, what it says, and its labels."""
@@ -184,14 +187,7 @@ _LOOP: Final = (
         "How late the events of a watch come after the objects were written; absent while few come.",
         {"kind": _KIND},
     ),
-    Metric(
-        "muster_leaf_switches",
-        "gauge",
-        "Leaf switches of the switch map, by their state for jobs that are placed by leaf switch.",
-        {
-            "state": "`idle`, `shared`, `exclusive`, or `unhealthy` (shared, above the limit of some job)"
-        },
-    ),
+    *(Metric(one.metric, "gauge", one.help, {one.label: one.values}) for one in FEATURES.of(Gauge)),
     Metric(
         "muster_node_faults",
         "gauge",

@@ -1,10 +1,10 @@
 """The network at a position of a log: leaf switches, SuperPoDs and HyperNodes, with what is on their nodes."""
 
 from collections.abc import Iterable
+from functools import partial
 
-from features.leaf_switches.index import STATES, known_switches
-from features.super_pods.index import SuperPods
 from projections.cluster import Cluster
+from projections.feature_documents import TopologySection
 from projections.state import State
 from projections.views import now
 
@@ -12,47 +12,13 @@ from projections.views import now
 def topology_document(state: State) -> dict[str, object]:
     """Return leaf switches, SuperPoDs and HyperNodes, each with its nodes; and how many nodes are in none of them."""
     cluster = state.cluster
-    index, network = known_switches(cluster)
-    in_super_pods = cluster.indexes.find(SuperPods)
-    super_pods = {} if in_super_pods is None else in_super_pods.of
-    tree = cluster.nodes.hyper_tree
+    tree, sections = cluster.nodes.hyper_tree, state.features.of(TopologySection)
     names = sorted(name for name, one in cluster.nodes.nodes.items() if one.facts is not None)
-    under: dict[int, list[str]] = {}
-    of_pod: dict[int, list[str]] = {}
-    for name in names:
-        if (place := index.places.get(name)) is not None:
-            under.setdefault(place.switch, []).append(name)
-        if name in super_pods:
-            of_pod.setdefault(super_pods[name], []).append(name)
-    elsewhere = [
-        name
-        for name in names
-        if name not in index.places and name not in super_pods and not tree.above(name)
-    ]
-    switches: list[dict[str, object]] = []
-    for number, switch in enumerate(network):
-        is_now = index.state_of(number, switch)
-        nodes = sorted(under.get(number, ()), key=lambda name: (index.places[name].position, name))
-        switches.append(
-            {
-                "switch": switch.name,
-                "state": STATES[is_now.is_shared],
-                "healthy": not is_now.is_unhealthy,
-                "servers": len(switch.servers),
-                "crossing": [*is_now.crossing],
-                "nodes": [
-                    {"position": index.places[name].position, **_node(cluster, name)}
-                    for name in nodes
-                ],
-            }
-        )
+    placed = dict.fromkeys(name for one in sections for name in one.places(cluster))
+    elsewhere = [name for name in names if name not in placed and not tree.above(name)]
     return {
         "position": state.position,
-        "switches": switches,
-        "super_pods": [
-            {"super_pod": number, "nodes": _nodes(cluster, nodes)}
-            for number, nodes in sorted(of_pod.items())
-        ],
+        **{one.name: one.parts(cluster, partial(_node, cluster)) for one in sections},
         "hyper_nodes": [
             {
                 "hyper_node": name,

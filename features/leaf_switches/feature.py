@@ -5,6 +5,7 @@ from typing import Final
 from features.ascend.volcano_npu import names_npu
 from features.leaf_switches.annotations import LeafSwitchAnnotations
 from features.leaf_switches.config_map import SWITCH_MAP_KIND
+from features.leaf_switches.documents import SwitchGauge, SwitchResults, SwitchTopology
 from features.leaf_switches.index import LeafSwitches
 from features.leaf_switches.placement import LeafSwitchPlacement
 from features.leaf_switches.rows import LeafSwitchPlace, SwitchStateRows
@@ -21,6 +22,9 @@ LEAF_SWITCHES: Final = Feature(
         SwitchStates(),
         SwitchStateRows(),
         LeafSwitchPlace(),
+        SwitchResults(),
+        SwitchTopology(),
+        SwitchGauge(),
     ),
     indexes=(LeafSwitches,),
 )

@@ -5,7 +5,6 @@ from msgspec import structs
 
 from daemon.cluster.client.calls import BIND_POD, CALLS, WATCH
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
-from daemon.metrics.gauges import leaf_switches
 from daemon.metrics.sources import Lag
 from events.cluster import ObjectUnreadable
 from events.decision import Placement
@@ -19,6 +18,7 @@ from events.watch import (
     KindCompared,
     WatchClosed,
 )
+from features.leaf_switches.documents import SwitchGauge
 from projections.observed_kind import UNREADABLE
 from tests.daemon.metrics.builders import (
     CLUSTER,
@@ -62,7 +62,8 @@ async def test_cards_of_all_nodes_are_summed_by_model() -> None:
 
 def test_leaf_switches_are_counted_by_what_they_are() -> None:
     harness = EngineHarness(policy=policy())
-    assert {one.value for one in leaf_switches(harness.state.cluster).samples} == {0}
+    gauge = SwitchGauge()
+    assert {*gauge.counts(harness.state.cluster).values()} == {0}
     switches = [
         {"tor_ip": "a", "server": []},
         {"tor_ip": "b", "server": []},
@@ -70,8 +71,7 @@ def test_leaf_switches_are_counted_by_what_they_are() -> None:
         {"tor_ip": "d", "server": [], "IsSharedTor": 1, "IsHealthy": 1},
     ]
     harness.see(ObjectSeen(map_of({"tor_count": 4, "server_list": switches})))
-    found = leaf_switches(harness.state.cluster).samples
-    assert {one.labels["state"]: one.value for one in found} == {
+    assert gauge.counts(harness.state.cluster) == {
         "idle": 2,
         "shared": 1,
         "exclusive": 0,
