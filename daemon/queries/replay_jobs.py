@@ -228,6 +228,7 @@ async def _differing(log: ReadableLog, replay: Replay, position: int) -> str:
     snapshot = await _snapshot_at(log, position)
     if replay.head.digest != snapshot.digest:
         return f"the record at position {position} has another digest than the snapshot there"
+    replay.state.settle()
     facts = take(replay.state)
     # What is computed again when a snapshot is restored may come in another order.
     if facts == facts_of(snapshot.payload) or take(restore(facts, FEATURES)) == take(
