@@ -179,8 +179,8 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         assigned_ns=one.assigned_ns,
     )
     found = dict(pod.network)
-    for one_hook in cluster.all_features.of(NetworkAnnotations) if found else ():
-        for key in one_hook.unwritten:
+    for hook in cluster.features.table.of(NetworkAnnotations) if found else ():
+        for key in hook.unwritten:
             found.pop(key, None)
     for family in writing_families(pod.pod_class):
         found |= family.annotations(placed)

@@ -68,7 +68,7 @@ def read_pod(
 
 def apply_object(cluster: Cluster, kind: str, record: Record, reading: Reading) -> None:
     """Apply an object, not a pod, that was added or modified. A kind that is not in the table is an owner of pods."""
-    observed = kinds_with(cluster.all_features).get(kind)
+    observed = kinds_with(cluster.features.table).get(kind)
     if observed is None or not observed.has_own_table:
         name = record.subject.partition("/")[2]
         if reading.uid:
@@ -96,7 +96,7 @@ def _apply_facts(
 
 def apply_deletion(cluster: Cluster, kind: str, record: Record, event: ObjectDeleted) -> None:
     """Apply the deletion of an object that is not a pod."""
-    observed = kinds_with(cluster.all_features).get(kind)
+    observed = kinds_with(cluster.features.table).get(kind)
     if observed is None or not observed.has_own_table:
         name = record.subject.partition("/")[2]
         cluster.others.get(kind, {}).pop(name, None)

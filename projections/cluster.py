@@ -25,7 +25,7 @@ from projections.deltas import (
 from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
-from projections.feature import Features, FeatureTable
+from projections.feature import FeatureTable, NamedFeatures
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_facts import GroupFacts, asks_for_more, spec_of
 from projections.group_overrides import GroupOverrides
@@ -113,10 +113,8 @@ class Cluster:
     """All facts, observed and decided, and their sums. Only State changes it."""
 
     def __init__(self, features: FeatureTable) -> None:
-        self.all_features = features
-        """All features that there are."""
-        self.features: Features
-        """Those that the policy names."""
+        self.features = NamedFeatures(features)
+        """Those that the policy names, and the table of all."""
         self.tables = Tables()
         """Facts that the plugins and features of the policy bring."""
         self.owner: object = object()
@@ -757,9 +755,9 @@ class Cluster:
         """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
         self.policy, self.plugins = (
             policy,
-            build_plugins(policy.tiers, self.all_features.policy_table),
+            build_plugins(policy.tiers, self.features.table.policy_table),
         )
-        self.features = self.all_features.named_by(policy)
+        self.features = self.features.table.named_by(policy)
         of_plugins = (kind for plugin in self.plugins.all for kind in plugin.tables)
         self.tables.keep((*of_plugins, *self.features.tables))
         kept = {type(one): one for one in self.indexes.of_features}

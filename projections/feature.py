@@ -85,6 +85,15 @@ class FeatureTable(Features):
         self.policy_table = PolicyTable((*plugins, *brought), strategies)
         """What policies can name."""
 
-    def named_by(self, policy: Policy) -> Features:
+    def named_by(self, policy: Policy) -> "NamedFeatures":
         """Return the features that a policy names."""
-        return Features(one for one in self if one.is_named(policy))
+        return NamedFeatures(self, [one for one in self if one.is_named(policy)])
+
+
+class NamedFeatures(Features):
+    """The features that the policy in force names."""
+
+    def __init__(self, table: FeatureTable, features: Iterable[Feature] = ()) -> None:
+        super().__init__(features)
+        self.table = table
+        """All features that there are."""

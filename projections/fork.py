@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from projections.feature import Features, FeatureTable
+from projections.feature import FeatureTable, NamedFeatures
 from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
@@ -24,7 +24,7 @@ from projections.pods import Pod
 _SHARED: Final = frozenset(
     (
         *(str, int, bool, bytes, float, Fraction, type(None), object),
-        *(Features, FeatureTable, PluginSet, Pod, PodGroup),
+        *(NamedFeatures, FeatureTable, PluginSet, Pod, PodGroup),
     )
 )
 """Types whose values are not changed in place."""

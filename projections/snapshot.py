@@ -390,7 +390,7 @@ def load(
 def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
     """Change what the policy that was in force has left in facts: reports of devices, deadlines, what its plugins and pools keep."""
     policy, kept = cluster.policy, list(cluster.tables)
-    cluster.set_policy(parse_policy(old, cluster.all_features.policy_table)[0])
+    cluster.set_policy(parse_policy(old, cluster.features.table.policy_table)[0])
 
     def follow() -> None:
         cluster.set_policy(policy)

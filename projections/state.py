@@ -131,7 +131,7 @@ class State:
     @property
     def features(self) -> FeatureTable:
         """Return all features that there are."""
-        return self.cluster.all_features
+        return self.cluster.features.table
 
     @property
     def kinds(self) -> dict[str, ObservedKind]:

@@ -18,7 +18,6 @@ NOT_COMPARED: Final = {
         "plugins",
     ): "a plugin holds its arguments only; the policy, which names them, is compared",
     ("Cluster", "features"): "likewise",
-    ("Cluster", "all_features"): "likewise",
     (
         "Cluster",
         "charges",
