@@ -1,4 +1,4 @@
-"""Python calls of one cycle that searches for room: a gang, a preemption and a reclaim on a full cluster, a gang that preempts, and
+"""Python calls of one cycle that searches for room: a gang, a preemption and a reclaim on a full cluster, a gang that reclaims, and
 the deciders of pools.
 
 python -m benchmarks.searches [--nodes N] [--functions SEARCH]
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
 from msgspec import structs
 
 from benchmarks import manifests, pools, session
@@ -19,7 +18,7 @@ from benchmarks.cycle import large_gang, large_gang_of_cards
 from benchmarks.driving import SECOND, answered, begin, decide, nothing_of, take_in
 from benchmarks.figures import Figure, show
 from benchmarks.frames import calls_of
-from benchmarks.manifests import CARDS_PER_NODE, QUEUES, PodShape
+from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodShape
 from benchmarks.scale import SCALES, Scale
 from engine.engine import Engine
 from events.messages import EvictRequest, WatchMessage
@@ -28,19 +27,10 @@ from projections.policy.policy import BUILT_IN
 NODES: Final = 1_000
 GANG_NODES: Final = 10
 """The cluster of the large gang is so many times larger."""
-GANG_PREEMPTING: Final = 32
-"""Pods of 8 cards of the gang that preempts."""
+GANG_RECLAIMING: Final = 24
+"""Pods of 8 cards of the gang that reclaims."""
 
-GANGPREEMPT: Final = msgspec.json.encode(
-    {
-        "actions": "enqueue, allocate, gangpreempt",
-        "tiers": [
-            {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
-            {"plugins": [{"name": name} for name in ("predicates", "nodeorder", "binpack")]},
-        ],
-        "quotas": "none",
-    }
-)
+GANGRECLAIM: Final = session.EVICTING.replace(b"preempt, reclaim", b"gangreclaim")
 
 
 def _large_gang(nodes: int, *, of_cards: bool) -> Engine:
@@ -64,24 +54,24 @@ def _large_gang(nodes: int, *, of_cards: bool) -> Engine:
     return engine
 
 
-def _gang_preempting(nodes: int) -> Engine:
-    count = min(GANG_PREEMPTING, nodes // 4)
+def _gang_reclaiming(nodes: int) -> Engine:
+    count = min(GANG_RECLAIMING, nodes // 4)
     pods = [
         manifests.pod(
             PodShape(
-                name=f"urgent-{index:04}",
+                name=f"owed-{index:04}",
                 cards=CARDS_PER_NODE,
-                models=(),
+                models=MODELS[:1],
                 cpu="32",
                 memory="128Gi",
-                group="urgent",
-                priority=10,
+                queue=1,
+                group="owed",
             )
         )
         for index in range(count)
     ]
-    group = manifests.pod_group("urgent", 0, count)
-    return session.contended(nodes, pods, owned=1, groups=[group], rules=GANGPREEMPT)
+    group = manifests.pod_group("owed", 1, count)
+    return session.contended(nodes, pods, owned=1, groups=[group], rules=GANGRECLAIM)
 
 
 def _pool(decider: str, nodes: int) -> Engine:
@@ -106,7 +96,7 @@ SEARCHES: Final[dict[str, Callable[[int], Engine]]] = {
     "reclaim": lambda nodes: session.contended(
         nodes, list(session.contenders(nodes // 10, first=1)), owned=1
     ),
-    "gangpreempt": _gang_preempting,
+    "gangreclaim": _gang_reclaiming,
     "priority": lambda nodes: _pool("priority", nodes),
     "priority-one-comes": lambda nodes: _pool_one_comes("priority", nodes),
     "fair_share": lambda nodes: _pool("fair_share", nodes),

@@ -313,8 +313,10 @@ class Node:
 
     def future(self, name: str) -> int:
         """Return what will be free of a resource once terminating pods are gone and nominated pods are bound."""
+        facts = self.facts
+        allocatable = 0 if facts is None else facts.allocatable.get(name, 0)
         leaving = self.releasing.get(name, 0) - self.nominated.get(name, 0)
-        return max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
+        return max(-SHORT_MAX, allocatable - self.occupied.get(name, 0) + leaving)
 
     def update_free(self, names: Iterable[tuple[str, int]]) -> None:
         """Compute again what is free of resources, each given with any amount."""
@@ -342,7 +344,19 @@ class Node:
 
     def fits_later(self, request: Request) -> bool:
         """Return whether the request fits once terminating pods are gone."""
-        return all(amount <= self.future(name) for name, amount in request)
+        return not self.lacking_later(request)
+
+    def lacking_later(self, request: Request) -> Amounts:
+        """Return what lacks for a request once terminating pods are gone and nominated pods are bound."""
+        allocatable = {} if self.facts is None else self.facts.allocatable
+        occupied, releasing, nominated = self.occupied, self.releasing, self.nominated
+        lacking: Amounts = {}
+        for name, amount in request:
+            free = allocatable.get(name, 0) - occupied.get(name, 0)
+            free += releasing.get(name, 0) - nominated.get(name, 0)
+            if amount > free:
+                lacking[name] = amount - free
+        return lacking
 
 
 class NodeBefore(Struct, frozen=True):

@@ -15,6 +15,7 @@ then.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -164,7 +165,7 @@ class GangSearch:
             wanted.append(pod)
         return wanted
 
-    @property
+    @cached_property
     def _preemptor(self) -> Preemptor:
         return Preemptor(
             self.session,

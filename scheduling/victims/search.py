@@ -17,7 +17,7 @@ their names, from where it stopped. The search fails only after all nodes were s
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby, islice
 from typing import Final
 
@@ -28,28 +28,24 @@ from msgspec import Struct, structs
 from events.decision import Decision
 from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDeferred
 from events.requeue import quota_events, quota_names
-from projections import quota_charging
-from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pods import Charge, Pod
+from projections.pods import Pod
 from projections.preemption_triggers import is_starving, never_preempts
 from projections.wakeup_events import LOWEST_PRIORITY
-from scheduling.device_points import DevicePoints
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
-from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import VictimScope, victim_scope
-from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victim_eligibility import counts_priority
 from scheduling.victims.candidates import victim_candidates
+from scheduling.victims.pod_room import PodRoom
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.preemptor_class import preemptor_class
 from scheduling.victims.protection import allowed_victims
@@ -225,8 +221,7 @@ class PreemptionSearch:
                 continue
             if pod_class.index in self._failed:
                 continue
-            preemptor = self._preemptor(pod)
-            if self._use_free_room(preemptor) or self._free_node(preemptor):
+            if self._use_free_room(pod) or self._free_node(pod):
                 continue
             if self.is_cut:
                 return
@@ -237,20 +232,14 @@ class PreemptionSearch:
             if not self._can_still_be_whole(index):
                 return
 
-    def _preemptor(self, pod: Pod) -> Preemptor:
-        return Preemptor(
-            self.session, self.action, self.trial, pod, self._is_within, self.takes_protected
-        )
-
     def _can_still_be_whole(self, index: int) -> bool:
         """Return True if the gang can still be complete after a pod failed."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
         return group.ready_count + self.trial.count + rest >= group.min_available
 
-    def _use_free_room(self, preemptor: Preemptor) -> bool:
+    def _use_free_room(self, pod: Pod) -> bool:
         """Place the pod on room that is free, or is being freed already."""
-        pod = preemptor.pod
         choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
         if not isinstance(choice, CardChoice):
             limits = (choice.limit, *quota_names(choice.requeue_on))
@@ -285,27 +274,35 @@ class PreemptionSearch:
             self._looked[key] += 1
         return None
 
-    def _free_node(self, preemptor: Preemptor) -> bool:
+    def _free_node(self, pod: Pod) -> bool:
         """Free a node for a pod: that with the least urgent victims, then with the fewest."""
-        pod_class = preemptor.pod.pod_class
+        pod_class = pod.pod_class
+        preemptor = Preemptor(
+            self.session,
+            self.action,
+            self.trial,
+            pod,
+            is_within=self._is_within,
+            takes_protected=self.takes_protected,
+        )
         if pod_class.never_preempts or never_preempts(preemptor.cluster, preemptor.group):
             self.counts["node(s) not eligible due to preemptionPolicy=Never"] += len(
                 self.session.cluster.nodes.order
             )
             return False
         if self.action == "reclaim":
-            asked = quota_charging.requested(preemptor.cluster, pod_class)
             problem = why_reclaim_denied(
-                preemptor.cluster, preemptor.queue, asked, self.trial.extra
+                preemptor.cluster, preemptor.queue, preemptor.asked, self.trial.extra
             )
             if problem:
                 self._problem = self._problem or problem
                 return False
-        if self._retry_planned_node(preemptor):
+        room = PodRoom(preemptor)
+        if self._retry_planned_node(room):
             return True
         counts = Counter() if self._failed else Counter(self._counts_before)
         cursor = self._cursors.get(pod_class.index)
-        best = self._cheapest_node(preemptor, counts)
+        best = self._cheapest_node(room, counts)
         if best is None:
             if self.is_cut and not self._cursors[pod_class.index][1]:
                 counts = Counter()  # Now in the order of names: all nodes are searched once more.
@@ -317,12 +314,12 @@ class PreemptionSearch:
             if cursor is None:
                 self._cursors.pop(pod_class.index, None)
         node, gone = best
-        for pod in gone:
-            self.trial.evict(pod)
-        self._place_on(preemptor, node, gone)
+        for victim in gone:
+            self.trial.evict(victim)
+        self._place_on(room, node, gone)
         return True
 
-    def _retry_planned_node(self, preemptor: Preemptor) -> bool:
+    def _retry_planned_node(self, room: PodRoom) -> bool:
         """Free the node that an earlier cycle found for the pod. If that is no longer possible drop all that it
         found."""
         if not self._planned_nodes:
@@ -331,36 +328,32 @@ class PreemptionSearch:
         node = table.nodes.get(self._planned_nodes.pop())
         if node is not None and node.facts is not None:
             self.session.work.add_node_search(None, node.slot)
-            short = _quota_short(preemptor, node)
+            short = room.quota_short(node)
             self._limits.update(dict.fromkeys(short))
-            if _admitting_nodes(preemptor)[node.slot] and not self._choose_victims(
-                preemptor, node, short
-            ):
-                self._place_on(preemptor, node, self.trial.evicted[before:])
+            if room.admitting_nodes()[node.slot] and not self._choose_victims(room, node, short):
+                self._place_on(room, node, self.trial.evicted[before:])
                 return True
         self._planned_nodes = []
         self._cursors.clear()
         return False
 
-    def _place_on(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
-        is_free = not gone and node.fits(preemptor.pod.pod_class.request)
-        devices = _devices(preemptor).pick(node, later=not is_free)
-        self.trial.place(preemptor.pod, node, devices, later=not is_free)
+    def _place_on(self, room: PodRoom, node: Node, gone: list[Pod]) -> None:
+        pod = room.preemptor.pod
+        is_later = bool(gone) or not node.fits(pod.pod_class.request)
+        self.trial.place(pod, node, room.pick_devices(node, later=is_later), later=is_later)
         self._freed.append(node.name)
 
-    def _cheapest_node(
-        self, preemptor: Preemptor, counts: Counter[str]
-    ) -> tuple[Node, list[Pod]] | None:
+    def _cheapest_node(self, room: PodRoom, counts: Counter[str]) -> tuple[Node, list[Pod]] | None:
         """Return the node to free for a pod, with its victims; None if none can be freed."""
-        cluster = preemptor.cluster
+        cluster = self.session.cluster
         best: tuple[Node, list[Pod]] | None = None
         if self._compares_candidates:
             arguments = cluster.policy.action_arguments.preempting
             most = arguments.candidates(len(cluster.nodes.order))
-            ways = islice(self._freeable_nodes(preemptor, counts, _Compared()), most)
+            ways = islice(self._freeable_nodes(room, counts, _Compared()), most)
             return min(ways, key=lambda way: eviction_cost(cluster, way[1]), default=None)
         compared = _Compared()
-        for node, gone in self._freeable_nodes(preemptor, counts, compared):
+        for node, gone in self._freeable_nodes(room, counts, compared):
             priority = self._priority_of(gone)
             if best is None or (priority, len(gone)) < (compared.priority, compared.victims):
                 best = node, gone
@@ -377,12 +370,12 @@ class PreemptionSearch:
         return max(groups[pod.group_key].priority for pod in gone)
 
     def _freeable_nodes(
-        self, preemptor: Preemptor, counts: Counter[str], compared: "_Compared"
+        self, room: PodRoom, counts: Counter[str], compared: "_Compared"
     ) -> Iterator[tuple[Node, list[Pod]]]:
         """Yield nodes that can be freed with the victims of each, as long as one could be better than what was `compared`; the
         victims are not evicted yet."""
-        pod_class = preemptor.pod.pod_class
-        preemptor_class_key = preemptor_class(preemptor)
+        preemptor = room.preemptor
+        pod_class, preemptor_class_key = preemptor.pod.pod_class, preemptor_class(preemptor)
         known = (
             None
             if preemptor_class_key is None
@@ -390,19 +383,19 @@ class PreemptionSearch:
         )
         self.session.work.add_pod(pod_class)
         self._has_freeable_node = False
-        for node, level in self._nodes(preemptor, counts, known, preemptor_class_key):
+        for node, level in self._nodes(room, counts, known, preemptor_class_key):
             compared.level = level
             if compared.victims:
                 if level > compared.priority or compared.nodes >= COMPARED_MAX:
                     return
                 is_as_urgent = compared.priority <= level
-                if is_as_urgent and _least_victims(preemptor, node) >= compared.victims:
+                if is_as_urgent and room.least_victims(node) >= compared.victims:
                     continue
                 compared.nodes += 1
             before = self.trial.mark()
-            short = _quota_short(preemptor, node)
+            short = room.quota_short(node)
             self._limits.update(dict.fromkeys(short))
-            found = self._choose_victims(preemptor, node, short)
+            found = self._choose_victims(room, node, short)
             if not found:
                 gone = self.trial.evicted[before.evictions :]
                 self.trial.restore(before)
@@ -457,18 +450,17 @@ class PreemptionSearch:
 
     def _nodes(
         self,
-        preemptor: Preemptor,
+        room: PodRoom,
         counts: Counter[str],
         known: FailedNodes | None,
         preemptor_class_key: tuple[object, ...] | None,
     ) -> Iterator[tuple[Node, int]]:
         """Yield nodes that evictions could free, without those known to fail: priority by priority, and at each the better ones
         first. With each comes the lowest priority that its most urgent victim can have."""
-        session, pod_class, work = self.session, preemptor.pod.pod_class, self.session.work
-        table, rankings = session.cluster.nodes, session.rankings
-        ranking = rankings.of(pod_class, _cards(preemptor), rankings.job_of(preemptor.group))
-        ranking.scores()
-        is_open = _admitting_nodes(preemptor)
+        session, preemptor, work = self.session, room.preemptor, self.session.work
+        table, pod_class = session.cluster.nodes, preemptor.pod.pod_class
+        room.ranking.scores()
+        is_open = room.admitting_nodes()
         scope = victim_scope(
             session.cluster,
             session.donors,
@@ -516,7 +508,7 @@ class PreemptionSearch:
             if self.action == "reclaim" or last is not None:
                 slots: Iterator[int] = iter(np.flatnonzero(at_level).tolist())
             else:
-                slots = _by_score(ranking.scores_of(at_level))
+                slots = _by_score(room.ranking.scores_of(at_level))
             for slot in slots:
                 if self._is_used_up:
                     self._cut_short(preemptor)
@@ -541,30 +533,31 @@ class PreemptionSearch:
             name = self.session.cluster.nodes.order[max(self._tried[index])].name
         self._cursors[index] = (preemptor.pod, name, self.trial.count)
 
-    def _choose_victims(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
+    def _choose_victims(self, room: PodRoom, node: Node, short: tuple[str, ...]) -> str:
         """Choose the victims on a node; `short` are the quota limits that are exceeded there. Return why it fails,
         or an empty text if the pod has room now."""
-        useful = _victim_filter(preemptor, node, short)
+        useful, preemptor = room.victim_filter(node, short), room.preemptor
         if useful is None:
             return "node(s) have no victims that release the exceeded quota of the queue"
         chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
         before = self.trial.mark()
         for pod in allowed_victims(preemptor, chosen):
-            if _has_room(preemptor, node):
+            if room.fits(node):
                 break
             self.trial.evict(pod)
-        if not _has_room(preemptor, node):
+        if not room.fits(node):
             self.trial.restore(before)
             return "node(s) would not have enough room after evicting all allowed victims"
-        self._spare_unneeded(preemptor, node, self.trial.evicted[before.evictions :])
+        # Without the last one there was no room.
+        self._spare_unneeded(room, node, self.trial.evicted[before.evictions : -1])
         return ""
 
-    def _spare_unneeded(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
+    def _spare_unneeded(self, room: PodRoom, node: Node, gone: list[Pod]) -> None:
         """Spare the victims on a node that are not needed, the most expensive first."""
         for pod in reversed(gone):
             before = self.trial.mark()
             self.trial.spare(pod)
-            if not _has_room(preemptor, node):
+            if not room.fits(node):
                 self.trial.restore(before)
 
 
@@ -578,35 +571,6 @@ class _Compared(Struct):
     nodes: int = 0
     level: int = LOWEST_PRIORITY
     """The lowest priority that the most urgent victim on the node examined last can have."""
-
-
-def _least_victims(preemptor: Preemptor, node: Node) -> int:
-    """Return a number of victims below which a node cannot be freed for a pod: by the largest requests of the pods there."""
-    pods, least = preemptor.cluster.pods, 1
-    for name, amount in preemptor.pod.pod_class.request:
-        lacking = amount - node.future(name)
-        if lacking <= 0:
-            continue
-        there = sorted(
-            (dict(pods[uid].pod_class.request).get(name, 0) for uid in node.pods), reverse=True
-        )
-        count = 0
-        for one in there:
-            if lacking <= 0 or not one:
-                break
-            lacking, count = lacking - one, count + 1
-        least = max(least, count)
-    return least
-
-
-def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
-    """Return the nodes that admit a pod, regardless of the pods there."""
-    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
-    is_open: npt.NDArray[np.bool_] = rankings.predicates(pod_class).verdicts == ADMITTED
-    having_devices = rankings.having_devices(
-        pod_class, _cards(preemptor), rankings.job_of(preemptor.group)
-    )
-    return is_open if having_devices is None else is_open & having_devices
 
 
 def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
@@ -624,82 +588,3 @@ def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
 def _count(counts: Counter[str], text: str, number: int) -> None:
     if number:
         counts[text] += number
-
-
-def _cards(preemptor: Preemptor) -> Cards:
-    """Return the cards that would do, regardless of the queue's quota: evictions change that."""
-    cluster, named = preemptor.cluster, preemptor.pod.pod_class.cards
-    if not cluster.plugins.quota.limits_cards or not named:
-        return None
-    return tuple(name for name in named if name in cluster.cards.resource)
-
-
-def _charge(preemptor: Preemptor, node: Node) -> Charge:
-    return quota_charging.charge_on(preemptor.cluster, preemptor.pod.pod_class, node.name)
-
-
-def _quota_short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
-    """Return the quota limits that the charge of the pod on a node would exceed."""
-    extra, released, queue = (
-        preemptor.trial.extra,
-        preemptor.trial.released_above,
-        preemptor.queue,
-    )
-    return tuple(
-        one[0]
-        for one in _charge(preemptor, node)
-        if quota_check.may_allocate(preemptor.cluster, queue, (one,), extra, released) is not None
-    )
-
-
-def _victim_filter(
-    preemptor: Preemptor, node: Node, short: tuple[str, ...]
-) -> Callable[[Pod], bool] | None:
-    """Return a function that tells whether evicting a pod helps: it has what is lacking. None if no eviction helps."""
-    lacking = tuple(
-        name for name, amount in preemptor.pod.pod_class.request if amount > node.future(name)
-    )
-    if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
-        return None
-    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
-    pod_topology = rankings.pod_topology(pod_class)
-    lacks_devices = not _has_devices(preemptor, node)
-
-    def is_useful(pod: Pod) -> bool:
-        held, charge = pod.pod_class.request, pod.charge or ()
-        if lacks_devices and pod.devices:
-            return True
-        if pod_topology is not None and pod_topology.may_be_excluded_by(pod):
-            return True
-        return any(name in lacking for name, _ in held) or any(name in short for name, _ in charge)
-
-    return is_useful
-
-
-def _has_devices(preemptor: Preemptor, node: Node) -> bool:
-    """Return True if the pod can get its devices, if they have names, once terminating pods are gone."""
-    if node.facts is None or not node.facts.devices:
-        return True
-    return _devices(preemptor).later(node) >= 0
-
-
-def _devices(preemptor: Preemptor) -> DevicePoints:
-    rankings = preemptor.session.rankings
-    job = rankings.job_of(preemptor.group)
-    return rankings.devices(preemptor.pod.pod_class, _cards(preemptor), job)
-
-
-def _has_room(preemptor: Preemptor, node: Node) -> bool:
-    """Return True if the pod fits the node once terminating pods are gone, and its queue may be charged for it."""
-    if not node.fits_later(preemptor.pod.pod_class.request):
-        return False
-    if not _has_devices(preemptor, node):
-        return False
-    pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
-    if pod_topology is not None and not pod_topology.admitted(later=True)[node.slot]:
-        return False
-    charge, trial = _charge(preemptor, node), preemptor.trial
-    short = quota_check.may_allocate(
-        preemptor.cluster, preemptor.queue, charge, trial.extra, trial.released_above
-    )
-    return short is None
