@@ -19,7 +19,7 @@ from scheduling.pools.outcome import (
     slots_text,
 )
 from scheduling.pools.pool_capacity import Nodes, Region, regions
-from scheduling.pools.tasks import Job, PoolTasks, Task, likeness
+from scheduling.pools.tasks import Job, PoolTasks, Task
 from scheduling.pools.working_nodes import WorkingNodes
 
 
@@ -162,7 +162,7 @@ def _regions(nodes: WorkingNodes, shares: list[_Share]) -> list[Region]:
     for share in shares:
         known: dict[object, int] = {}
         for task in share.queued:
-            kind = likeness(task)
+            kind = task.likeness
             if kind not in known:
                 row = nodes.nodes_for(task)
                 known[kind] = row_of.setdefault(row.tobytes(), len(rows))
@@ -341,7 +341,7 @@ def _start(
             enough.append(tuple(usable))  # A gang may be on nodes of several regions.
         reserved = None
         for choice in enough:
-            kind = likeness(task), choice
+            kind = task.likeness, choice
             if kind in failed:
                 continue
             within: Nodes = np.logical_or.reduce([found[at].nodes for at in choice])

@@ -27,7 +27,7 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.tasks import PoolTasks, Position, Task, likeness, task_order
+from scheduling.pools.tasks import PoolTasks, Position, Task, task_order
 from scheduling.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
 
 REMOVALS_MAX: Final = 20_000
@@ -227,7 +227,7 @@ class _ClassPass:
 
     def _kind(self, task: Task) -> object:
         """Return a key that is equal for tasks of which all or none have a placement."""
-        return likeness(task), self._may_use_reserved(task)
+        return task.likeness, self._may_use_reserved(task)
 
     def _place(self, task: Task, *, later: bool = False) -> Reserved | None:
         """Place a task on trial, on nodes that it may use."""
@@ -377,7 +377,7 @@ class _ClassPass:
         if not self._could_be_helped(task, free, count):
             return []
         if task.slots and len(task.pods) == 1 and self.pool.prunes_victims:
-            return self._victims_on_one_node(task, free.copy(), count)
+            return self._victims_on_one_node(task, free, count)
         taken: list[Task] = []
         reserved: Reserved | None = None
         freed = int(free[self.nodes.in_pool].sum())
@@ -400,21 +400,8 @@ class _ClassPass:
 
     def _victims_on_one_node(self, task: Task, free: Column, count: int) -> list[Task]:
         """Return the victims for a task of one pod: all candidates up to the first with which it has a node are removed, and
-        those that are not needed put back. Candidates on nodes that have too few slots even then need not be tried.
-
-        `free` is changed: it becomes the free slots without the candidates that were visited."""
-        table = self.nodes.table.nodes
-        visited: dict[int, list[Task]] = {}
-        for one in self.victims.first(count):
-            there = {table[pod.node].slot for pod in one.pods} - {-1}
-            for pod in one.pods:
-                if table[pod.node].slot >= 0:
-                    free[table[pod.node].slot] += self.nodes.slots_of(pod)
-            for slot in there:
-                visited.setdefault(slot, []).append(one)
-            if all(free[slot] < task.slots for slot in there):
-                continue
-            taken = list({id(each): each for slot in there for each in visited[slot]}.values())
+        those that are not needed put back. Candidates on nodes that have too few slots even then need not be tried."""
+        for taken in self.victims.until_free(self.nodes, count, free, task.slots):
             self.removals += len(taken)
             before = self.nodes.trial.mark()
             self.nodes.remove(taken, task)
@@ -526,6 +513,32 @@ class _Candidates:
 
     def add_slots(self, nodes: WorkingNodes, count: int, on_node: Column) -> None:
         """Add the slots of those of the first ones that are left to those of their nodes."""
+        places, slots, amounts = self._pods_on(nodes)
+        end = int(np.searchsorted(places, count))
+        np.add.at(on_node, slots[:end], amounts[:end] * self._is_left[places[:end]])
+
+    def until_free(
+        self, nodes: WorkingNodes, count: int, free: Column, need: int
+    ) -> Iterator[list[Task]]:
+        """Yield, for each of the first ones with which one of its nodes has so many slots free if all up to it are gone, the ones up
+        to it on its nodes. `free` is what is free with all of them there."""
+        places, slots, amounts = self._pods_on(nodes)
+        end = int(np.searchsorted(places, count))
+        left = np.flatnonzero(self._is_left[places[:end]])
+        places, slots, amounts = places[left], slots[left], amounts[left]
+        by_node = np.argsort(slots, kind="stable")
+        sums = np.cumsum(amounts[by_node])
+        first = np.searchsorted(slots[by_node], slots)
+        freed = np.empty_like(sums)
+        freed[by_node] = sums
+        before = sums[first] - amounts[by_node][first]
+        for place in np.unique(places[free[slots] + freed - before >= need]).tolist():
+            there = dict.fromkeys(slots[places == place].tolist())
+            up_to = places[(places <= place) & np.isin(slots, list(there))]
+            yield [self.tasks[one] for one in np.unique(up_to).tolist()]
+
+    def _pods_on(self, nodes: WorkingNodes) -> tuple[Column, Column, Column]:
+        """Return the place of the task, the slot of the node, and the slots of each pod on a node."""
         if self._pods is None:
             table = nodes.table.nodes
             found = [
@@ -536,9 +549,7 @@ class _Candidates:
             ]
             columns = np.array(found, dtype=np.int64).reshape(-1, 3)
             self._pods = columns[:, 0], columns[:, 1], columns[:, 2]
-        places, slots, amounts = self._pods
-        end = int(np.searchsorted(places, count))
-        np.add.at(on_node, slots[:end], amounts[:end] * self._is_left[places[:end]])
+        return self._pods
 
     def _counted(self) -> tuple[Column, Column]:
         """Return how many of the first 0, 1, ... are left, and their slots."""

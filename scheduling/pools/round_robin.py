@@ -3,7 +3,7 @@
 import heapq
 
 from scheduling.pools.outcome import PassResult, Start, is_feasible, no_placement
-from scheduling.pools.tasks import PoolTasks, likeness
+from scheduling.pools.tasks import PoolTasks
 from scheduling.pools.working_nodes import WorkingNodes
 
 
@@ -25,12 +25,12 @@ def round_robin_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:
         left = queued[key]
         while left:
             task = left.pop()
-            reserved = None if likeness(task) in failed else nodes.place(task)
+            reserved = None if task.likeness in failed else nodes.place(task)
             if reserved is not None:
                 result.starts.append(Start(reserved))
                 if left:
                     heapq.heappush(heap, (held + task.slots, age, key))
                 break
-            failed.add(likeness(task))
+            failed.add(task.likeness)
             no_placement(nodes, result, task)
     return result

@@ -49,11 +49,21 @@ class Task(Struct):
     """Whether it runs on a node of another pool."""
     reason: Unschedulable | None = None
     """Why it does not start, as far as that was found."""
+    _likeness: object = None
 
     @property
     def name(self) -> str:
         """Return its name: that of the pod, or of the pod group of a gang."""
         return self.pods[0].key if len(self.pods) == 1 else self.group.key
+
+    @property
+    def likeness(self) -> object:
+        """Return a key that is equal for tasks that are placed alike."""
+        if self._likeness is None:
+            classes = tuple([pod.pod_class.index for pod in self.pods])
+            is_gang = len(self.pods) > 1 and self.group.key
+            self._likeness = classes, self.job.is_single_node, self.group.queue, is_gang
+        return self._likeness
 
     @property
     def asked_ns(self) -> int:
@@ -272,13 +282,6 @@ def name_of(group: PodGroup) -> str:
     if first.group_name:
         return group.key
     return f"{namespace}/{first.owner.name if first.owner else first.name}"
-
-
-def likeness(task: Task) -> object:
-    """Return a key that is equal for tasks that are placed alike."""
-    classes = tuple([pod.pod_class.index for pod in task.pods])
-    is_gang = len(task.pods) > 1 and task.group.key
-    return classes, task.job.is_single_node, task.group.queue, is_gang
 
 
 def task_order(task: Task) -> tuple[object, ...]:

@@ -24,7 +24,7 @@ from scheduling.gang_placement import is_placed_node_by_node, place_gang, placem
 from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.pools.pool_capacity import PoolCapacity, Region
-from scheduling.pools.tasks import PodSlots, PoolTasks, Task, likeness
+from scheduling.pools.tasks import PodSlots, PoolTasks, Task
 from scheduling.session import Session
 from scheduling.trial import NO_NETWORK, Mark, Placed, Trial
 from scheduling.unschedulable import Unschedulable, node_reasons, room_when_empty
@@ -80,6 +80,8 @@ class WorkingNodes:
         self._leaving: Nodes = np.zeros(0, dtype=np.bool_)
         """Nodes with pods that are leaving, as of `_free`."""
         self._free_sums: tuple[int, int, int] | None = None
+        self._resources: tuple[int, list[tuple[str, int]]] | None = None
+        """Number of columns of the node table, and `_slot_resources`."""
         nodes = self.cluster.indexes.of(PoolIndex).nodes
         self._reserved: Nodes | None = None
         """Nodes that are reserved for one task."""
@@ -134,15 +136,13 @@ class WorkingNodes:
 
     def _count_again(self, now: Column, then: Column, slots: Iterable[int]) -> None:
         """Count the free slots of nodes again."""
-        columns = [
-            (column, name == CPU)
-            for name, column in self.table.free.items()
-            if is_slot(self.pool, name)
-        ]
+        columns = [(self.table.free[name], units) for name, units in self._slot_resources()]
         for slot in slots:
             node = self.table.order[slot]
-            amounts = [(max(0, int(column[slot])), is_cpu) for column, is_cpu in columns]
-            now[slot] = sum(one // MILLI if is_cpu else one for one, is_cpu in amounts)
+            free = 0
+            for column, units in columns:
+                free += max(0, int(column[slot])) // units
+            now[slot] = free
             is_leaving = node.name in self.table.leaving
             then[slot] = self._later_slots(node) if is_leaving else now[slot]
             self._leaving[slot] = is_leaving
@@ -187,17 +187,27 @@ class WorkingNodes:
 
     def _slots(self, columns: dict[str, Column]) -> Column:
         total = np.zeros(len(self.table.order), dtype=np.int64)
-        for name, column in columns.items():
-            if is_slot(self.pool, name):
-                amounts = np.maximum(column, 0)
-                total += amounts // MILLI if name == CPU else amounts
+        for name, units in self._slot_resources():
+            total += np.maximum(columns[name], 0) // units
         return total
 
     def _later_slots(self, node: Node) -> int:
-        amounts = {
-            name: max(0, node.future(name)) for name in node.free if is_slot(self.pool, name)
-        }
-        return sum(one // MILLI if name == CPU else one for name, one in amounts.items())
+        total = 0
+        for name, units in self._slot_resources():
+            if name in node.free:
+                total += max(0, node.future(name)) // units
+        return total
+
+    def _slot_resources(self) -> list[tuple[str, int]]:
+        """Return the resources that count as slots, and how much of each is a slot."""
+        if self._resources is None or self._resources[0] != len(self.table.free):
+            found = [
+                (name, MILLI if name == CPU else 1)
+                for name in self.table.free
+                if is_slot(self.pool, name)
+            ]
+            self._resources = len(self.table.free), found
+        return self._resources[1]
 
     def aux_room(self, node: Node, *, later: bool = False) -> int:
         """Return how many more pods without slots a node takes: now, or when the pods that are leaving are gone."""
@@ -224,22 +234,22 @@ class WorkingNodes:
     def count_failed(self, task: Task) -> None:
         """Count a task without a placement among the unlike ones of its namespace."""
         namespace = task.group.key.partition("/")[0]
-        self._failed.setdefault(namespace, {})[likeness(task)] = None
+        self._failed.setdefault(namespace, {})[task.likeness] = None
 
     def is_over_budget(self, task: Task) -> bool:
         """Return whether a task is unlike all that were tried of its namespace, and too many of these have no placement."""
         failed = self._failed.get(task.group.key.partition("/")[0])
-        return failed is not None and len(failed) >= UNLIKE_MAX and likeness(task) not in failed
+        return failed is not None and len(failed) >= UNLIKE_MAX and task.likeness not in failed
 
     def share_reason(self, task: Task) -> None:
         """Give a task without a placement the reason of the first one like it: those after it are not tried."""
-        known = self._reasons.setdefault(likeness(task), task.reason)
+        known = self._reasons.setdefault(task.likeness, task.reason)
         if task.reason is None and known is not None:
             task.reason = structs.replace(known, pod=task.pods[0].key)
 
     def lacking(self, task: Task) -> str:
         """Return what the nodes of the pool lack for a task of one pod, slots or not."""
-        key = likeness(task)
+        key = task.likeness
         if key not in self._lacking:
             pod, rankings = task.pods[0], self.session.rankings
             choice = cards_to_charge(self.session, task.group, pod, {})
