@@ -255,3 +255,15 @@ async def test_bindings_never_rest() -> None:
         effects.ask([binding("p", "a")])
         await settle()
         assert len(actor.begun) == 2
+
+
+async def test_a_pod_is_being_placed_until_the_answer_is_taken() -> None:
+    actor = SlowActor()
+    async with running(actor) as effects:
+        effects.ask([binding("p", "a"), counts(1, running=1)])
+        assert effects.placing == {"a-p": 1}
+        await settle()
+        await actor.end(0)
+        assert effects.placing == {"a-p": 1}, "the answer is not recorded yet"
+        assert [one.request for one in effects.take()] == [binding("p", "a")]
+        assert effects.placing == {}

@@ -56,6 +56,23 @@ def test_a_bind_request_has_the_pod_uid_and_the_decision_annotation() -> None:
     assert requests(harness, BindRequest) == []
 
 
+def test_a_binding_under_way_is_left_out_until_it_is_answered_or_decided_again() -> None:
+    harness = EngineHarness()
+    harness.show_all("Node", node("n1"))
+    harness.show_all("Pod", pod("a"), pod("b"))
+    harness.show_the_rest()
+    harness.cycle()
+    first, second = requests(harness, BindRequest)
+    assert isinstance(first, BindRequest)
+    under_way = {first.uid: first.decision}
+    assert list(harness.engine.requests(under_way)) == [second]
+    assert list(harness.engine.requests({first.uid: first.decision - 1})) == [first, second]
+    answered(harness, first, OutcomeUnknown("the answer was lost"))
+    again, _ = requests(harness, BindRequest)
+    assert isinstance(again, BindRequest)
+    assert again.is_in_doubt
+
+
 def test_a_pending_pod_gets_one_condition_request() -> None:
     """K7.7: only when it changed."""
     harness = waiting()
