@@ -90,6 +90,10 @@ class _Connection(asyncio.Protocol):
         """The deadline of the request has passed."""
         self._fail(TimeoutError())
 
+    def fail(self, reason: str) -> None:
+        """Close, with the request unanswered."""
+        self._fail(ResponseError(reason))
+
     def close(self) -> None:
         """Close at once; an answer that is still to come is dropped."""
         self.is_reusable, self._reader = False, None
@@ -134,6 +138,7 @@ class ConnectionPool:
         self._deadlines: dict[_Connection, float] = {}
         """Connection to the deadline of the request on it."""
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._wakes_at = float("inf")
         """When `_expire` is called next."""
 
@@ -153,6 +158,8 @@ class ConnectionPool:
 
         UnreachableError where nothing can have been sent, UnansweredError where no whole response came.
         """
+        if self._is_closed:
+            raise UnreachableError(f"{what}: not sent, the client is closed")
         target = self._target
         if target is None or target.identity is not identity:
             target = self._retarget(what, identity)
@@ -171,12 +178,15 @@ class ConnectionPool:
             self._put_back(target, connection)
 
     def close(self) -> None:
-        """Close all connections; what is under way on them is unanswered."""
+        """Close all connections, for good; what is under way on them is unanswered."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         idle = () if self._target is None else self._target.idle
-        for connection in (*idle, *self._deadlines):
+        for connection in idle:
             connection.close()
+        for connection in self._deadlines:
+            connection.fail("the client was closed")
 
     def _put_back(self, target: _Target, connection: _Connection) -> None:
         if not connection.is_reusable or target is not self._target:

@@ -123,6 +123,25 @@ async def test_a_request_that_is_cancelled_leaves_no_connection() -> None:
     assert server.connections == 2
 
 
+async def test_closing_ends_what_is_under_way_and_nothing_is_sent_afterwards() -> None:
+    server = Server(b"")
+    async with serving(server) as pool:
+        identity = Identity(server.url)
+
+        async def end() -> None:
+            with pytest.raises(UnansweredError, match="the client was closed"):
+                await ask(pool, identity)
+
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            tasks.create_task(end())
+            while not server.heads:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            pool.close()
+        with pytest.raises(UnreachableError, match="the client is closed"):
+            await ask(pool, identity)
+    assert len(server.heads) == 1
+
+
 async def test_deadlines_of_several_requests_are_kept_in_their_order() -> None:
     server = Server(b"")
     ended: list[float] = []
