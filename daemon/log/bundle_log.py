@@ -1,21 +1,39 @@
 """A bundle as a log: read only, from its beginning each time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, field
 
 from daemon.log.bundle import BundleReader
 from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.memory import last_before
 from daemon.log.snapshots import state_of
+from daemon.log.tables import CYCLE_KINDS
 from events.errors import DamagedLogError
+from events.record import Record
 from projections.views.rows import Row
 
 CHUNK = 1000
 CHUNK_BYTES = 64 << 20
 """Bytes of bodies after which a chunk ends; the bytes of objects are bounded by what a reader holds."""
+
+
+class _Index(Struct):
+    """Where the records of a bundle stand."""
+
+    of_subject: dict[str, list[int]] = field(default_factory=dict)
+    of_kind: dict[str, list[int]] = field(default_factory=dict)
+    with_object: set[int] = field(default_factory=set)
+
+    def add(self, record: Record) -> None:
+        """Add a record."""
+        self.of_subject.setdefault(record.subject, []).append(record.position)
+        self.of_kind.setdefault(record.kind, []).append(record.position)
+        if record.object is not None:
+            self.with_object.add(record.position)
 
 
 class BundleLog:
@@ -32,7 +50,7 @@ class BundleLog:
         self.facts_version = None if self.header.facts is UNSET else self.header.facts.version
         """The version of the snapshot at its start; None if it has none."""
         self._facts: Snapshot | None = None
-        self._by_subject: dict[str, list[int]] | None = None
+        self._index: _Index | None = None
 
     async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
         """Entries in chunks, each object checked against its digest by the reader."""
@@ -63,22 +81,59 @@ class BundleLog:
                 found = entry.record.position
         return found
 
-    async def positions_of(self, subject: str, until: int) -> list[int] | None:
+    async def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
+        """Entries at some positions, in chunks: the bundle is read once from its beginning to the last of them."""
+        if not positions:
+            return
+        wanted = frozenset(positions)
+        async for entries in self.read(positions[0] - 1, positions[-1]):
+            if found := [one for one in entries if one.record.position in wanted]:
+                yield found
+
+    async def positions_of(
+        self, subjects: list[str], until: int, kinds: Sequence[str] = ()
+    ) -> list[int]:
+        """The positions of the records of subjects."""
+        index = await self._indexed()
+        found = {one for subject in subjects for one in index.of_subject.get(subject, ())}
+        if kinds:
+            found &= {one for kind in kinds for one in index.of_kind.get(kind, ())}
+        return sorted(one for one in found if one <= until)
+
+    async def positions_of_kinds(self, kinds: Sequence[str], after: int, until: int) -> list[int]:
+        """The positions of the records of kinds."""
+        of_kind = (await self._indexed()).of_kind
+        found = (one for kind in kinds for one in of_kind.get(kind, ()))
+        return sorted(one for one in found if after < one <= until)
+
+    async def cycles_at(self, positions: Sequence[int]) -> dict[int, int]:
+        """The last cycle at or before each position."""
+        of_kind = (await self._indexed()).of_kind
+        cycles = sorted(one for kind in CYCLE_KINDS for one in of_kind.get(kind, ()))
+        there = (one for one in positions if self.base.position < one <= self.head.position)
+        return {one: last_before(cycles, one) for one in there}
+
+    async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
+        """The last record with an object of each subject."""
+        index = await self._indexed()
+        last = self.head.position if until is None else until
+        found: dict[str, int] = {}
+        for subject in subjects:
+            positions = index.of_subject.get(subject, ())
+            newest = max((p for p in positions if p <= last and p in index.with_object), default=0)
+            if newest:
+                found[subject] = newest
+        return found
+
+    async def _indexed(self) -> "_Index":
         """The bundle is read once for an index."""
-        if self._by_subject is None:
-            found: dict[str, list[int]] = {}
+        if self._index is None:
+            index = _Index()
             async for entries in self.read():
                 for one in entries:
-                    found.setdefault(one.record.subject, []).append(one.record.position)
-            self._by_subject = found
-        return [one for one in self._by_subject.get(subject, ()) if one <= until]
-
-    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
-        """The bundle is read up to there."""
-        found: list[int] = []
-        async for entries in self.read(after=after, until=until):
-            found += [one.record.position for one in entries if one.record.kind == kind]
-        return found
+                    index.add(one.record)
+            self._index = index
+        return self._index
 
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
         """The facts at its start. Raises DamagedLogError where they cannot be read."""

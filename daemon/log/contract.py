@@ -42,11 +42,22 @@ class ReadableLog(Protocol):
     async def position_at(self, at_ns: int) -> int:
         """The position of the last record written at or before a time; that of the base where there is none."""
 
-    async def positions_of(self, subject: str, until: int) -> list[int] | None:
-        """The positions of the records of a subject up to a position, in order; None where the log has no index of them."""
+    def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
+        """Entries at some positions, which are in order, in chunks. A position that the log does not hold is left out."""
 
-    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
-        """The positions of the records of a kind that has an index, in order (`tables.FOUND_BY_KIND`)."""
+    async def positions_of(
+        self, subjects: list[str], until: int, kinds: Sequence[str] = ()
+    ) -> list[int]:
+        """The positions of the records of subjects up to a position, in order; of `kinds` only, where any are given."""
+
+    async def positions_of_kinds(self, kinds: Sequence[str], after: int, until: int) -> list[int]:
+        """The positions of the records of kinds that have an index, in order (`tables.FOUND_BY_KIND`)."""
+
+    async def cycles_at(self, positions: Sequence[int]) -> dict[int, int]:
+        """Each position that the log holds, with that of the last cycle opened at or before it; 0 for none."""
+
+    async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
+        """The position of the last record with an object of each subject that has one, up to a position."""
 
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
         """The newest snapshot of a version, at or before a position, that is one of this log."""

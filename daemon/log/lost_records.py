@@ -42,9 +42,9 @@ async def digest_at(log: ReadableLog, position: int) -> str | None:
 async def losses(log: ReadableLog) -> list[tuple[Record, RecordsLost]]:
     """Return the losses that were accepted, in order."""
     found: list[tuple[Record, RecordsLost]] = []
-    for position in await log.positions_of(SUBJECT, log.head.position) or ():
-        async for entries in log.read(after=position - 1, until=position):
-            record = entries[0].record
+    positions = await log.positions_of([SUBJECT], log.head.position)
+    async for entries in log.entries_at(positions):
+        for record in (entry.record for entry in entries):
             event = event_of(record)
             if isinstance(event, RecordsLost):
                 found.append((record, event))

@@ -10,12 +10,19 @@ from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Entry, Projection, Snapshot
 from daemon.log.ladder import StoredSnapshot, bytes_max, surplus
 from daemon.log.standing_records import objects_of
+from daemon.log.tables import CYCLE_KINDS
 from engine.batch import Batch
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 from projections.views.rows import Row, ViewChanges
 
 CHUNK = 1000
+
+
+def last_before(cycles: Sequence[int], position: int) -> int:
+    """The last of the positions of cycles, which are in order, at or before another; 0 for none."""
+    index = bisect_right(cycles, position)
+    return cycles[index - 1] if index else 0
 
 
 class Memory(Struct):
@@ -103,13 +110,41 @@ class MemoryLog:
         records = self.memory.records
         return self.base.position + bisect_right(records, at_ns, key=lambda r: r.recorded_at_ns)
 
-    async def positions_of(self, subject: str, until: int) -> list[int] | None:
-        """The positions of the records of a subject."""
-        return self._positions(lambda one: one.subject == subject, 0, until)
+    async def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
+        """Entries at some positions, in one chunk."""
+        base, records = self.base.position, self.memory.records
+        there = [one - base - 1 for one in positions if 0 <= one - base - 1 < len(records)]
+        if there:
+            yield [self._entry(records[one]) for one in there]
 
-    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
-        """The positions of the records of a kind."""
-        return self._positions(lambda one: one.kind == kind, after, until)
+    async def positions_of(
+        self, subjects: list[str], until: int, kinds: Sequence[str] = ()
+    ) -> list[int]:
+        """The positions of the records of subjects."""
+        wanted, of_kinds = frozenset(subjects), frozenset(kinds)
+        return self._positions(
+            lambda one: one.subject in wanted and (not of_kinds or one.kind in of_kinds), 0, until
+        )
+
+    async def positions_of_kinds(self, kinds: Sequence[str], after: int, until: int) -> list[int]:
+        """The positions of the records of kinds."""
+        return self._positions(lambda one: one.kind in kinds, after, until)
+
+    async def cycles_at(self, positions: Sequence[int]) -> dict[int, int]:
+        """The last cycle at or before each position."""
+        cycles = self._positions(lambda one: one.kind in CYCLE_KINDS, 0, self.head.position)
+        there = (one for one in positions if self.base.position < one <= self.head.position)
+        return {one: last_before(cycles, one) for one in there}
+
+    async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
+        """The last record with an object of each subject."""
+        last = self.head.position if until is None else until
+        wanted = frozenset(subjects)
+        return {
+            one.subject: one.position
+            for one in self.memory.records
+            if one.position <= last and one.object is not None and one.subject in wanted
+        }
 
     def _positions(self, is_wanted: Callable[[Record], bool], after: int, until: int) -> list[int]:
         records = self.memory.records

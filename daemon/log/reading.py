@@ -1,11 +1,11 @@
 """Reading a log in chunks. Positions are dense, so that a chunk is a range of them."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
@@ -13,6 +13,7 @@ from daemon.log.contents import Unpacker
 from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
 from daemon.log.statements import select_entries
+from daemon.log.tables import CYCLE_KINDS
 from events.errors import DamagedLogError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 
@@ -84,41 +85,61 @@ class Reader:
             found: int | None = (await connection.exec_driver_sql(sql, (at_ns,))).scalar()
             return max(found or 0, self.base.position)
 
-    async def positions(self, is_wanted: ColumnElement[bool], after: int, until: int) -> list[int]:
-        """The positions of the records that a condition holds for, in order."""
+    async def positions_of(
+        self, subjects: list[str], until: int, kinds: Sequence[str] = ()
+    ) -> list[int]:
+        """The positions of the records of subjects up to a position, in order; of `kinds` only, where any are given."""
+        log, found = tables.log, list[int]()
+        for start in range(0, len(subjects), CHUNK):
+            is_wanted: ColumnElement[bool] = log.c.subject.in_(subjects[start : start + CHUNK])
+            if kinds:
+                is_wanted &= log.c.kind.in_(kinds)
+            found += await self._positions(is_wanted, 0, until)
+        return sorted(found)
+
+    async def positions_of_kinds(self, kinds: Sequence[str], after: int, until: int) -> list[int]:
+        """The positions of the records of kinds, in order."""
+        return await self._positions(or_(*map(_is_of_kind, kinds)), after, until)
+
+    async def _positions(self, is_wanted: ColumnElement[bool], after: int, until: int) -> list[int]:
         position, after = tables.log.c.position, max(after, self.base.position)
         query = select(position).where(is_wanted, position > after, position <= until)
         async with self.connection() as connection:
             return [int(row[0]) for row in await connection.execute(query.order_by(position))]
 
+    async def cycles_at(self, positions: Sequence[int]) -> dict[int, int]:
+        """Each position that the log holds, with that of the last cycle opened at or before it; 0 for none."""
+        at, base = tables.log.alias("at"), self.base.position
+        last = (_last_of_kind(kind, at.c.position) for kind in CYCLE_KINDS)
+        query, found = select(at.c.position, *last), dict[int, int]()
+        wanted = [one for one in positions if one > base]
+        for start in range(0, len(wanted), CHUNK):
+            is_wanted = at.c.position.in_(wanted[start : start + CHUNK])
+            async with self.connection() as connection:
+                for position, *cycles in await connection.execute(query.where(is_wanted)):
+                    newest = max(cycle or 0 for cycle in cycles)
+                    found[int(position)] = newest if newest > base else 0
+        return found
+
     async def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
         """The entries at some positions, in chunks and in order."""
-        for start in range(0, len(positions), CHUNK):
-            some = positions[start : start + CHUNK]
-            async with self.connection() as connection:
-                query = select_entries(connection.dialect)
-                found = await connection.execute(query.where(tables.log.c.position.in_(some)))
-                rows = [tuple(row) for row in found.all()]
+        wanted = [one for one in positions if one > self.base.position]
+        for start in range(0, len(wanted), CHUNK):
+            some = wanted[start : start + CHUNK]
             try:
-                chunk = msgspec.convert(rows, list[_Row])
-            except msgspec.ValidationError as error:
-                raise self._explained(error) from error
-            for entries in self._entries(chunk):
+                rows = await self._rows_at(some)
+            except _ERRORS as error:
+                raise await self._located(((one - 1, one) for one in some), error) from error
+            for entries in self._entries(rows):
                 yield entries
 
-    async def positions_of_subjects(
-        self, subjects: Sequence[str], kinds: Sequence[str], until: int
-    ) -> list[int]:
-        """The positions of the records of some kinds and subjects up to a position, in order."""
-        log, found = tables.log, list[int]()
-        for start in range(0, len(subjects), CHUNK):
-            some = log.c.subject.in_(subjects[start : start + CHUNK])
-            found += await self.positions(some & log.c.kind.in_(kinds), 0, until)
-        return sorted(found)
+    async def _rows_at(self, positions: Sequence[int]) -> list[_Row]:
+        async with self._database.readers.connect() as connection:
+            query = select_entries(connection.dialect)
+            found = await connection.execute(query.where(tables.log.c.position.in_(positions)))
+            return msgspec.convert([tuple(row) for row in found.all()], list[_Row])
 
-    async def newest_objects(
-        self, subjects: Sequence[str], until: int | None = None
-    ) -> dict[str, int]:
+    async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
         """The position of the last record with an object of each subject that has one, up to a position."""
         log, found = tables.log, dict[str, int]()
         query = select(log.c.subject, func.max(log.c.position)).where(
@@ -198,7 +219,8 @@ class Reader:
         try:
             return await self._rows(after, upper)
         except _ERRORS as error:
-            raise await self._located(after, upper, error) from error
+            single = ((one, one + 1) for one in range(after, upper))
+            raise await self._located(single, error) from error
 
     def _entries(self, rows: list[_Row]) -> Iterator[list[Entry]]:
         """Unpack rows, in lists of about `CHUNK_BYTES` of objects."""
@@ -220,8 +242,8 @@ class Reader:
             rows = await connection.exec_driver_sql(database.statements.read_rows, (after, upper))
             return msgspec.convert([tuple(row) for row in rows.all()], list[_Row])
 
-    async def _located(self, after: int, upper: int, error: Exception) -> Exception:
-        """The error with the position of the first row that cannot be read."""
+    async def _located(self, single: Iterable[tuple[int, int]], error: Exception) -> Exception:
+        """The error with the position of the first row that cannot be read, of stretches of one row each."""
         explained = self._explained(error)
         if not isinstance(explained, DamagedLogError):
             return explained
@@ -229,9 +251,9 @@ class Reader:
             whole = await located(self._database, error)
             if ": index " in str(whole):
                 return whole  # The records may be sound: objects are found by an index.
-        for position in range(after + 1, upper + 1):
+        for before, position in single:
             try:
-                await self._rows(position - 1, position)
+                await self._rows(before, position)
             except _ERRORS as first:
                 return DamagedLogError(f"position {position}: {self._explained(first)}")
         # Each can be read alone, so it is not the records.
@@ -250,6 +272,20 @@ class Reader:
             return Entry(record=record)
         content = self._unpacker.content(record.position, record.object, row[11], row[12]).content
         return Entry(record=record, content=content, redacted=content is None)
+
+
+def _is_of_kind(kind: str) -> ColumnElement[bool]:
+    """The condition on a kind, as a literal: the index of kinds is one of few kinds, named in its definition."""
+    return tables.log.c.kind == literal_column(f"'{kind}'")
+
+
+def _last_of_kind(kind: str, until: ColumnElement[int]) -> ScalarSelect[int]:
+    """The position of the last record of a kind at or before another."""
+    log = tables.log.alias()
+    is_kind = log.c.kind == literal_column(f"'{kind}'")
+    return (
+        select(func.max(log.c.position)).where(is_kind, log.c.position <= until).scalar_subquery()
+    )
 
 
 async def check_head(connection: AsyncConnection, database: Database) -> Head:

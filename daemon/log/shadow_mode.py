@@ -13,7 +13,7 @@ async def is_shadow(log: ReadableLog) -> bool:
     base = log.base.position
     if log.head.position <= base:
         return False
-    async for entries in log.read(base, base + 1):
+    async for entries in log.entries_at([base + 1]):
         event = event_of(entries[0].record)
         if isinstance(event, DaemonStarted):
             return event.is_shadow

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 import structlog
-from sqlalchemy import delete, literal_column
+from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import bases, signatures, snapshots, tables
@@ -161,29 +161,25 @@ class SqlLog:
         """The position of the last record written at or before a time, by the index of times; 0 for none."""
         return await self._reader.position_at(at_ns)
 
-    async def positions_of(self, subject: str, until: int) -> list[int] | None:
-        """The positions of the records of a subject up to a position, in order."""
-        log = tables.log
-        return await self._reader.positions(log.c.subject == subject, 0, until)
-
-    async def positions_of_kind(self, kind: str, after: int, until: int) -> list[int]:
-        """The positions of the records of a kind, in order; by an index for those of `FOUND_BY_KIND`."""
-        is_wanted = tables.log.c.kind == literal_column(f"'{kind}'")
-        return await self._reader.positions(is_wanted, after, until)
-
     def entries_at(self, positions: Sequence[int]) -> AsyncIterator[list[Entry]]:
         """Entries at some positions, in chunks and in order. Objects are checked, the chain is not."""
         return self._reader.entries_at(positions)
 
-    async def positions_of_subjects(
-        self, subjects: Sequence[str], kinds: Sequence[str], until: int
+    async def positions_of(
+        self, subjects: list[str], until: int, kinds: Sequence[str] = ()
     ) -> list[int]:
-        """The positions of the records of some kinds and subjects up to a position, in order."""
-        return await self._reader.positions_of_subjects(subjects, kinds, until)
+        """The positions of the records of subjects up to a position, in order; of `kinds` only, where any are given."""
+        return await self._reader.positions_of(subjects, until, kinds)
 
-    async def newest_objects(
-        self, subjects: Sequence[str], until: int | None = None
-    ) -> dict[str, int]:
+    async def positions_of_kinds(self, kinds: Sequence[str], after: int, until: int) -> list[int]:
+        """The positions of the records of kinds, in order; by an index for those of `FOUND_BY_KIND`."""
+        return await self._reader.positions_of_kinds(kinds, after, until)
+
+    async def cycles_at(self, positions: Sequence[int]) -> dict[int, int]:
+        """Each position that the log holds, with that of the last cycle opened at or before it; 0 for none."""
+        return await self._reader.cycles_at(positions)
+
+    async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
         """The position of the last record with an object of each subject that has one, up to a position."""
         return await self._reader.newest_objects(subjects, until)
 

@@ -50,9 +50,11 @@ metadata = MetaData()
 _POSITION = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite makes a column the row id itself only where its type is spelled INTEGER."""
 
+CYCLE_KINDS: Final = ("cycle_opened.v1", "cycle_opened.v2")
+"""The kinds of records that open a cycle, those of earlier releases included."""
+
 FOUND_BY_KIND: Final = (
-    "cycle_opened.v1",
-    "cycle_opened.v2",
+    *CYCLE_KINDS,
     "eviction_decided.v1",
     "release_decided.v1",
     "reschedule_decided.v1",

@@ -1,5 +1,6 @@
 """Moments that a user names, as positions of a log: the one place where a time becomes a position."""
 
+from collections.abc import AsyncIterator, Sequence
 from typing import TypeAlias
 
 from daemon.log.contract import ReadableLog
@@ -85,6 +86,18 @@ async def recorded_at_ns(log: ReadableLog, position: int) -> int:
 
 async def entry_at(log: ReadableLog, position: int) -> Entry:
     """Return the entry at a position."""
-    async for entries in log.read(after=position - 1, until=position):
+    async for entries in log.entries_at([position]):
         return entries[0]
     raise UsageError(f"{log.place} has no position {position}")
+
+
+async def each_entry(log: ReadableLog, positions: Sequence[int]) -> AsyncIterator[Entry]:
+    """Yield the entries at some positions, which are in order. They are read in blocks."""
+    async for entries in log.entries_at(positions):
+        for one in entries:
+            yield one
+
+
+async def entries_at(log: ReadableLog, positions: Sequence[int]) -> list[Entry]:
+    """Return the entries at some positions, which are in order."""
+    return [one async for one in each_entry(log, positions)]

@@ -6,7 +6,7 @@ from msgspec import Struct
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.standing_records import has_records
-from daemon.queries.moments import At, entry_at, position_at, position_from
+from daemon.queries.moments import At, entries_at, position_at, position_from
 from daemon.queries.standing_records import facts_at_base, records_at_base
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import event_of
@@ -83,14 +83,10 @@ async def object_changes(
 async def observations(log: ReadableLog, subject: str, until: int) -> list[Entry]:
     """Return the observations of an object up to a position, in order. Those with which a log begins come first: if it stood
     there, the newest is among them."""
-    positions = await log.positions_of(subject, until)
-    found = [one for one in await _records_at_base(log) if one.record.subject == subject]
-    if positions is None:
-        async for some in log.read(until=until):
-            found += [one for one in some if one.record.subject == subject]
-    else:
-        found += [await entry_at(log, one) for one in positions]
     kinds = (ObjectObserved.kind, ObjectDeleted.kind)
+    positions = await log.positions_of([subject], until, kinds)
+    found = [one for one in await _records_at_base(log) if one.record.subject == subject]
+    found += await entries_at(log, positions)
     return [one for one in found if one.record.kind in kinds]
 
 

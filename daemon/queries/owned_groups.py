@@ -7,7 +7,7 @@ import msgspec
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.history import History
-from daemon.queries.moments import entry_at
+from daemon.queries.moments import entries_at
 from events.codec import event_of
 from projections.api_resource import Resource
 from projections.kinds.workload import WORKLOADS
@@ -53,7 +53,7 @@ async def groups_of_owner(log: ReadableLog, owner: OwnerName, until: int) -> lis
         return sorted(found)
     for uid in reversed(uids):
         for key in _keys_of(owner, uid):
-            if await log.positions_of(f"PodGroup/{key}", until):
+            if await log.positions_of([f"PodGroup/{key}"], until):
                 return [key]
     return []
 
@@ -78,16 +78,14 @@ def _keys_of(owner: OwnerName, uid: str) -> tuple[str, str]:
 
 async def _uids(log: ReadableLog, owner: OwnerName, until: int) -> list[str]:
     """Return the UIDs of all observed owners of a name, oldest first."""
-    found: dict[str, int] = {}
-    for kind in WORKLOADS:
-        if owner.kind and owner.kind.lower() not in kind.resource.aliases:
-            continue
-        subject = f"{kind.resource.name}/{owner.namespace}/{owner.name}"
-        for position in await log.positions_of(subject, until) or ():
-            uid = getattr(event_of((await entry_at(log, position)).record), "uid", "")
-            if uid:
-                found.setdefault(uid, position)
-    return sorted(found, key=found.__getitem__)
+    subjects = [
+        f"{kind.resource.name}/{owner.namespace}/{owner.name}"
+        for kind in WORKLOADS
+        if not owner.kind or owner.kind.lower() in kind.resource.aliases
+    ]
+    entries = await entries_at(log, await log.positions_of(subjects, until))
+    uids = (getattr(event_of(one.record), "uid", "") for one in entries)
+    return list(dict.fromkeys(filter(None, uids)))
 
 
 async def _is_owned(log: ReadableLog, direct: Owner, owner: OwnerName, until: int) -> bool:
@@ -114,18 +112,15 @@ async def _owner_of(log: ReadableLog, one: Owner, namespace: str, until: int) ->
     known = _observed_kind(one)
     if known is None or not one.name:
         return None
-    for position in reversed(
-        await log.positions_of(f"{known.name}/{namespace}/{one.name}", until) or ()
-    ):
-        content = (await entry_at(log, position)).content
-        if content is None:
-            continue
-        try:
-            metadata = msgspec.json.decode(content, type=PlainObject).metadata
-        except msgspec.DecodeError:
-            return None
-        return _controller(metadata)
-    return None
+    newest = await log.newest_objects([f"{known.name}/{namespace}/{one.name}"], until)
+    content = next((entry.content for entry in await entries_at(log, [*newest.values()])), None)
+    if content is None:
+        return None
+    try:
+        metadata = msgspec.json.decode(content, type=PlainObject).metadata
+    except msgspec.DecodeError:
+        return None
+    return _controller(metadata)
 
 
 def _observed_kind(one: Owner) -> Resource | None:

@@ -7,8 +7,7 @@ import msgspec
 
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
-from daemon.queries.moments import entry_at, recorded_at_ns
-from daemon.queries.objects import observations
+from daemon.queries.moments import entries_at, recorded_at_ns
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.json_value import Json, JsonObject
@@ -22,6 +21,9 @@ QUOTA_FIELDS: Final = ("capability", "guarantee", "deserved", "weight")
 
 OBSERVATIONS_MAX: Final = 2_000
 """Observations of a queue that are read, newest first: controllers update its status often."""
+
+BLOCK: Final = 50
+"""Observations that are read at once."""
 
 
 async def last_quota_change(log: ReadableLog, queue: str, until: int) -> QuotaChange | None:
@@ -61,14 +63,10 @@ async def last_quota_change(log: ReadableLog, queue: str, until: int) -> QuotaCh
 
 
 async def _newest_first(log: ReadableLog, subject: str, until: int) -> AsyncIterator[Entry]:
-    positions = await log.positions_of(subject, until)
-    if positions is None:
-        for entry in reversed((await observations(log, subject, until))[-OBSERVATIONS_MAX:]):
-            yield entry
-        return
-    for position in reversed(positions[-OBSERVATIONS_MAX:]):
-        entry = await entry_at(log, position)
-        if entry.record.kind in (ObjectObserved.kind, ObjectDeleted.kind):
+    kinds = (ObjectObserved.kind, ObjectDeleted.kind)
+    positions = (await log.positions_of([subject], until, kinds))[-OBSERVATIONS_MAX:]
+    for end in range(len(positions), 0, -BLOCK):
+        for entry in reversed(await entries_at(log, positions[max(end - BLOCK, 0) : end])):
             yield entry
 
 

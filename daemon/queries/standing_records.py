@@ -22,7 +22,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry, Snapshot
 from daemon.log.standing_records import has_records, records_of, with_records
 from daemon.log.store import SqlLog
-from daemon.queries.moments import entry_at
+from daemon.queries.moments import entries_at, entry_at
 from engine.ingest import known_objects
 from events.cluster import ObjectObserved
 from events.codec import event_of
@@ -123,7 +123,7 @@ async def with_standing_records(
     others = await _of_the_end(log, state, standing.started, found)
     decided = {position for pair in standing.shadow_decisions.values() for position in pair}
     others += [one for one in found if one.record.position in decided]
-    others += await _entries_at(log, [one for one in sorted(decided) if one > log.base.position])
+    others += await entries_at(log, [one for one in sorted(decided) if one > log.base.position])
     payload = await asyncio.to_thread(with_records, facts.payload, standing.entries(others))
     return structs.replace(facts, payload=payload)
 
@@ -204,7 +204,7 @@ async def _candidates(
     others = [one for one in standing.uids if one.partition("/")[0] not in _OF_A_LIFE]
     positions = dict.fromkeys(
         (
-            *await log.positions_of_subjects(of_a_life, _KINDS_OF_RECORDS, until),
+            *await log.positions_of(of_a_life, until, _KINDS_OF_RECORDS),
             *(await log.newest_objects(others, until)).values(),
             *standing.positions,
             *await _begin_of_epoch(log, until),
@@ -212,21 +212,6 @@ async def _candidates(
     )
     async for entries in log.entries_at(sorted(one for one in positions if one > base)):
         yield entries
-
-
-async def _entries_at(log: ReadableLog, positions: list[int]) -> list[Entry]:
-    """Return the entries at some positions, in order."""
-    if not positions:
-        return []
-    if isinstance(log, SqlLog):
-        return [one async for entries in log.entries_at(positions) for one in entries]
-    wanted, first, last = set(positions), positions[0], positions[-1]
-    return [
-        one
-        async for entries in log.read(after=first - 1, until=last)
-        for one in entries
-        if one.record.position in wanted
-    ]
 
 
 async def _begin_of_epoch(log: SqlLog, position: int) -> range:

@@ -5,20 +5,18 @@ card the records between the two moments are read, from State in the history of 
 stretch, not with the log.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
 
-from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
-from daemon.log.entry import Entry
 from daemon.log.lost_records import losses
 from daemon.queries.checked_records import checked_records
 from daemon.queries.followed_records import followed
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
-from daemon.queries.moments import At, position_at, position_from, recorded_at_ns
+from daemon.queries.moments import At, each_entry, position_at, position_from, recorded_at_ns
 from daemon.queries.why import FAVOURING
 from events.cluster import ObjectDeleted
 from events.codec import event_of
@@ -40,9 +38,6 @@ from replay.why_subject import candidates
 
 HOUR_NS: Final = 3_600_000_000_000
 """How far back a node, a queue or a card is followed where no moment is given."""
-
-GAP_MAX: Final = 32
-"""Records between two wanted ones that are read with them: another query takes longer."""
 
 NAMES_MAX: Final = 12
 """Names in an error."""
@@ -139,7 +134,7 @@ async def _known(
 ) -> tuple[str, str]:
     """Return the first meaning of a subject that the log knows up to a position. Raises UsageError."""
     for kind, key in meant:
-        if kind == CARD or await log.positions_of(_record_subject(kind, key), until):
+        if kind == CARD or await log.positions_of([_record_subject(kind, key)], until):
             return kind, key
     state = await history.facts_at_position(until)
     cluster = state.cluster
@@ -166,7 +161,7 @@ async def _node_of_card(log: ReadableLog, history: History, key: str, until: int
     node, _, card = key.partition("/")
     if not card:
         return ""
-    if await log.positions_of(f"Node//{node}", until):
+    if await log.positions_of([f"Node//{node}"], until):
         return node
     begin = await history.facts_at_position(log.base.position)
     return node if node in begin.cluster.nodes.nodes else ""
@@ -251,7 +246,7 @@ async def _from_records(
         positions = await _of_group(log, history, key, begin, until)
     events = RecordsHistory(kind, key)
     found: list[HistoryEvent] = []
-    async for entry in _entries(log, sorted(positions)):
+    async for entry in each_entry(log, sorted(positions)):
         event = event_of(entry.record)
         if kind == "Pod" and isinstance(event, Decision) and not _is_about(event, key):
             continue
@@ -281,10 +276,10 @@ async def _of_pod(log: ReadableLog, history: History, key: str, begin: int, unti
 
     The last record before the stretch is among them: what comes then is compared with it.
     """
-    own = await _own(log, f"Pod/{key}", until)
+    own = await log.positions_of([f"Pod/{key}"], until)
     found = _within(own, begin)
     lives: dict[str, _Life] = {}
-    async for entry in _entries(log, sorted(found)):
+    async for entry in each_entry(log, sorted(found)):
         record, event = entry.record, event_of(entry.record)
         uid = getattr(event, "uid", "")
         life = lives.setdefault(uid, _Life())
@@ -295,7 +290,7 @@ async def _of_pod(log: ReadableLog, history: History, key: str, begin: int, unti
     groups: dict[str, None] = {}
     for uid, life in lives.items():
         of_life: dict[str, None] = {}
-        async for entry in _entries(log, sorted(life.causes)):
+        async for entry in each_entry(log, sorted(life.causes)):
             event = event_of(entry.record)
             if isinstance(event, PodGroupDecision):
                 of_life[event.pod_group] = None
@@ -311,7 +306,7 @@ async def _of_pod(log: ReadableLog, history: History, key: str, begin: int, unti
     is_gone = bool(lives) and list(lives.values())[-1].is_gone
     end = own[-1] if is_gone else until
     for group in filter(None, groups):
-        of_group = await _own(log, f"PodGroup/{group}", end)
+        of_group = await log.positions_of([f"PodGroup/{group}"], end)
         found |= {one for one in of_group if one >= max(begin, own[0] if own else begin)}
     return found | await _in_favour(log, groups, found, begin, end)
 
@@ -320,10 +315,10 @@ async def _of_group(
     log: ReadableLog, history: History, key: str, begin: int, until: int
 ) -> set[int]:
     """Return the positions of the records of a pod group and of its pods."""
-    own = await _own(log, f"PodGroup/{key}", until)
+    own = await log.positions_of([f"PodGroup/{key}"], until)
     found = _within(own, begin)
     pods: dict[str, None] = {}
-    async for entry in _entries(log, own):
+    async for entry in each_entry(log, own):
         event = event_of(entry.record)
         if isinstance(event, Decision):
             pods.update({one.pod: None for one in (*event.pods, *event.items()) if one.pod})
@@ -333,7 +328,7 @@ async def _of_group(
         if group is not None:
             pods.update({one.key: None for one in group.pods.values()})
     for pod in pods:
-        found |= _within(await _own(log, f"Pod/{pod}", until), begin)
+        found |= _within(await log.positions_of([f"Pod/{pod}"], until), begin)
     return found | await _in_favour(log, {key: None}, found, begin, until)
 
 
@@ -345,46 +340,15 @@ async def _in_favour(
         return set()
     kept: set[int] = set()
     after = max(min(found), begin) - 1
-    for kind in FAVOURING:
-        positions = await log.positions_of_kind(kind, after, min(until, max(found)))
-        async for entry in _entries(log, positions):
-            event = event_of(entry.record)
-            if isinstance(event, Decision) and event.beneficiary in groups:
-                kept.add(entry.record.position)
+    positions = await log.positions_of_kinds(FAVOURING, after, min(until, max(found)))
+    async for entry in each_entry(log, positions):
+        event = event_of(entry.record)
+        if isinstance(event, Decision) and event.beneficiary in groups:
+            kept.add(entry.record.position)
     return kept
-
-
-async def _own(log: ReadableLog, subject: str, until: int) -> list[int]:
-    """Return the positions of the records of a subject."""
-    positions = await log.positions_of(subject, until)
-    if positions is not None:
-        return positions
-    return [
-        one.record.position
-        async for entries in log.read(log.base.position, until)
-        for one in entries
-        if one.record.subject == subject
-    ]
 
 
 def _within(positions: list[int], begin: int) -> set[int]:
     """Return the positions from `begin` on, and the last one before."""
     before = [one for one in positions if one < begin]
     return {*before[-1:], *(one for one in positions if one >= begin)}
-
-
-async def _entries(log: ReadableLog, positions: list[int]) -> AsyncIterator[Entry]:
-    """Read the entries at positions, which are in order; close ones together, and those of a bundle in one go: it is read from
-    its beginning each time."""
-    gap_max = log.head.position if isinstance(log, BundleLog) else GAP_MAX
-    at = 0
-    while at < len(positions):
-        end = at
-        while end + 1 < len(positions) and positions[end + 1] - positions[end] <= gap_max:
-            end += 1
-        wanted = set(positions[at : end + 1])
-        async for entries in log.read(positions[at] - 1, positions[end]):
-            for one in entries:
-                if one.record.position in wanted:
-                    yield one
-        at = end + 1

@@ -2,8 +2,8 @@
 
 A pod is answered in two passes: its own records and those of its pod group are found by index; then State is taken from the history of
 the log at the moment asked for, and where the pod was placed. A pod group is followed from its first record on, from State in the history; a
-node and a queue through the last records up to the moment, and its own earlier records are found by index. A log without an index,
-which is a bundle, is followed from its first record.
+node and a queue through the last records up to the moment, and its own earlier records are found by index. What is found is read in
+blocks: the number of queries does not grow with that of the records.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,14 @@ from daemon.log.contract import ReadableLog
 from daemon.log.shadow_mode import is_shadow
 from daemon.queries.history import History
 from daemon.queries.log_state import check_complete
-from daemon.queries.moments import entry_at, position_at, recorded_at_ns
+from daemon.queries.moments import each_entry, entries_at, position_at, recorded_at_ns
 from daemon.queries.owned_groups import groups_of_owner, owner_name
 from daemon.queries.quota_changes import last_quota_change
 from events.chain import check_link
 from events.codec import event_of
-from events.cycle import CycleOpened
 from events.decisions.eviction import EvictionDecided
 from events.errors import UsageError
-from events.record import GENESIS, Record
+from events.record import GENESIS
 from events.union import DECISIONS
 from features.table import FEATURES
 from projections.left_out import ApplyError, LeftOut, folded
@@ -56,9 +55,6 @@ RECENT_RECORDS: Final = 5_000
 
 CAUSES_RECORDS: Final = 20_000
 """Records before a pod group in which the two cycles are looked for that its causes may belong to."""
-
-CYCLES: Final = ("cycle_opened.v1", CycleOpened.kind)
-"""The kinds of records that open a cycle, those of earlier releases included."""
 
 
 async def why(
@@ -177,7 +173,7 @@ async def _of_other(
     if len(meant) > 1 or meant[0][0] in ("Pod", "PodGroup"):
         now = await history.facts_at_position(asked.until)
     found = await _named(log, now, asked, start_ns)
-    if found is None or found[0] == "Pod" or (now is not None and now.left_out):
+    if found[0] == "Pod" or (now is not None and now.left_out):
         return None
     kind, key, own = found
     if kind == "PodGroup" and now is not None:
@@ -212,8 +208,8 @@ async def _of_other(
 
 async def _named(
     log: ReadableLog, now: State | None, asked: _Asked, start_ns: int
-) -> tuple[str, str, list[int]] | None:
-    """Return the kind and key that a name means, and the positions of its own records; None where the log has no index.
+) -> tuple[str, str, list[int]]:
+    """Return the kind and key that a name means, and the positions of its own records.
 
     What is there `now` goes before what was there; with one meaning only, `now` need not be given. Raises UsageError if the log
     has neither.
@@ -223,9 +219,7 @@ async def _named(
         inquiry.go_to(now, await recorded_at_ns(log, asked.until), start_ns)
     seen: list[tuple[str, str, list[int]]] = []
     for kind, key in candidates(asked.subject):
-        own = await log.positions_of(_subject(kind, key), asked.until)
-        if own is None:
-            return None
+        own = await log.positions_of([_subject(kind, key)], asked.until)
         if now is None or inquiry.has(kind, key):
             return kind, key, own
         if own:
@@ -246,20 +240,22 @@ async def _begin_of_group(
     first = now if not own else await history.facts_at_position(own[0])
     begin = own[0] if own else first.position
     group = first.cluster.groups.get(key)
-    for pod in () if group is None else group.pods.values():
-        for position in reversed(await log.positions_of(f"Pod/{pod.key}", begin) or ()):
-            event = event_of((await entry_at(log, position)).record)
-            if getattr(event, "uid", pod.facts.uid) != pod.facts.uid:
-                break
-            begin = position
-    return begin
+    uids = {} if group is None else {f"Pod/{one.key}": one.facts.uid for one in group.pods.values()}
+    of_pod: dict[str, int] = {}
+    async for entry in each_entry(log, await log.positions_of(list(uids), begin)):
+        record, uid = entry.record, uids[entry.record.subject]
+        if getattr(event_of(record), "uid", uid) != uid:
+            of_pod.pop(record.subject, None)  # An earlier pod of that name.
+        else:
+            of_pod.setdefault(record.subject, record.position)
+    return min((begin, *of_pod.values()))
 
 
 async def _before_causes(log: ReadableLog, begin: int) -> int:
     """Return a position such that the causes that are shown of a record are behind it."""
     after = max(begin - CAUSES_RECORDS, log.base.position)
-    cycles = [one for kind in CYCLES for one in await log.positions_of_kind(kind, after, begin - 1)]
-    return sorted(cycles)[-2] if len(cycles) > 1 else after + 1
+    before_last = (await _cycles_before_last(log, [begin - 1])).get(begin - 1, 0)
+    return before_last if before_last > after else after + 1
 
 
 async def _of_pod(
@@ -270,9 +266,9 @@ async def _of_pod(
     if kind != "Pod":
         return None
     start_ns = await recorded_at_ns(log, log.base.position + 1)
-    own_positions = await log.positions_of(f"Pod/{key}", until)
+    own_positions = await log.positions_of([f"Pod/{key}"], until)
     begun = await _begun(log, history, key)
-    if own_positions is None or not (own_positions or begun):
+    if not (own_positions or begun):
         return None
     own = await _read(log, own_positions, start_ns)
     lives = lives_of(own, begun)
@@ -320,7 +316,7 @@ async def _of_pod(
 async def _means_nothing_else(log: ReadableLog, subject: str, until: int) -> bool:
     """Return True if a name of a pod is not that of anything else with records."""
     for kind, key in candidates(subject)[1:]:
-        if await log.positions_of(_subject(kind, key), until):
+        if await log.positions_of([_subject(kind, key)], until):
             return False
     return True
 
@@ -352,10 +348,9 @@ async def _of_groups(log: ReadableLog, groups: dict[Life, str], until: int) -> l
     found: list[int] = []
     for life, group in groups.items():
         end = until if life.end is None else life.end
-        of_group = await log.positions_of(f"PodGroup/{group}", end) if group else None
-        found += of_group or []
-        for kind in FAVOURING if group else ():
-            found += await log.positions_of_kind(kind, life.begin, end)
+        if group:
+            found += await log.positions_of([f"PodGroup/{group}"], end)
+            found += await log.positions_of_kinds(FAVOURING, life.begin, end)
     return found
 
 
@@ -363,30 +358,24 @@ async def _causes(
     log: ReadableLog, entries: Sequence[LoggedEvent], start_ns: int
 ) -> dict[int, LoggedEvent]:
     """Return the causes of records that are shown: those since the cycle before the last that the log holds."""
-    wanted = {
-        cause: None
-        for one in entries
-        if (cause := one.record.cause or 0) > log.base.position
-        and await _is_recent(log, cause, one.record)
-    }
+    causes = [one.record for one in entries if (one.record.cause or 0) > log.base.position]
+    since = await _cycles_before_last(log, [one.position for one in causes])
+    wanted = {one.cause or 0 for one in causes if (one.cause or 0) >= since[one.position]}
     return {one.record.position: one for one in await _read(log, sorted(wanted), start_ns)}
 
 
-async def _is_recent(log: ReadableLog, cause: int, record: Record) -> bool:
-    cycles = 0
-    for kind in CYCLES:
-        cycles += len(await log.positions_of_kind(kind, cause, record.position))
-    return cycles <= 1
+async def _cycles_before_last(log: ReadableLog, positions: Sequence[int]) -> dict[int, int]:
+    """Return the cycle before the last one at or before each position that the log holds; 0 for none."""
+    last = await log.cycles_at(positions)
+    before = await log.cycles_at(sorted({one - 1 for one in last.values() if one}))
+    return {position: before.get(cycle - 1, 0) for position, cycle in last.items()}
 
 
 async def _read(log: ReadableLog, positions: Sequence[int], start_ns: int) -> list[LoggedEvent]:
+    if not positions:
+        return []
     shadow = await is_shadow(log)
-    found: list[LoggedEvent] = []
-    for position in positions:
-        entry = await entry_at(log, position)
-        found.append(
-            LoggedEvent(
-                entry.record, event_of(entry.record), entry.content, start_ns, is_shadow=shadow
-            )
-        )
-    return found
+    return [
+        LoggedEvent(one.record, event_of(one.record), one.content, start_ns, is_shadow=shadow)
+        for one in await entries_at(log, positions)
+    ]

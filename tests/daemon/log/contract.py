@@ -12,9 +12,14 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.copying import copy_whole, export
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
+from daemon.log.tables import CYCLE_KINDS
 from daemon.log.verify import verify
+from daemon.simulation import simulate
+from events.cluster import ObjectObserved
 from events.errors import DamagedLogError, FencedError, UsageError
 from events.record import GENESIS, Head
+from simulator.scenario import parse_scenario
+from tests.checkout import ROOT
 from tests.daemon.log.builders import batch, batches, pod
 from tests.daemon.log.names import assert_takes_every_name
 
@@ -74,6 +79,49 @@ class LogContract:
         assert [e.record.position for e in await entries(log, 2, 7)] == [3, 4, 5, 6, 7]
         assert [e.record.position for e in await entries(log, 10)] == [11, 12]
         assert await entries(log, 12) == []
+
+    async def test_records_are_found_by_position_subject_kind_and_cycle(
+        self, log: Log, tmp_path: Path
+    ) -> None:
+        text = (ROOT / "docs/examples/node_fault.yaml").read_text(encoding="utf-8")
+        await simulate(parse_scenario(text, "test.yaml"), log, with_views=False)
+        bundle = tmp_path / "whole.muster"
+        await export(log, bundle)
+        for one in (log, BundleLog(bundle)):
+            await self._assert_found(one, await entries(log))
+
+    async def _assert_found(self, log: ReadableLog, whole: list[Entry]) -> None:
+        records = [one.record for one in whole]
+        until = records[len(records) * 3 // 4].position
+        for wanted in ([1], [2, 3, until], [records[-1].position, records[-1].position + 1]):
+            found = [one async for some in log.entries_at(wanted) for one in some]
+            assert found == [one for one in whole if one.record.position in wanted]
+        assert [some async for some in log.entries_at([])] == []
+        subjects = list(dict.fromkeys(one.subject for one in records))[::2]
+        for kinds in ((), (ObjectObserved.kind,)):
+            assert await log.positions_of(subjects, until, kinds) == [
+                one.position
+                for one in records
+                if one.position <= until
+                and one.subject in subjects
+                and one.kind in (kinds or (one.kind,))
+            ]
+        assert await log.positions_of(["Pod/default/none"], until) == []
+        cycles = [one.position for one in records if one.kind in CYCLE_KINDS]
+        assert len(cycles) > 4
+        assert await log.positions_of_kinds(CYCLE_KINDS, cycles[0], until) == [
+            one for one in cycles if cycles[0] < one <= until
+        ]
+        assert await log.cycles_at([one.position for one in records]) == {
+            one.position: max((c for c in cycles if c <= one.position), default=0)
+            for one in records
+        }
+        assert await log.cycles_at([records[-1].position + 1]) == {}
+        assert await log.newest_objects(subjects, until) == {
+            one.subject: one.position
+            for one in records
+            if one.position <= until and one.object is not None and one.subject in subjects
+        }
 
     async def test_a_long_log_is_read_in_chunks(self, log: Log) -> None:
         await filled(log, count=3, size=1001)

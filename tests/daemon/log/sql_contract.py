@@ -163,9 +163,9 @@ class SqlLogContract(LogContract):
         assert newest == {first: 5, subjects[1]: 2}
         assert await log.newest_objects([first, subjects[1]], 4) == {first: 1, subjects[1]: 2}
         kinds, asked = ("object_observed.v1",), [first, subjects[1], "Pod/default/none"]
-        assert await log.positions_of_subjects(asked, kinds, 5) == [1, 2, 5]
-        assert await log.positions_of_subjects(asked, kinds, 4) == [1, 2]
-        assert await log.positions_of_subjects(asked, ("pod_bound.v1",), 5) == []
+        assert await log.positions_of(asked, 5, kinds) == [1, 2, 5]
+        assert await log.positions_of(asked, 4, kinds) == [1, 2]
+        assert await log.positions_of(asked, 5, ("pod_bound.v1",)) == []
         assert sorted(await log.first_and_last_objects("Pod")) == [1, 2, 2, 3, 3, 4, 4, 5]
         assert await log.first_and_last_objects("Po") == []
 

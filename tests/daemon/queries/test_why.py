@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from msgspec import structs
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
+from daemon.log.contract import ReadableLog
 from daemon.log.memory import MemoryLog
-from daemon.log.tables import FOUND_BY_KIND
+from daemon.log.opening import open_log
+from daemon.log.tables import CYCLE_KINDS, FOUND_BY_KIND
 from daemon.queries import why as why_query
 from daemon.queries.history import write_snapshots
-from daemon.queries.why import CYCLES, FAVOURING, why
+from daemon.queries.why import FAVOURING, why
 from daemon.simulation import simulate
 from events.errors import UsageError
 from replay.log_time import LogTime
@@ -168,4 +172,62 @@ async def test_of_a_node_only_the_last_decisions_are_followed_and_the_answer_say
 
 
 def test_kinds_that_are_looked_for_have_an_index() -> None:
-    assert set(FOUND_BY_KIND) == {*CYCLES, *FAVOURING}
+    assert set(FOUND_BY_KIND) == {*CYCLE_KINDS, *FAVOURING}
+
+
+GANG = """
+scenario: a gang
+until: 20s
+cluster:
+  - apiVersion: v1
+    kind: Node
+    metadata: {{name: n}}
+    status: {{allocatable: {{cpu: "32", memory: 256Gi, pods: "110"}}}}
+  - apiVersion: scheduling.volcano.sh/v1beta1
+    kind: PodGroup
+    metadata: {{name: gang, namespace: default}}
+    spec: {{minMember: {pods}}}
+steps:
+  - at: 1s
+    apply:
+      - apiVersion: v1
+        kind: Pod
+        metadata:
+          name: "p{{i}}"
+          annotations: {{scheduling.k8s.io/group-name: gang}}
+        spec:
+          containers: [{{name: main, resources: {{requests: {{cpu: 100m}}}}}}]
+        count: {pods}
+"""
+
+QUERIES_MAX = 40
+"""SQL statements of one answer on a log of one chunk."""
+
+
+@pytest.mark.parametrize("subject", ["Pod/default/p1", "PodGroup/default/gang"])
+async def test_the_number_of_queries_does_not_grow_with_the_records(
+    tmp_path: Path, subject: str
+) -> None:
+    counts: dict[int, int] = {}
+    for pods in (2, 40):
+        log = await open_log(str(tmp_path / f"{pods}.db"), "write")
+        await simulate(parse_scenario(GANG.format(pods=pods), "test.yaml"), log, with_views=False)
+        counts[pods] = await _queries_of(log, subject)
+        await log.close()
+    assert counts[40] <= counts[2] + 1, counts
+    assert counts[40] <= QUERIES_MAX, counts
+
+
+async def _queries_of(log: ReadableLog, subject: str) -> int:
+    """The SQL statements that an answer takes."""
+    statements: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        assert (await why(log, subject)).steps
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    return len(statements)
