@@ -60,33 +60,43 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
         guarantee = {**quota, **facts.guarantee}
         deserved = {**quota, **facts.deserved}
         names.update(dict.fromkeys((*facts.capability, *guarantee, *deserved)))
-    return [
-        (
-            name,
-            resource,
-            *_bounded(
-                capability(cluster, queue, resource),
-                (
-                    guarantee.get(resource, 0),
-                    deserved.get(resource, 0),
-                    allocated.get(resource, 0),
-                    inqueue.get(resource, 0),
-                    allocated.get(resource, 0) + pending.get(resource, 0),
-                    elastic.get(resource, 0),
-                ),
-            ),
-        )
-        for resource in sorted(names)
-    ]
+    limits = {one: capability(cluster, queue, one) for one in sorted(names)}
+    columns = (guarantee, deserved, allocated, inqueue, pending, elastic)
+    if _are_storable(limits, columns):
+        return [
+            (
+                name,
+                resource,
+                limit,
+                guarantee.get(resource, 0),
+                deserved.get(resource, 0),
+                allocated.get(resource, 0),
+                inqueue.get(resource, 0),
+                allocated.get(resource, 0) + pending.get(resource, 0),
+                elastic.get(resource, 0),
+            )
+            for resource, limit in limits.items()
+        ]
+    rows: list[Row] = []
+    for resource, limit in limits.items():
+        own = [one.get(resource, 0) for one in columns]
+        own[4] += own[2]
+        rows.append((name, resource, limit and _bounded(limit), *map(_bounded, own)))
+    return rows
 
 
-def _bounded(limit: int | None, amounts: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return a limit and amounts that a database can store: sums of many large requests may exceed 64 bits."""
-    if limit is not None and not -MAX <= limit <= MAX:
-        limit = max(-MAX, min(limit, MAX))
-    if max(amounts) <= MAX and min(amounts) >= -MAX:
-        return (limit, *amounts)
-    return (limit, *(max(-MAX, min(one, MAX)) for one in amounts))
+def _are_storable(limits: Mapping[str, int | None], columns: tuple[Mapping[str, int], ...]) -> bool:
+    """Return True if a database can store these amounts and the sum of any two of them: sums of many large requests may
+    exceed 64 bits."""
+    amounts = [one for one in limits.values() if one is not None]
+    for column in columns:
+        amounts += column.values()
+    return not amounts or (max(amounts) <= MAX // 2 and min(amounts) >= -(MAX // 2))
+
+
+def _bounded(amount: int) -> int:
+    """Return an amount that a database can store."""
+    return max(-MAX, min(amount, MAX))
 
 
 def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
