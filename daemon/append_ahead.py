@@ -13,13 +13,13 @@ from typing import Final
 
 from engine.batch import Batch
 
-LINGER_SECONDS: Final = 0.02
+LINGER_SECONDS: Final = 0.05
 """How long batches are collected before they are written together, unless something waits for them."""
 
 GROUP_RECORDS: Final = 1_000
 """Records of batches that are written without waiting for more."""
 
-BATCHES_MAX: Final = 100
+BATCHES_MAX: Final = 1_000
 """Batches that may be ahead of the log."""
 
 BYTES_MAX: Final = 16 << 20

@@ -27,7 +27,7 @@ from events.errors import (
 from events.record import GENESIS, Head, Record, StoredObject
 from projections.views.rows import ViewChanges
 
-QUEUE_BATCHES_MAX = 256
+QUEUE_BATCHES_MAX = 1_024
 """Batches that wait to be written; a further append waits to be queued."""
 GROUP_RECORDS_MAX = 20_000
 """A transaction takes no further batch beyond so many records."""
