@@ -28,6 +28,7 @@ def changes_script(
     """
     merged = merge(changes)
     script: Script = [(sql.advance_views, [(after, before)])]
+    marks: list[tuple[object, ...]] = []
     for view in VIEWS:
         if (change := merged.get(view.name)) is None:
             continue
@@ -43,9 +44,9 @@ def changes_script(
             )
             if rows
         ]
-        script.append(
-            (sql.mark_view, [(view.name, view.version, after, f"{change.checksum:016x}")])
-        )
+        marks.append((view.name, view.version, after, f"{change.checksum:016x}"))
+    if marks:
+        script.append((sql.mark_view, marks))
     return script
 
 
