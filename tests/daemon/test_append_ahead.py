@@ -22,6 +22,7 @@ class SlowLog:
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self._asked = asyncio.Event()
         self.fails_after: int | None = None
         self.began: list[int] = []
         self.taken: list[int] = []
@@ -29,10 +30,17 @@ class SlowLog:
     async def append(self, batch: Batch) -> None:
         """Take the batch in."""
         self.began.append(batch.after.position)
+        self._asked.set()
         await self.may_answer.wait()
         if self.fails_after is not None and batch.after.position > self.fails_after:
             raise LogUnavailableError("away")
         self.taken.append(batch.after.position)
+
+    async def until_began(self, count: int) -> None:
+        """Return when so many batches were handed to the log."""
+        while len(self.began) < count:
+            self._asked.clear()
+            await self._asked.wait()
 
 
 @asynccontextmanager
@@ -50,7 +58,7 @@ async def test_batches_are_written_in_order_and_all_at_once() -> None:
     async with running(log) as ahead:
         log.may_answer.clear()
         ahead.hand_over(batches(START, count=5, size=1))
-        await asyncio.sleep(0.01)
+        await log.until_began(5)
         assert log.began == [1, 2, 3, 4, 5], "none waits for the answer to the one before"
         log.may_answer.set()
         await ahead.until_durable()
@@ -64,7 +72,7 @@ async def test_what_comes_while_a_group_is_written_goes_into_the_next() -> None:
         made = batches(START, count=5, size=1)
         log.may_answer.clear()
         ahead.hand_over(made[:2])
-        await asyncio.sleep(0.01)
+        await log.until_began(2)
         ahead.hand_over(made[2:])
         await asyncio.sleep(0.01)
         assert log.began == [1, 2]
@@ -100,7 +108,7 @@ async def test_when_a_batch_fails_those_behind_it_are_dropped_and_the_error_is_r
         log.fails_after = 2
         log.may_answer.clear()
         ahead.hand_over(made[:4])
-        await asyncio.sleep(0.01)
+        await log.until_began(4)
         ahead.hand_over(made[4:])
         log.may_answer.set()
         await woken.wait()
