@@ -1,7 +1,7 @@
 """Plugins of the policy in force. A plugin is one class in one file; its base classes are the hooks that it takes part in.
 
 A plugin holds its arguments and flags and nothing else: it answers from the cluster that it is given. What it would
-have to count at every question it keeps in an index of its own (`Plugin.indexes`). The hooks of this module are called while records are applied, those of `scheduling/plugin.py` while a cycle decides.
+have to count at every question it keeps in an index of its own (`Plugin.indexes`). The hooks of this module are called while records are applied, those of `scheduling/` while a cycle decides.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ journal of changes. A fit is asked once for each state. So many nodes cost one l
 node that did not change costs nothing.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,10 @@ import numpy.typing as npt
 from projections.cluster import Cluster
 from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest, NodeLabel
 from projections.device_uses import uses_of
-from projections.nodes import Node
-from scheduling.node_columns import Slots
+from projections.nodes import Node, NodeTable
+from projections.plugin import Plugin
+from projections.pod_class import PodClass
+from scheduling.node_columns import Column, Slots
 
 NONE: Final = -1
 """Number of the state of a node that has no devices of a family."""
@@ -123,6 +126,31 @@ class DeviceStates:
             number = self._number_of[state] = len(self._states)
             self._states.append(state)
         return number
+
+
+class DeviceScorer(Protocol):
+    """The score of nodes for pods of one class, from what is free of their devices and of their other resources."""
+
+    def of_slots(self, table: NodeTable, states: DeviceStates, slots: Sequence[int]) -> Column:
+        """Return the scores of the nodes in these slots, on which the pod has room now: 0 or more, in thousandths of a
+        point."""
+
+
+class DeviceOrder(Plugin):
+    """Hook: scores of nodes by what is free of the devices of one family."""
+
+    FLAG = "enableNodeOrder"
+    family: ClassVar[str]
+    """Name of the device family."""
+
+    @property
+    def replaces_points(self) -> bool:
+        """Return whether its scores take the place of the points that the family gives."""
+        return False
+
+    @abstractmethod
+    def device_scorer(self, pod_class: PodClass) -> DeviceScorer | None:
+        """Return what scores nodes for pods of a class; None if nothing does."""
 
 
 class FitPoints:

@@ -9,13 +9,39 @@ import numpy.typing as npt
 
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
+from projections.plugin import Plugin
 from projections.pod_class import PodClass
 from projections.policy.pools import DEFAULT_POOL
 from projections.pool_index import PoolIndex
 from projections.quarantine import ALL_TENANTS
 from projections.tenants import is_labelled
 from scheduling.node_columns import Slots
-from scheduling.plugin import ADMITTED, NodePredicate
+
+ADMITTED: Final = 0
+"""Verdict on a node that admits a pod; every other number is one of `REASONS`."""
+
+
+class NodePredicate(Plugin):
+    """Hook: whether a node admits pods of a class, whatever is free on it and whichever pods are there."""
+
+    FLAG = "enablePredicate"
+    checks_ports: bool = False
+    """Whether a node is excluded if one of its pods uses a host port of the pod."""
+    checks_pod_affinity: bool = False
+    """Whether required affinity and anti-affinity between pods are evaluated."""
+    checks_spread: bool = False
+    """Whether topology spread constraints are evaluated."""
+    checks_claims: bool = True
+    """Whether the claims of pods must be bound, and a node must be within reach of their volumes."""
+    checks_volume_zones: bool = True
+    """Whether a node must be in the zones that the labels of volumes name."""
+    pins_read_write_once: bool = True
+    """Whether a ReadWriteOnce volume that is attached keeps further pods on the node where it is in use."""
+
+    def verdict(self, pod_class: PodClass, node: NodeFacts) -> int:
+        """Return ADMITTED, or the number of the first reason why not (`REASONS`)."""
+        return ADMITTED
+
 
 UNSCHEDULABLE: Final = 1
 TAINTED: Final = 2

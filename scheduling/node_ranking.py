@@ -21,23 +21,15 @@ from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.policy.pools import DEFAULT_POOL
-from scheduling.device_points import DeviceAnswers, DevicePoints
+from scheduling.device_points import DeviceAnswers, DeviceOrder, DevicePoints
 from scheduling.node_columns import NodeColumns
-from scheduling.node_predicates import NodePredicates
-from scheduling.plugin import (
-    ADMITTED,
-    DeviceOrder,
-    NodeFilter,
-    NodeOrder,
-    NodeScore,
-    ScoreWeights,
-    score_weights,
-)
+from scheduling.node_predicates import ADMITTED, NodePredicates
 from scheduling.pod_topology.filters import PodTopologyFilters
 from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import PodTopologyIndex
+from scheduling.pod_topology.plugin_columns import NodeFilter, NodeScore
 from scheduling.preferred_nodes import Preferences
-from scheduling.score_formulas import NodeScorers
+from scheduling.score_formulas import NodeOrder, NodeScorers, ScoreWeights, score_weights
 from scheduling.volumes.volume_filter import VolumeMasks
 
 Slots = npt.NDArray[np.bool_]

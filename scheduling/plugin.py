@@ -1,37 +1,31 @@
-"""Hooks of plugins that a cycle calls while it decides (those of the fold are in `projections/plugin.py`)."""
+"""Hooks of plugins that a cycle calls while it decides: admission, the order of queues, quotas, victims.
+
+Those of the fold are in `projections/plugin.py`; those about nodes are beside the columns that call them:
+`node_predicates.py`, `score_formulas.py`, `device_points.py`, `pod_topology/plugin_columns.py`, `topology/network_topology.py`.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
-
-from projections.index import IndexT
 from projections.plugin import Plugin, Quota
 from projections.policy.policy import RECLAIMING
-from scheduling.node_columns import Column, NodeColumns
 from scheduling.shortage import Shortage
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.nodes import NodeFacts, NodeTable
-    from projections.pod_class import Amounts, PodClass
+    from projections.pod_class import Amounts
     from projections.pod_groups import PodGroup
     from projections.pods import Charge, Pod
     from projections.queues import Queue
-    from scheduling.device_points import DeviceStates
     from scheduling.quota.fair_tree import FairTree
     from scheduling.quota.reclaimable import ReclaimableResources
     from scheduling.quota.reclaiming import RemainingCharges
     from scheduling.victims.preemptor import Preemptor
 
 Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
-
-ADMITTED: Final = 0
-"""Verdict on a node that admits a pod; every other number is a reason (`scheduling/node_predicates.py`)."""
 
 
 # Pod groups
@@ -143,188 +137,6 @@ class VictimFilter(Plugin):
 # Nodes
 
 
-class NodeScorer(Protocol):
-    """The score of nodes for pods of one class, from what a node has and what is free on it."""
-
-    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
-        """Return the score of one node, in thousandths of a point."""
-
-    def of_columns(self, columns: NodeColumns) -> Column:
-        """Return the scores of the nodes of these columns."""
-
-
-class ScoreWeights(Struct, frozen=True):
-    """Weights of the scores that are normalized over the feasible nodes, or depend on other pods."""
-
-    node_affinity: int = 0
-    taint_toleration: int = 0
-    image_locality: int = 0
-    pod_affinity: int = 0
-    topology_spread: int = 0
-    card_order: int = 0
-    """In thousandths: weight of the order of preference in `A|B`."""
-
-    def plus(self, other: ScoreWeights) -> ScoreWeights:
-        """Return the sum."""
-        return ScoreWeights(
-            self.node_affinity + other.node_affinity,
-            self.taint_toleration + other.taint_toleration,
-            self.image_locality + other.image_locality,
-            self.pod_affinity + other.pod_affinity,
-            self.topology_spread + other.topology_spread,
-            self.card_order + other.card_order,
-        )
-
-
-class NodeOrder(Plugin):
-    """Hook: scores of nodes by what is requested and free."""
-
-    FLAG = "enableNodeOrder"
-
-    def scorer(self, pod_class: PodClass) -> NodeScorer | None:
-        """Return what scores nodes for pods of a class; None if nothing does."""
-        return None
-
-    def parts(self, pod_class: PodClass) -> dict[str, NodeScorer]:
-        """Return the same in parts, for explanations: name to scorer. The score of a node is their sum."""
-        scorer = self.scorer(pod_class)
-        return {} if scorer is None else {self.name: scorer}
-
-    def weights(self) -> ScoreWeights:
-        """Return the weights of the scores that are computed for all plugins together."""
-        return ScoreWeights()
-
-
-class DeviceScorer(Protocol):
-    """The score of nodes for pods of one class, from what is free of their devices and of their other resources."""
-
-    def of_slots(self, table: NodeTable, states: DeviceStates, slots: Sequence[int]) -> Column:
-        """Return the scores of the nodes in these slots, on which the pod has room now: 0 or more, in thousandths of a
-        point."""
-
-
-class DeviceOrder(Plugin):
-    """Hook: scores of nodes by what is free of the devices of one family."""
-
-    FLAG = "enableNodeOrder"
-    family: ClassVar[str]
-    """Name of the device family."""
-
-    @property
-    def replaces_points(self) -> bool:
-        """Return whether its scores take the place of the points that the family gives."""
-        return False
-
-    @abstractmethod
-    def device_scorer(self, pod_class: PodClass) -> DeviceScorer | None:
-        """Return what scores nodes for pods of a class; None if nothing does."""
-
-
-class NodePredicate(Plugin):
-    """Hook: whether a node admits pods of a class, whatever is free on it and whichever pods are there."""
-
-    FLAG = "enablePredicate"
-    checks_ports: bool = False
-    """Whether a node is excluded if one of its pods uses a host port of the pod."""
-    checks_pod_affinity: bool = False
-    """Whether required affinity and anti-affinity between pods are evaluated."""
-    checks_spread: bool = False
-    """Whether topology spread constraints are evaluated."""
-    checks_claims: bool = True
-    """Whether the claims of pods must be bound, and a node must be within reach of their volumes."""
-    checks_volume_zones: bool = True
-    """Whether a node must be in the zones that the labels of volumes name."""
-    pins_read_write_once: bool = True
-    """Whether a ReadWriteOnce volume that is attached keeps further pods on the node where it is in use."""
-
-    def verdict(self, pod_class: PodClass, node: NodeFacts) -> int:
-        """Return ADMITTED, or the number of the first reason why not (`scheduling/node_predicates.py`)."""
-        return ADMITTED
-
-
-class NodeView(Protocol):
-    """A node as plugins beside muster see it."""
-
-    name: str
-    labels: Mapping[str, str]
-    facts: NodeFacts
-    """What muster reads of its object."""
-    free: Mapping[str, int]
-    """Resource to what is free of it: cpu in milli, memory in bytes, others in whole units."""
-
-    @property
-    def pods(self) -> Iterable[Pod]:
-        """Yield the pods that are on the node or will be: those tried there by this decision, too, and without
-        those that are about to leave if the question is about the time after."""
-
-    @property
-    def arriving(self) -> Iterable[Pod]:
-        """Yield those of `pods` that State does not have on the node yet."""
-
-    @property
-    def leaving(self) -> Iterable[Pod]:
-        """Yield the pods that State has on the node and that are left out of `pods`."""
-
-    def index(self, kind: type[IndexT]) -> IndexT:
-        """Return the index of this class that a plugin brings (`Plugin.indexes`): what State has, without `arriving`
-        and with `leaving`."""
-
-
-class NodeFilter(Plugin):
-    """Hook for plugins beside muster: whether a node admits a pod, from its object and the pods on it.
-
-    The answer is kept for each class of pods, and asked again when the node or the pods on it change. Pods are of one
-    class if they request the same under the same constraints; labels of theirs that the plugin reads must be named in
-    `pod_labels`, and are then in `pod.plugin_labels`.
-    """
-
-    FLAG = "enablePredicate"
-
-    @abstractmethod
-    def filter(self, pod: PodClass, node: NodeView) -> str:
-        """Return why the node does not admit pods of the class; "" if it does. The text follows "2 node(s)": "had 3
-        pods of team a"."""
-
-
-class NodeScore(Plugin):
-    """Hook for plugins beside muster: points of a node for a pod, from its object and the pods on it (as for
-    `NodeFilter`)."""
-
-    FLAG = "enableNodeOrder"
-
-    @property
-    def weight(self) -> int:
-        """Return the factor of the points: the argument `weight`, if the plugin has one."""
-        weight = getattr(self.config.arguments, "weight", 1)
-        return weight if isinstance(weight, int) else 1
-
-    @abstractmethod
-    def score(self, pod: PodClass, node: NodeView) -> float:
-        """Return the points of a node, from 0 to 100. Thousandths count."""
-
-
-class NetworkTopology(Plugin):
-    """Hook: the order of HyperNodes, and scores of nodes by their place in the network."""
-
-    weight: int = 1
-    resources: tuple[tuple[str, int], ...] = ()
-    """Name and weight of resources that count for the utilization of a domain."""
-    is_for_normal_pods: bool = True
-    """Whether pods without a network topology constraint are scored, too."""
-    tier_decay: Fraction = Fraction(4, 5)
-    """Factor of the weight of a domain with each higher tier, for such pods."""
-
-    @property
-    def orders_hyper_nodes(self) -> bool:
-        """Return whether HyperNodes of equal preference are ordered."""
-        return self.takes_part("enabledHyperNodeOrder")
-
-    @property
-    def scores_nodes(self) -> bool:
-        """Return whether nodes are scored."""
-        return self.takes_part("enableNodeOrder")
-
-
 # Quotas
 
 
@@ -402,16 +214,3 @@ def quota_of(cluster: Cluster) -> QuotaRules:
 def keeps_fair_tree(cluster: Cluster) -> bool:
     """Return whether queues are compared by their places in a tree of shares."""
     return any(isinstance(one, QueueOrder) and one.keeps_fair_tree for one in cluster.plugins.all)
-
-
-def network_topology(cluster: Cluster) -> NetworkTopology | None:
-    """Return the plugin for network topology, if the policy names one."""
-    return next(iter(cluster.plugins.of(NetworkTopology)), None)
-
-
-def score_weights(plugins: Sequence[NodeOrder]) -> ScoreWeights:
-    """Return the weights of all plugins."""
-    total = ScoreWeights()
-    for one in plugins:
-        total = total.plus(one.weights())
-    return total

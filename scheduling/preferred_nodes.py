@@ -11,7 +11,7 @@ from projections.nodes import NodeFacts, NodeTable
 from projections.pod_class import PodClass
 from projections.selector import untolerated
 from scheduling.node_columns import FULL
-from scheduling.plugin import ScoreWeights
+from scheduling.score_formulas import ScoreWeights
 
 
 class Preferences:

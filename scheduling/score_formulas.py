@@ -8,16 +8,78 @@ balanced allocation as of 1.36), and Volcano's `binpack`. Differences: fractions
 of a point, and nominated resources count as used.
 """
 
+from collections.abc import Sequence
 from math import isqrt
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from projections.plugin import PluginSet
+from projections.plugin import Plugin, PluginSet
 from projections.pod_class import Amounts, PodClass
 from scheduling.node_columns import FULL, Column, NodeColumns
-from scheduling.plugin import NodeOrder, NodeScorer
+
+
+class NodeScorer(Protocol):
+    """The score of nodes for pods of one class, from what a node has and what is free on it."""
+
+    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
+        """Return the score of one node, in thousandths of a point."""
+
+    def of_columns(self, columns: NodeColumns) -> Column:
+        """Return the scores of the nodes of these columns."""
+
+
+class ScoreWeights(Struct, frozen=True):
+    """Weights of the scores that are normalized over the feasible nodes, or depend on other pods."""
+
+    node_affinity: int = 0
+    taint_toleration: int = 0
+    image_locality: int = 0
+    pod_affinity: int = 0
+    topology_spread: int = 0
+    card_order: int = 0
+    """In thousandths: weight of the order of preference in `A|B`."""
+
+    def plus(self, other: "ScoreWeights") -> "ScoreWeights":
+        """Return the sum."""
+        return ScoreWeights(
+            self.node_affinity + other.node_affinity,
+            self.taint_toleration + other.taint_toleration,
+            self.image_locality + other.image_locality,
+            self.pod_affinity + other.pod_affinity,
+            self.topology_spread + other.topology_spread,
+            self.card_order + other.card_order,
+        )
+
+
+class NodeOrder(Plugin):
+    """Hook: scores of nodes by what is requested and free."""
+
+    FLAG = "enableNodeOrder"
+
+    def scorer(self, pod_class: PodClass) -> NodeScorer | None:
+        """Return what scores nodes for pods of a class; None if nothing does."""
+        return None
+
+    def parts(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+        """Return the same in parts, for explanations: name to scorer. The score of a node is their sum."""
+        scorer = self.scorer(pod_class)
+        return {} if scorer is None else {self.name: scorer}
+
+    def weights(self) -> ScoreWeights:
+        """Return the weights of the scores that are computed for all plugins together."""
+        return ScoreWeights()
+
+
+def score_weights(plugins: Sequence[NodeOrder]) -> ScoreWeights:
+    """Return the weights of all plugins."""
+    total = ScoreWeights()
+    for one in plugins:
+        total = total.plus(one.weights())
+    return total
+
 
 PLAIN: Final = ("cpu", "memory")
 BALANCED_MAX: Final = 16

@@ -18,9 +18,8 @@ from projections.pod_groups import PodGroup
 from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from projections.scheduling_queue import Standing
-from scheduling.node_predicates import NOT_SELECTED, REASONS
+from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.node_ranking import NodeRankings
-from scheduling.plugin import ADMITTED
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict

@@ -12,8 +12,8 @@ from projections.affinity_terms import SelectedAs, Selecting, comparisons_of
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from scheduling.plugin import NodeFilter, NodeScore
 from scheduling.pod_topology.index import counts_max
+from scheduling.pod_topology.plugin_columns import NodeFilter, NodeScore
 
 THOUSAND: Final = 1_000
 

@@ -54,7 +54,7 @@ from projections.device_family import (
 from projections.devices import Device, NodeDevices, device_of, part_of
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
-from scheduling.plugin import DeviceOrder
+from scheduling.device_points import DeviceOrder
 
 SHARING: Final = "muster.sh/gpu-sharing"
 """Label of nodes whose GPUs are shared: `true`."""

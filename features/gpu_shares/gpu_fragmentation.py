@@ -40,9 +40,8 @@ from projections.policy.policy_values import (
     whole_at,
 )
 from projections.quantity import QuantityError
-from scheduling.device_points import NONE, DeviceStates
+from scheduling.device_points import NONE, DeviceOrder, DeviceScorer, DeviceStates
 from scheduling.node_columns import Column
-from scheduling.plugin import DeviceOrder, DeviceScorer
 
 TYPES_MAX: Final = 1024
 """Maximum number of pod types of a target workload."""

@@ -1,6 +1,6 @@
 """Plugins as a policy names them: their names, flags and arguments.
 
-The hooks that a plugin takes part in are those of `projections/plugin.py` and `scheduling/plugin.py`.
+The hooks that a plugin takes part in are those of `projections/plugin.py`, `scheduling/plugin.py` and the columns of nodes.
 """
 
 from __future__ import annotations

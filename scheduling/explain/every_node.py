@@ -11,7 +11,7 @@ from scheduling.explain.nodes import shortfall_of
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import JudgedNode, JudgedPod, NodeShortfall
 from scheduling.node_ranking import NodeRankings
-from scheduling.plugin import NodeOrder
+from scheduling.score_formulas import NodeOrder
 from scheduling.session import Session
 from scheduling.volumes.claim_check import claim_refusal
 

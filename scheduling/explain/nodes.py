@@ -17,6 +17,7 @@ from projections.tenants import tenant_text
 from scheduling.explain.quota import cards_allowed
 from scheduling.explanation import ExcludedPods, NodeShortfall
 from scheduling.node_predicates import (
+    ADMITTED,
     FAULTY,
     NOT_SELECTED,
     REJECTED,
@@ -24,10 +25,10 @@ from scheduling.node_predicates import (
     REJECTED_OF_TENANT,
     TAINTED,
     UNSCHEDULABLE,
+    NodePredicate,
     verdict,
 )
 from scheduling.node_ranking import NodeRankings
-from scheduling.plugin import ADMITTED, NodePredicate
 
 NODES_MAX: Final = 5
 """Maximum number of nodes that an explanation lists."""

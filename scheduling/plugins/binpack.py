@@ -12,7 +12,7 @@ from projections.pod_class import Amounts, PodClass
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy_values import JsonObject, Warn, resource_weights, whole_at
 from scheduling.node_columns import Column, NodeColumns, scale_of, share
-from scheduling.plugin import NodeOrder, NodeScorer
+from scheduling.score_formulas import NodeOrder, NodeScorer
 
 
 class BinPackArguments(Struct, frozen=True):

@@ -18,13 +18,10 @@ from projections.pods import Charge, Pod
 from projections.policy.plugin_config import PluginConfig
 from projections.policy.policy_values import JsonObject, Warn
 from projections.queues import Queue
-from scheduling.plugin import (
-    NodeOrder,
-    ScoreWeights,
-)
 from scheduling.quota import quota_check
 from scheduling.quota.quota_plugin import QuotaPlugin
 from scheduling.quota.reclaiming import RemainingCharges
+from scheduling.score_formulas import NodeOrder, ScoreWeights
 from scheduling.shortage import Shortage
 
 

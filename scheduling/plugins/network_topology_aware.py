@@ -14,7 +14,7 @@ from projections.policy.policy_values import (
     truth_at,
     whole_at,
 )
-from scheduling.plugin import NetworkTopology
+from scheduling.topology.network_topology import NetworkTopology
 
 _NORMAL = "hypernode.binpack.normal-pod"
 

@@ -13,11 +13,13 @@ from msgspec import Struct, structs
 from projections.pod_class import Amounts, PodClass
 from projections.policy.plugin_config import PluginConfig
 from scheduling.node_columns import Column, NodeColumns, scale_of, share
-from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights
 from scheduling.score_formulas import (
     BALANCED_MAX,
     PLAIN,
+    NodeOrder,
+    NodeScorer,
     Numbers,
+    ScoreWeights,
     balance_change,
     balanced,
     least_requested,

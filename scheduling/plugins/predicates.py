@@ -11,8 +11,7 @@ from projections.objects import Taint
 from projections.pod_class import PodClass
 from projections.policy.plugin_config import PluginConfig
 from projections.selector import untolerated
-from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE
-from scheduling.plugin import ADMITTED, NodePredicate
+from scheduling.node_predicates import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, NodePredicate
 
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")

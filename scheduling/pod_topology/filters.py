@@ -11,7 +11,7 @@ from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pod_terms import selects
 from projections.pods import Pod
-from scheduling.plugin import NodeOrder, NodePredicate, score_weights
+from scheduling.node_predicates import NodePredicate
 from scheduling.pod_topology.affinity import (
     AFFINITY_MISMATCH,
     ANTI_AFFINITY_MISMATCH,
@@ -24,6 +24,7 @@ from scheduling.pod_topology.affinity import (
 from scheduling.pod_topology.index import PodTopologyIndex, Stamp
 from scheduling.pod_topology.plugin_columns import PluginColumns
 from scheduling.pod_topology.spread import NO_LABEL, SKEWED, SpreadConstraints
+from scheduling.score_formulas import NodeOrder, score_weights
 from scheduling.volumes.volume_filter import VOLUME_REASONS, VolumeFilter, VolumeMasks
 
 Mask = npt.NDArray[np.bool_]

@@ -4,8 +4,9 @@ A plugin answers for one node at a time. Its answers are kept, and asked again f
 object, what is free on them, or the pods there.
 """
 
-from collections.abc import Iterator
-from typing import Final, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,72 @@ import numpy.typing as npt
 from events.limits import clipped
 from projections.cluster import Cluster
 from projections.index import IndexT
-from projections.nodes import Node
+from projections.nodes import Node, NodeFacts
+from projections.plugin import Plugin
 from projections.pod_class import PodClass
 from projections.pods import Pod
-from scheduling.plugin import NodeFilter, NodeScore, NodeView
+
+
+class NodeView(Protocol):
+    """A node as plugins beside muster see it."""
+
+    name: str
+    labels: Mapping[str, str]
+    facts: NodeFacts
+    """What muster reads of its object."""
+    free: Mapping[str, int]
+    """Resource to what is free of it: cpu in milli, memory in bytes, others in whole units."""
+
+    @property
+    def pods(self) -> Iterable[Pod]:
+        """Yield the pods that are on the node or will be: those tried there by this decision, too, and without
+        those that are about to leave if the question is about the time after."""
+
+    @property
+    def arriving(self) -> Iterable[Pod]:
+        """Yield those of `pods` that State does not have on the node yet."""
+
+    @property
+    def leaving(self) -> Iterable[Pod]:
+        """Yield the pods that State has on the node and that are left out of `pods`."""
+
+    def index(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of this class that a plugin brings (`Plugin.indexes`): what State has, without `arriving`
+        and with `leaving`."""
+
+
+class NodeFilter(Plugin):
+    """Hook for plugins beside muster: whether a node admits a pod, from its object and the pods on it.
+
+    The answer is kept for each class of pods, and asked again when the node or the pods on it change. Pods are of one
+    class if they request the same under the same constraints; labels of theirs that the plugin reads must be named in
+    `pod_labels`, and are then in `pod.plugin_labels`.
+    """
+
+    FLAG = "enablePredicate"
+
+    @abstractmethod
+    def filter(self, pod: PodClass, node: NodeView) -> str:
+        """Return why the node does not admit pods of the class; "" if it does. The text follows "2 node(s)": "had 3
+        pods of team a"."""
+
+
+class NodeScore(Plugin):
+    """Hook for plugins beside muster: points of a node for a pod, from its object and the pods on it (as for
+    `NodeFilter`)."""
+
+    FLAG = "enableNodeOrder"
+
+    @property
+    def weight(self) -> int:
+        """Return the factor of the points: the argument `weight`, if the plugin has one."""
+        weight = getattr(self.config.arguments, "weight", 1)
+        return weight if isinstance(weight, int) else 1
+
+    @abstractmethod
+    def score(self, pod: PodClass, node: NodeView) -> float:
+        """Return the points of a node, from 0 to 100. Thousandths count."""
+
 
 Mask = npt.NDArray[np.bool_]
 

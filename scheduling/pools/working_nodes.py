@@ -21,8 +21,8 @@ from projections.pool_index import PoolIndex, is_slot, slots_of
 from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import cards_to_charge, precheck
 from scheduling.gang_placement import is_placed_node_by_node, place_gang, placement_problem
+from scheduling.node_predicates import ADMITTED
 from scheduling.node_ranking import NodeRanking
-from scheduling.plugin import ADMITTED
 from scheduling.pools.pool_capacity import PoolCapacity, Region
 from scheduling.pools.tasks import PodSlots, PoolTasks, Task
 from scheduling.session import Session

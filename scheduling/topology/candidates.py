@@ -18,9 +18,10 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import NODE_CODES
-from scheduling.plugin import ADMITTED, network_topology
+from scheduling.node_predicates import ADMITTED
 from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import Network
+from scheduling.topology.network_topology import network_topology
 from scheduling.unschedulable import Unschedulable
 
 Room = npt.NDArray[np.int64]

@@ -1,10 +1,10 @@
 """One domain as the scope for pods of a group."""
 
 from projections.pod_groups import PodGroup
-from scheduling.plugin import network_topology
 from scheduling.topology.candidates import CandidateDomains
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import Network
+from scheduling.topology.network_topology import network_topology
 from scheduling.topology.node_scope import DomainScope, ProximityScore
 from scheduling.unschedulable import GangCapacity
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from events.decision import Placement
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey
-from scheduling.plugin import network_topology
 from scheduling.topology.network import Network, slots_by_part, slots_of
+from scheduling.topology.network_topology import network_topology
 from scheduling.topology.node_scope import DomainScope, NodeScope, ProximityScore
 
 

@@ -7,10 +7,11 @@ from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey, TopologyConstraint
 from scheduling.node_ranking import NodeRankings
-from scheduling.plugin import NodeOrder, network_topology, score_weights
+from scheduling.score_formulas import NodeOrder, score_weights
 from scheduling.topology.default_spread import DefaultSpread, OwnerSpreads, is_spread
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
+from scheduling.topology.network_topology import network_topology
 from scheduling.topology.node_scope import ANY_NODE, AnyNode, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]

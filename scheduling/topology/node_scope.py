@@ -19,9 +19,9 @@ from projections.nodes import Node, NodeTable
 from projections.pod_class import PodClass
 from scheduling.node_columns import FULL
 from scheduling.node_ranking import NodeRanking
-from scheduling.plugin import NetworkTopology
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domain, Domains, Mask
+from scheduling.topology.network_topology import NetworkTopology
 from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity
 
 Scores = npt.NDArray[np.int64]

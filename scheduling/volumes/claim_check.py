@@ -25,7 +25,7 @@ from projections.volumes.facts import (
     VolumeFacts,
 )
 from projections.wakeup_events import ALL_VOLUMES
-from scheduling.plugin import NodePredicate
+from scheduling.node_predicates import NodePredicate
 
 NOT_SUPPORTED: Final = "volume claims are not supported"
 

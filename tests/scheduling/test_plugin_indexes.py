@@ -20,7 +20,7 @@ from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from projections.pods import Pod
 from projections.state import State
-from scheduling.plugin import NodeFilter, NodeView
+from scheduling.pod_topology.plugin_columns import NodeFilter, NodeView
 from tests.checkout import ROOT
 from tests.mutations import undetected
 from tests.scheduling.builders import EngineHarness, node, pod, raw

@@ -9,7 +9,7 @@ from features.table import FEATURES
 from projections import snapshot
 from projections.pod_class import PodClass
 from projections.state import State
-from scheduling.plugin import NodeFilter, NodeScore, NodeView
+from scheduling.pod_topology.plugin_columns import NodeFilter, NodeScore, NodeView
 from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, node, pod, raw
 

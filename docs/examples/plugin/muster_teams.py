@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from projections.pod_class import PodClass
-from scheduling.plugin import NodeFilter, NodeScore, NodeView
+from scheduling.pod_topology.plugin_columns import NodeFilter, NodeScore, NodeView
 
 
 class NewerArguments(Struct, frozen=True):

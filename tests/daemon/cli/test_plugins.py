@@ -112,17 +112,17 @@ def test_a_replay_with_another_version_calls_a_difference_a_change(
         ("raise RuntimeError('no such card')", "x = broken:X", "cannot be imported: no such card"),
         ("X = 3", "x = broken:X", "is not a subclass of projections.plugin.Plugin"),
         (
-            "from scheduling.plugin import NodeScore\nclass X(NodeScore):\n    name = 'y'",
+            "from scheduling.pod_topology.plugin_columns import NodeScore\nclass X(NodeScore):\n    name = 'y'",
             "x = broken:X",
             "its class has the name 'y', not that of the entry point",
         ),
         (
-            "from scheduling.plugin import NodeScore\nclass X(NodeScore):\n    name = 'gang'",
+            "from scheduling.pod_topology.plugin_columns import NodeScore\nclass X(NodeScore):\n    name = 'gang'",
             "gang = broken:X",
             "a plugin of that name exists already",
         ),
         (
-            "from scheduling.plugin import NodeScore\nclass X(NodeScore):\n    name = 'x'",
+            "from scheduling.pod_topology.plugin_columns import NodeScore\nclass X(NodeScore):\n    name = 'x'",
             "x = broken:X",
             "its class does not define score",
         ),
