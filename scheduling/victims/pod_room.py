@@ -9,7 +9,7 @@ from projections import quota_charging
 from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pods import Charge, Pod
-from scheduling.plugin import ADMITTED
+from scheduling.node_predicates import ADMITTED
 from scheduling.quota import quota_check
 from scheduling.victims.preemptor import Preemptor
 

@@ -37,7 +37,6 @@ from projections.wakeup_events import LOWEST_PRIORITY
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.group_trial import GroupTrial
-from scheduling.node_predicates import ADMITTED
 from scheduling.node_ranking import NodeRanking
 from scheduling.preemptible_capacity import VictimScope, victim_scope
 from scheduling.quota.card_selection import CardChoice
