@@ -38,6 +38,7 @@ from events.union import Event
 from projections.audit import RollingAudit
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
+from projections.pod_reading import PodRead
 from projections.policy.policy import Policy, PolicyWarning, parse_policy
 from projections.pool_index import removed_pools
 from projections.state import State
@@ -95,7 +96,7 @@ class Engine:
         """Whether `observe_in_parts` has more to record."""
         self.failed_objects = FailedObjects()
         """Objects withheld from State for now; the loop keeps it from one engine to the next."""
-        self._ingest = Ingest(state, self._emit, secret, self._failure_of)
+        self._ingest = Ingest(state, self._emit, secret, self._failure_of, on_error)
 
     def begin_listing(self) -> None:
         """Expect a new list of every kind: an object that is not in its list is deleted."""
@@ -155,7 +156,11 @@ class Engine:
         while self.is_taking_in:
             self._open(now_ns)
             try:
-                self.is_taking_in = any(len(self._records) >= records_max for _ in steps)
+                self.is_taking_in = False
+                for _ in steps:
+                    if len(self._records) >= records_max:
+                        self.is_taking_in = True
+                        break
                 self.state.settle(self._on_error)
             except ApplyError as error:
                 self.failed_objects.add(error.subject, error.reason, now_ns)
@@ -284,6 +289,7 @@ class Engine:
         self._records, self._events, self._objects = [], [], []
         self._before, self._now_ns = self.head, now_ns
         self._ingest.now_ns = now_ns
+        self._ingest.has_failures = not self.failed_objects.is_empty
         self._ingest.report_ages.begin(now_ns)
 
     def _emit(
@@ -295,8 +301,10 @@ class Engine:
         cause: int | None = None,
         stored: StoredObject | None = None,
         known: str | None = None,
+        read: PodRead = None,
     ) -> Record:
-        """`stored` is the object that comes with the event; `known`, the digest of one in the log."""
+        """`stored` is the object that comes with the event; `known`, the digest of one in the log; `read`, what was read of a
+        pod."""
         position, epoch = self.head.position + 1, self.head.epoch
         draft = Draft(
             position,
@@ -323,14 +331,16 @@ class Engine:
         if stored is None:
             self.state.apply(record, event, None, self._on_error)
         else:
-            self.state.apply(record, event, stored.content, self._on_error, stored.parts)
-        if self._views is not None:
+            self.state.apply(record, event, stored.content, self._on_error, read)
+        if self._views is not None and stored is None:
+            # Observed objects have no rows of their own.
             self._views.note(record, event)
         return record
 
     def _close(self) -> Batch:
         views = {}
-        self.state.settle(self._on_error)
+        if self.state.unsettled.batch:
+            self.state.settle(self._on_error)
         cluster = self.state.cluster
         self.audit.note(cluster.changed_rows)
         if self._views is not None:

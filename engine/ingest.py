@@ -6,7 +6,7 @@ that equals the one in State is not recorded again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -41,17 +41,24 @@ from events.watch import (
     WatchProgressed,
 )
 from features.table import KINDS
+from projections import pod_reading
 from projections.cluster import Cluster
 from projections.group_facts import group_facts, spec_of
+from projections.internal_error import OnError
 from projections.kind_table import selections_with
-from projections.nodes import NodeFacts
-from projections.objects import PodGroupObject, read
-from projections.pods import FAILED, NODE_OWNERS, Pod
+from projections.objects import NodeObject, NodeSpec, PodGroupObject, Taint, read
+from projections.pod_reading import PodRead
+from projections.pods import NODE_OWNERS, PodFacts
 from projections.quarantine import rejected_resources
 from projections.state import State
+from projections.unsettled import POD
 
 FIRST_LISTS: Final = ("Node", "Pod", "PodGroup", "Queue")
 """Kinds whose first list is compared with State without a `ListStarted`."""
+
+_WITHOUT_HEARTBEATS: Final = tuple(
+    name for name, kind in KINDS.items() if not kind.records_heartbeats
+)
 
 DEDICATED: Final = "muster.sh/dedicated"
 """Key of a label or taint of nodes on which only muster may place pods."""
@@ -69,12 +76,27 @@ class Emit(Protocol):
         cause: int | None = None,
         stored: StoredObject | None = None,
         known: str | None = None,
+        read: PodRead = None,
     ) -> Record:
-        """`stored` is the object that comes with the event; `known`, the digest of one in the log."""
+        """`stored` is the object that comes with the event; `known`, the digest of one in the log; `read`, what was read of a
+        pod."""
 
 
-def known_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]:
+def known_objects(state: State, resource: str) -> list[tuple[str, str, str]]:
     """Return subject, UID and digest of each object of a kind that State holds."""
+    known = _settled_objects(state.cluster, resource)
+    if state.is_settled:
+        return known
+    newest = {
+        subject if resource != "Pod" else one.uid: (subject, one)
+        for subject, one in state.unsettled.of_kind(resource)
+    }
+    kept = [one for one in known if (one[0] if resource != "Pod" else one[1]) not in newest]
+    found = ((subject, one.known) for subject, one in newest.values())
+    return [*kept, *((subject, *shown) for subject, shown in found if shown is not None)]
+
+
+def _settled_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]:
     match resource:
         case "Pod":
             return [(f"Pod/{one.key}", uid, one.digest) for uid, one in cluster.pods.items()]
@@ -92,8 +114,17 @@ def known_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]
             return [(f"{resource}/{name}", uid, digest) for name, (uid, digest) in others]
 
 
-def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
+def digest_known(state: State, seen: Normalized) -> str | None:
     """Return the digest of an object as State holds it; None if it holds no object of this name and UID."""
+    if state.unsettled.batch:
+        newest = state.unsettled.of(seen.kind, seen.subject, seen.uid)
+        if newest is not None:
+            uid, digest = newest.known or ("", "")
+            return digest if uid == seen.uid else None
+    return _digest_settled(state.cluster, seen)
+
+
+def _digest_settled(cluster: Cluster, seen: Normalized) -> str | None:
     match seen.kind:
         case "Pod":
             pod = cluster.pods.get(seen.uid)
@@ -111,41 +142,6 @@ def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
             name = f"{seen.namespace}/{seen.name}"
             uid, digest = cluster.others.get(seen.kind, {}).get(name, ("", ""))
             return digest if uid == seen.uid else None
-
-
-class _SpecGlance(msgspec.Struct):
-    """The field of a pod's spec that shows whether a change of it is the result of our binding."""
-
-    nodeName: str | None = None  # noqa: N815
-
-
-class _StatusGlance(msgspec.Struct):
-    """The field of its status that shows it."""
-
-    phase: str | None = None
-
-
-class _PodGlance(msgspec.Struct):
-    """Both fields."""
-
-    spec: _SpecGlance | None = None
-    status: _StatusGlance | None = None
-
-
-_SPEC_GLANCE: Final = msgspec.json.Decoder(_SpecGlance | None)
-_STATUS_GLANCE: Final = msgspec.json.Decoder(_StatusGlance | None)
-_POD_GLANCE: Final = msgspec.json.Decoder(_PodGlance)
-
-
-def _node_and_phase(stored: StoredObject) -> tuple[str | None, str | None]:
-    """Return node and phase of a pod. Raise msgspec.ValidationError."""
-    if (parts := stored.parts) is None:
-        glance = _POD_GLANCE.decode(stored.content)
-        spec, status = glance.spec, glance.status
-    else:
-        spec = _SPEC_GLANCE.decode(parts.spec) if parts.spec else None
-        status = _STATUS_GLANCE.decode(parts.status) if parts.status else None
-    return None if spec is None else spec.nodeName, None if status is None else status.phase
 
 
 class _Comparison(msgspec.Struct):
@@ -169,9 +165,14 @@ class Ingest:
     """Makes records of the watch messages for one State."""
 
     def __init__(
-        self, state: State, emit: Emit, secret: Iterable[str], failure_of: Callable[[str], str]
+        self,
+        state: State,
+        emit: Emit,
+        secret: Iterable[str],
+        failure_of: Callable[[str], str],
+        on_error: OnError,
     ) -> None:
-        self._state = state
+        self._state, self._on_error = state, on_error
         self._emit = emit
         self._failure_of = failure_of
         """Returns why State must not apply the object of a subject, because that raised before; empty if it may."""
@@ -179,6 +180,8 @@ class Ingest:
         self._selections = selections_with(state.features)
         self.now_ns = 0
         """Time of the messages that are taken in."""
+        self.has_failures = False
+        """Whether State must not apply the objects of some subjects, for which `failure_of` returns why."""
         self.report_ages = ReportAges()
         self._listing: dict[str, list[Normalized]] = {kind: [] for kind in FIRST_LISTS}
         """Kinds being listed, and their objects so far."""
@@ -264,7 +267,9 @@ class Ingest:
             self._record(seen)
 
     def _record(self, seen: Normalized, cause: int | None = None) -> None:
-        if self._is_left_out(seen.subject, seen.stored, None) or self._is_heartbeat(seen):
+        if self.has_failures and self._is_left_out(seen.subject, seen.stored, None):
+            return
+        if seen.kind in _WITHOUT_HEARTBEATS and self._is_heartbeat(seen):
             return
         event = ObjectObserved(
             uid=seen.uid,
@@ -272,18 +277,37 @@ class Ingest:
             heartbeats=seen.heartbeats,
             changed_by=seen.changed_by,
         )
-        cause = self._cause_of(seen) or cause
-        before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
-        record = self._emit(event, seen.subject, cause=cause, stored=seen.stored)
-        if seen.kind == "Pod":
-            self._record_consequences(record, before, self._state.cluster.pods[seen.uid])
+        if seen.kind == POD:
+            self._record_pod(seen, event, cause)
+        else:
+            cause = self._cause_of_status(seen) or cause
+            self._emit(event, seen.subject, cause=cause, stored=seen.stored)
+
+    def _record_pod(self, seen: Normalized, event: ObjectObserved, cause: int | None) -> None:
+        digest, had = self._state.seen_pod(seen.uid)
+        if digest == seen.stored.digest:
+            self._emit(event, seen.subject, cause=cause, stored=seen.stored)
+            return
+        try:
+            read = pod_reading.read_facts(seen.stored.content, seen.stored.parts)
+        except Exception:  # a bug of a reader, which State meets and reports as it takes the pod in
+            read = None
+        if not isinstance(read, tuple):
+            self._emit(event, seen.subject, cause=cause, stored=seen.stored)
+            return
+        facts = read[0]
+        if had is not None:
+            cause = self._cause_of_pod(facts, had) or cause
+        record = self._emit(event, seen.subject, cause=cause, stored=seen.stored, read=read)
+        if facts.node:
+            is_first = had is None or had.node != facts.node
+            has_failed = facts.phase == "Failed" and (had is None or had.phase != "Failed")
+            if is_first or has_failed:
+                self._record_consequences(record, facts, had, has_failed=has_failed)
 
     def _is_heartbeat(self, seen: Normalized) -> bool:
-        """Return whether an object only repeats what State holds, and is of a kind whose heartbeats are not recorded."""
-        kind = KINDS.get(seen.kind)
-        if kind is None or kind.records_heartbeats:
-            return False
-        return digest_known(self._state.cluster, seen) == seen.stored.digest
+        """Return whether an object only repeats what State holds."""
+        return digest_known(self._state, seen) == seen.stored.digest
 
     def _mark_changed(self, seen: Normalized) -> None:
         if (comparison := self._comparing.get(seen.kind)) is not None:
@@ -300,19 +324,19 @@ class Ingest:
 
     def _on_list(self, listed: ListCompleted) -> Iterator[None]:
         """Record how a complete list differs from State; yield after each object."""
-        resource, cluster = listed.resource, self._state.cluster
+        resource, state = listed.resource, self._state
         shown = self._listing.pop(resource, None)
         if shown is not None:
             there = dict.fromkeys(one.uid for one in shown)
             cause = self._gaps.pop(resource, self.blind_since) or None
-            for subject, uid, digest in sorted(known_objects(cluster, resource)):
+            for subject, uid, digest in sorted(known_objects(state, resource)):
                 if uid not in there:
                     self._record_missing((subject, uid, digest), listed, cause)
                     yield
             shown.sort(key=lambda one: (one.namespace, one.name, one.uid), reverse=True)
             while shown:
                 seen = shown.pop()  # What is recorded is not held any longer.
-                if digest_known(cluster, seen) != seen.stored.digest:
+                if digest_known(state, seen) != seen.stored.digest:
                     self._record(seen)
                     yield
         completed = KindListed(
@@ -364,14 +388,14 @@ class Ingest:
         comparison.there[seen.uid] = None
         if seen.uid in comparison.changed:
             return
-        if digest_known(self._state.cluster, seen) != seen.stored.digest:
+        if digest_known(self._state, seen) != seen.stored.digest:
             comparison.different.append(seen)
 
     def _end_comparison(self, comparison: _Comparison, ended: FullListEnded) -> None:
         """Record how many objects differ, then each of them as the list shows it."""
         missing = [
             known
-            for known in sorted(known_objects(self._state.cluster, ended.resource))
+            for known in sorted(known_objects(self._state, ended.resource))
             if comparison.is_readable
             and known[1] not in comparison.there
             and known[1] not in comparison.changed
@@ -408,65 +432,105 @@ class Ingest:
 
     # What follows from an observation
 
-    def _cause_of(self, seen: Normalized) -> int | None:
-        """Return the position of the decision that caused a change of an object; None for a change from outside."""
-        if self._state.cluster.is_shadow:
-            return None  # Nothing was carried out.
-        if seen.kind == "PodGroup":
-            try:
-                return _cause_of_status(self._state.cluster, seen)
-            except MemoryError:
-                raise
-            except (
-                Exception
-            ):  # a bug of a reader, which State meets and reports as it takes the object in
-                return None
-        pod = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
-        if pod is None or not pod.decision or pod.digest == seen.stored.digest:
+    def _cause_of_status(self, seen: Normalized) -> int | None:
+        """Return the position of the record that led to a new status of a PodGroup; None for any other change."""
+        if seen.kind != "PodGroup" or self._state.cluster.is_shadow:
             return None
+        if self._state.unsettled.of(seen.kind, seen.subject, seen.uid) is not None:
+            self._state.settle(self._on_error)
         try:
-            node, phase = _node_and_phase(seen.stored)
-        except msgspec.ValidationError:
+            return _cause_of_status(self._state.cluster, seen)
+        except MemoryError:
+            raise
+        except (
+            Exception
+        ):  # a bug of a reader, which State meets and reports as it takes the object in
             return None
-        if node != pod.node:
-            # Until it is bound, only the annotations of its devices are ours.
-            one = self._state.commitments.get(seen.uid)
-            is_annotation = one is not None and one.assigned_ns and not node
-            return pod.decision if is_annotation and phase == pod.facts.phase else None
-        return pod.decision if pod.assumed or phase != pod.facts.phase else None
 
-    def _record_consequences(self, record: Record, before: Pod | None, pod: Pod) -> None:
+    def _cause_of_pod(self, facts: PodFacts, had: PodFacts) -> int | None:
+        """Return the position of the decision that caused a change of a pod, seen before as `had`; None for a change from
+        outside."""
+        pod = self._state.cluster.pods.get(facts.uid)
+        if pod is None or not pod.decided.decision or self._state.cluster.is_shadow:
+            return None  # In a shadow nothing was carried out.
+        assumed, decision = pod.decided.assumed, pod.decided.decision
+        if facts.node != (had.node or assumed):
+            # Until it is bound, only the annotations of its devices are ours.
+            one = self._state.commitments.get(facts.uid)
+            is_annotation = one is not None and one.assigned_ns and not facts.node
+            return decision if is_annotation and facts.phase == had.phase else None
+        is_seen_first = bool(assumed) and not had.node
+        return decision if is_seen_first or facts.phase != had.phase else None
+
+    def _record_consequences(
+        self, record: Record, facts: PodFacts, had: PodFacts | None, *, has_failed: bool
+    ) -> None:
         """Record that a pod is bound after all, that its kubelet rejected it, or that another scheduler placed it on a
-        dedicated node."""
-        facts = pod.facts
-        if not facts.node:
+        dedicated node. `had` is how it was seen before."""
+        state, uid = self._state, facts.uid
+        pod = state.cluster.pods.get(uid)
+        failed, decision = None, 0
+        if pod is not None and pod.node == facts.node:
+            decision = pod.decided.decision
+        elif pod is not None and pod.decided.failed_bindings:
+            failed = pod.failed_binding(facts.decision, facts.node)
+            decision = facts.decision if failed else 0
+        subject, is_shadow = record.subject, state.cluster.is_shadow
+        if failed is not None and had is not None and not had.node and not is_shadow:
+            name = subject.removeprefix("Pod/")
+            bound = PodBound(pod=name, uid=uid, node=facts.node, attempts=0)
+            self._emit(bound, subject, cause=decision)
+        if decision and has_failed:
+            if rejected_resources(facts.reason, ()):
+                self._record_rejection(record, uid)
+        elif is_shadow and facts.scheduler in state.cluster.scheduler_names:
             return
-        is_shadow = self._state.cluster.is_shadow
-        if before is not None and not is_shadow and _is_bound_after_all(before, pod):
-            bound = PodBound(pod=pod.key, uid=facts.uid, node=facts.node, attempts=0)
-            self._emit(bound, record.subject, cause=pod.decision)
-        had = before.facts if before is not None else None
-        if pod.decision and pod.status == FAILED and (had is None or had.phase != "Failed"):
-            resources = rejected_resources(facts.reason, pod.pod_class.request)
-            if resources:
-                rejected = BindRejectedByNode(
-                    pod=pod.key,
-                    uid=facts.uid,
-                    node=facts.node,
-                    reason=facts.reason,
-                    resources=resources,
-                )
-                self._emit(rejected, record.subject, cause=record.position)
-        elif is_shadow and facts.scheduler in self._state.cluster.scheduler_names:
+        elif (
+            not decision
+            and facts.phase not in ("Succeeded", "Failed")
+            and (had is None or not had.node)
+        ):
+            self._record_foreign(record, facts)
+
+    def _record_rejection(self, record: Record, uid: str) -> None:
+        """Record that the kubelet rejected a pod. State settles before that record, in every fold."""
+        self._state.settle(self._on_error)
+        pod = self._state.cluster.pods[uid]
+        rejected = BindRejectedByNode(
+            pod=pod.key,
+            uid=uid,
+            node=pod.facts.node,
+            reason=pod.facts.reason,
+            resources=rejected_resources(pod.facts.reason, pod.pod_class.request),
+        )
+        self._emit(rejected, record.subject, cause=record.position)
+
+    def _record_foreign(self, record: Record, facts: PodFacts) -> None:
+        """Record that another scheduler placed a pod on a dedicated node."""
+        kind = facts.owner.kind if facts.owner else ""
+        if kind in NODE_OWNERS:
             return
-        elif not pod.decision and pod.occupies and (had is None or not had.node):
-            node = self._state.cluster.nodes.nodes.get(facts.node)
-            kind = facts.owner.kind if facts.owner else ""
-            if node is not None and _is_dedicated(node.facts) and kind not in NODE_OWNERS:
-                placed = ForeignPodPlaced(
-                    pod=pod.key, uid=facts.uid, node=facts.node, scheduler=facts.scheduler
-                )
-                self._emit(placed, record.subject, cause=record.position)
+        if self._is_dedicated(facts.node):
+            placed = ForeignPodPlaced(
+                pod=record.subject.removeprefix("Pod/"),
+                uid=facts.uid,
+                node=facts.node,
+                scheduler=facts.scheduler,
+            )
+            self._emit(placed, record.subject, cause=record.position)
+
+    def _is_dedicated(self, name: str) -> bool:
+        """Return whether only muster may place pods on a node, as it was last observed."""
+        newest = self._state.unsettled.of("Node", f"Node//{name}", "")
+        if newest is None:
+            node = self._state.cluster.nodes.nodes.get(name)
+            facts = None if node is None else node.facts
+            return facts is not None and _has_dedication(facts.labels, facts.taints)
+        shown = "" if newest.content is None else read(NodeObject, newest.content)
+        if isinstance(shown, str):
+            return False
+        taints = (shown.spec or NodeSpec()).taints or ()
+        return _has_dedication(shown.metadata.labels or {}, taints)
 
 
 def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
@@ -499,15 +563,6 @@ def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
     return None
 
 
-def _is_bound_after_all(before: Pod, pod: Pod) -> bool:
-    """Return True if a pod is on the node of a decision whose binding was recorded as failed."""
-    if before.facts.node or before.node == pod.facts.node:
-        return False
-    return before.failed_binding(pod.decision, pod.facts.node) is not None
-
-
-def _is_dedicated(facts: NodeFacts | None) -> bool:
-    if facts is None:
-        return False
-    is_labelled = facts.labels.get(DEDICATED, "false") != "false"
-    return is_labelled or any(taint.key == DEDICATED for taint in facts.taints)
+def _has_dedication(labels: Mapping[str, str], taints: Iterable[Taint]) -> bool:
+    is_labelled = labels.get(DEDICATED, "false") != "false"
+    return is_labelled or any(taint.key == DEDICATED for taint in taints)

@@ -178,7 +178,7 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
         tasks=0 if group is None else sum(count for _, count in group.device_tasks),
         assigned_ns=one.assigned_ns,
     )
-    found = dict(pod.network)
+    found = dict(pod.decided.network)
     for hook in cluster.features.table.of(NetworkAnnotations) if found else ():
         for key in hook.unwritten:
             found.pop(key, None)

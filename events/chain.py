@@ -32,12 +32,13 @@ class Draft(Struct, frozen=True, gc=False):
 
 def digest_of(previous: str, row: Draft | Record) -> str:
     """The digest of a row that follows the row with the digest `previous`."""
-    position, cycle, cause = str(row.position), row.cycle, row.cause
+    position, cycle = str(row.position), row.cycle
+    cause = "" if row.cause is None else str(row.cause)
     subject, body = row.subject.encode(), row.body
     head = (
         f"{previous}{len(position)}:{position}{_number(row.batch)}{_number(row.epoch)}"
         f"{_number(row.recorded_at_ns)}{'-' if cycle is None else _number(cycle)}"
-        f"{'-' if cause is None else _number(cause)}{_kind(row.kind)}{len(subject)}:"
+        f"{f'{len(cause)}:{cause}' if cause else '-'}{_kind(row.kind)}{len(subject)}:"
     )
     tail = "-" if row.object is None else f"{len(row.object.encode())}:{row.object}"
     return sha256(

@@ -1,5 +1,8 @@
 """Events to bytes and back. The bytes of a body are part of the log format."""
 
+from collections.abc import Callable
+from typing import Final
+
 import msgspec
 
 from events.errors import NewerRecordError, UnreadableRecordError
@@ -18,9 +21,8 @@ KINDS = frozenset(_DECODERS)
 """Every kind that this release can read."""
 
 
-def encode(event: Event) -> bytes:
-    """The canonical JSON of an event."""
-    return _ENCODER.encode(event)
+encode: Final[Callable[[Event], bytes]] = _ENCODER.encode
+"""Returns the canonical JSON of an event."""
 
 
 def decode(kind: str, body: bytes, *, position: int) -> Event:

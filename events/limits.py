@@ -101,6 +101,10 @@ def storable(text: str) -> str:
     return clipped(_CONTROL.sub("\ufffd", text))
 
 
+is_plain_name: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}").fullmatch
+"""Matches most names, which are certainly valid, whatever they name; `name_problem` tells of any other."""
+
+
 def name_problem(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
     """Why a text cannot be a name, which identifies rows of the log and of views; empty where it can."""
     if len(name) <= bytes_max // 4 and name.isprintable():

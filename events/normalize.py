@@ -52,12 +52,9 @@ class Normalized(Struct, frozen=True, gc=False):
     uid: str
     resource_version: str
     heartbeats: dict[str, str]
+    subject: str
+    """`Kind/namespace/name`"""
     changed_by: FieldChange | None = None
-
-    @property
-    def subject(self) -> str:
-        """`Kind/namespace/name`"""
-        return f"{self.kind}/{self.namespace}/{self.name}"
 
 
 def normalize(
@@ -135,6 +132,7 @@ def normalize_manifest(
         uid=uid,
         resource_version=resource_version,
         heartbeats=heartbeats,
+        subject=f"{kind}/{namespace}/{name}",
         changed_by=changed_by,
     )
 

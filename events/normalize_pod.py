@@ -7,6 +7,8 @@ revision and the managed fields. The parts are kept beside the content, so that 
 The result equals that of `events/normalize.py`, to which every object that is out of the ordinary is left.
 """
 
+from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import Final
 
@@ -19,6 +21,7 @@ from events.limits import (
     SPEC_FIELD_BYTES_MAX,
     UNDECODABLE,
     is_nested_too_deep,
+    is_plain_name,
     name_problem,
 )
 from events.normalize import (
@@ -35,9 +38,9 @@ from events.normalize_config_map import REPORTS, Selection
 from events.record import PodParts, StoredObject
 from events.sized_cache import sized_cache
 
-PARTS_BYTES_MAX: Final = 8 << 20
-"""Bytes of metadata, and of specs, whose normalized forms are cached: enough for pods that were created or changed
-lately."""
+PARTS_BYTES_MAX: Final = 4 << 20
+"""Bytes of metadata, and of specs, as sent, whose normalized forms are cached, which take at most as many bytes again:
+enough for pods that were created or changed lately."""
 
 _KIND: Final = b'"kind":"Pod"'
 
@@ -103,7 +106,7 @@ def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
     managed = fields.pop("managedFields", None)
     fields.pop("selfLink", None)
     revision = fields.pop("resourceVersion", None)
-    metadata = _metadata((_AS_SENT.encode(fields), secret))
+    metadata = _metadata_of(secret)(_AS_SENT.encode(fields))
     heartbeats: dict[str, str] = {}
     content = b'{"apiVersion":"v1","kind":"Pod","metadata":%b' % metadata.content
     spec = status = b""
@@ -127,6 +130,7 @@ def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
         uid=names.uid,
         resource_version="" if revision is None else _TEXT.decode(revision),
         heartbeats=heartbeats,
+        subject=f"Pod/{names.namespace}/{names.name}",
         changed_by=None if managed is None else newest_change_of(managed),
     )
 
@@ -139,28 +143,25 @@ def _canonical(part: Json) -> bytes:
     return content
 
 
-def _size(raw: bytes) -> int:
-    """Return the bytes of a part as sent and, as at most that many remain, of its normalized form."""
-    return 2 * len(raw)
+@cache
+def _metadata_of(secret: frozenset[str]) -> Callable[[bytes], _Metadata]:
+    """Return what returns metadata in its normalized form, without annotations that are secret."""
+
+    def metadata_of(raw: bytes) -> _Metadata:
+        names = _NAMES.decode(raw)
+        for name in (names.name, names.namespace, names.uid):
+            if not is_plain_name(name) and name_problem(name):
+                raise _UnusualError
+        if not names.name:
+            raise _UnusualError
+        metadata: JsonObject = _OBJECT.decode(raw)
+        strip_annotations(metadata, secret)
+        return _Metadata(_canonical(metadata), names)
+
+    return sized_cache(PARTS_BYTES_MAX, len)(metadata_of)
 
 
-def _size_with_keys(part: tuple[bytes, frozenset[str]]) -> int:
-    return 2 * len(part[0])
-
-
-@sized_cache(PARTS_BYTES_MAX, _size_with_keys)
-def _metadata(part: tuple[bytes, frozenset[str]]) -> _Metadata:
-    """Return metadata in its normalized form; the annotations of the second part are secret."""
-    raw, secret = part
-    names = _NAMES.decode(raw)
-    if not names.name or any(map(name_problem, (names.name, names.namespace, names.uid))):
-        raise _UnusualError
-    metadata: JsonObject = _OBJECT.decode(raw)
-    strip_annotations(metadata, secret)
-    return _Metadata(_canonical(metadata), names)
-
-
-@sized_cache(PARTS_BYTES_MAX, _size)
+@sized_cache(PARTS_BYTES_MAX, len)
 def _spec(raw: bytes) -> bytes:
     """Return a spec in its normalized form."""
     spec: Json = _VALUE.decode(raw)

@@ -84,7 +84,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         record_replaced(cluster, group, [one.uid for one in event.placements])
         cluster.remove_nominations(group, is_bound=True)
         cluster.victim_waits.pop(group.key, None)
-        if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
+        if not group.counts.allocated and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     ranks = state.assignments.ranks
     ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements], before))
@@ -97,16 +97,13 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
-        pod = old.copy()
-        pod.assumed, pod.decision, pod.bound_at = (
-            placement.node,
-            record.position,
-            record.position,
+        pod = old.decided_as(
+            assumed=placement.node,
+            decision=record.position,
+            bound_at=record.position,
+            devices=placement.devices,
+            network=(*placement.network, *network),
         )
-        pod.devices = placement.devices
-        pod.network = placement.network
-        if network:
-            pod.network = (*placement.network, *network)
         if cluster.policy.pools.deciders:
             cluster.tables.of(PoolFacts).started[placement.uid] = state.now_ns
         bound.append((old, pod))
@@ -216,8 +213,7 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
 def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
-        pod = old.copy()
-        pod.evicted = record.position
+        pod = old.decided_as(evicted=record.position)
         state.cluster.replace_pod(old, pod)
         state.evictions[one.uid] = Commitment(
             decision=record.position,
@@ -257,8 +253,7 @@ def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> No
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
         if not old.evicted:
-            pod = old.copy()
-            pod.evicted = record.position
+            pod = old.decided_as(evicted=record.position)
             state.cluster.replace_pod(old, pod)
         state.evictions[one.uid] = Commitment(
             decision=record.position,

@@ -29,7 +29,14 @@ from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.fixed_requests import FIXED
 from projections.pod_class import class_key_of
-from projections.pods import FAILED_BINDINGS_MAX, FailedBinding, Pod
+from projections.pods import (
+    FAILED_BINDINGS_MAX,
+    DecidedPod,
+    FailedBinding,
+    ObservedPod,
+    Pod,
+    pod_of,
+)
 from projections.pool_facts import RELEASE_MARK, PoolFacts
 from projections.written_config_map import WrittenConfigMap
 
@@ -178,8 +185,7 @@ def _eviction_undone(state: "State", uid: str) -> None:
     state.evictions.pop(uid, None)
     old = state.cluster.pods.get(uid)
     if old is not None and old.evicted:
-        pod = old.copy()
-        pod.evicted, pod.is_stuck = 0, False
+        pod = old.decided_as(evicted=0, is_stuck=False)
         state.cluster.replace_pod(old, pod)
         state.cluster.mark_node_freed(pod.node)
 
@@ -217,9 +223,7 @@ def forget_open_decisions(state: "State") -> None:
         del state.evictions[uid]
         old = state.cluster.pods.get(uid)
         if old is not None:
-            pod = old.copy()
-            pod.evicted = 0
-            state.cluster.replace_pod(old, pod)
+            state.cluster.replace_pod(old, old.decided_as(evicted=0))
 
 
 def _phase_outcome(
@@ -254,9 +258,7 @@ def _status_outcome(
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
-        pod = pod.copy()
-        pod.reported_at = record.cause
-        state.cluster.exchange_pod(pod)
+        state.cluster.exchange_pod(pod.decided_as(reported_at=record.cause))
     elif kind == "ConfigMap":
         _config_map_written(state, event.what, record.cause)
     elif kind == "PodGroup" and event.what == COUNTS:
@@ -281,8 +283,8 @@ def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> Non
     old = cluster.pods.get(event.uid)
     if commitment is None or old is None or old.facts.node:
         return
-    failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.network)
-    failures = (*old.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
+    failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.decided.network)
+    failures = (*old.decided.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
     _back_off(state, old.group_key, state.now_ns)
     cancel_placement(cluster, old, failures)
 
@@ -299,9 +301,7 @@ def cancel_placement(
     cluster: "Cluster", old: Pod, failures: tuple[FailedBinding, ...] | None = None
 ) -> None:
     """Let a pod wait again that does not get the node that was decided for it. What its object says now counts again."""
-    pod = _without_node(cluster, old)
-    if failures is not None:
-        pod.failed_bindings = failures
+    pod = _without_node(cluster, old, old.decided.failed_bindings if failures is None else failures)
     if pod.facts is old.facts:
         cluster.replace_pod(old, pod)
         return
@@ -314,18 +314,21 @@ def cancel_placement(
         cluster.replace_pod(None, pod)
 
 
-def _without_node(cluster: "Cluster", old: Pod) -> Pod:
-    """Return a copy of the pod without the node that was decided for it, with what its object says now."""
-    pod = old.copy()
-    if (stated := old.stated) is not None:
+def _without_node(cluster: "Cluster", old: Pod, failures: tuple[FailedBinding, ...]) -> Pod:
+    """Return the row of the pod without the node that was decided for it, with what its object says now."""
+    observed, was = old.observed, old.decided
+    if (stated := observed.stated) is not None:
         key = class_key_of(stated.key)
         pod_class = cluster.inter_pod_affinity.classes.parsed(key, stated.pod_class)
-        pod = Pod(stated.facts, pod_class, old.digest)
-        pod.group_key, pod.evicted, pod.is_stuck = old.group_key, old.evicted, old.is_stuck
-        pod.failed_bindings, pod.reported_at = old.failed_bindings, old.reported_at
-    pod.assumed, pod.decision, pod.bound_at, pod.charge, pod.devices = "", 0, 0, None, ()
-    pod.are_devices_reported, pod.network, pod.stated_devices = False, (), ()
-    return pod
+        group_key = cluster.group_key_of(stated.facts)
+        observed = ObservedPod(stated.facts, pod_class, observed.digest, group_key)
+    decided = DecidedPod(
+        evicted=was.evicted,
+        is_stuck=was.is_stuck,
+        reported_at=was.reported_at,
+        failed_bindings=failures,
+    )
+    return pod_of(observed, decided)
 
 
 def mark_outcomes_unknown(state: "State") -> None:

@@ -207,7 +207,7 @@ def _audit_group(state: "State", key: str) -> None:
         check_same(f"{what} stated priority", group.stated_priority, stated)
     priority, _ = bounded_priority(cluster, group, group.stated_priority)
     check_same(f"{what} priority", group.priority, priority)
-    has_surplus = group.ready_count - group.best_effort_count > group.min_available
+    has_surplus = group.counts.ready - group.counts.best_effort > group.min_available
     check_same(f"{what} has surplus", group.has_surplus, has_surplus)
     _audit_charges(state, group, what)
 
@@ -217,9 +217,8 @@ def _audit_charges(state: "State", group: PodGroup, what: str) -> None:
     cluster = state.cluster
     for pod in group.pods.values():
         asked = quota_charging.requested(cluster, pod.pod_class) if pod.status == PENDING else ()
-        assert pod.requested_charge == asked, (
-            f"pod {pod.key} asked: kept {pod.requested_charge}, counted {asked}"
-        )
+        known = cluster.ledgers.requested.get(pod.facts.uid, ())
+        assert known == asked, f"pod {pod.key} asked: kept {known}, counted {asked}"
     inqueue, elastic = quota_charging.reservation(cluster, group)
     check_same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
     check_same(f"{what} elastic", dict(group.elastic), dict(elastic))

@@ -4,7 +4,7 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 `projections/audit.py` recounts them to detect errors.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -15,7 +15,10 @@ from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import QUEUE_CHANGED, ConfigErrors, queue_changed
 from projections.deltas import (
+    ONLY_RUNS,
+    OTHER_CHARGE,
     RECORD_APPLIED,
+    SAME_CHARGE,
     PodChanged,
     PodGroupChanged,
     PodWithClaimsChanged,
@@ -53,13 +56,15 @@ from projections.pod_groups import (
 )
 from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
+    BINDING,
     Pod,
+    PodFacts,
     has_same_attributes,
     has_same_charge,
-    is_placed_alike,
     node_share,
+    stays_alike,
 )
-from projections.policy.policy import BUILT_IN, Policy, parse_policy
+from projections.policy.policy import BUILT_IN, EVICTING, Policy, parse_policy
 from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex
 from projections.preemption_triggers import (
@@ -95,18 +100,7 @@ CHANGED_GROUPS_MAX: Final = 10_000
 """Number of entries in `changed_groups`, in addition to two per group, before the list is dropped."""
 
 
-ONLY_RUNS: Final = 0
-SAME_CHARGE: Final = 1
-OTHER_CHARGE: Final = 2
-"""How much of a pod group changed with its pods: only which of them run; but not what its queue is charged; also that."""
 NOTHING: Final = (ONLY_RUNS, 0)
-
-
-def extent_of(change: PodChanged) -> int:
-    """Return how much of its pod group changed with a pod."""
-    if change.only_runs:
-        return ONLY_RUNS
-    return SAME_CHARGE if change.is_same_charge else OTHER_CHARGE
 
 
 class Cluster:
@@ -275,7 +269,7 @@ class Cluster:
         """Replace pods of a group by their new versions. The caller updates the group."""
         for _, new in pods:
             self.pods[new.facts.uid] = new
-        self._count_pods([self._change_of(old, new) for old, new in pods])
+        self._count_pods([self.change_of(old, new) for old, new in pods])
 
     def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Replace a pod; `old` is None for a new pod, `new` for a deleted one. Update its group."""
@@ -285,54 +279,98 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[pod.facts.uid] = new
-        change = self._change_of(old, new)
+        change = self.change_of(old, new)
         self._count_pods([change])
         if pod.group_key:
-            self._settle_groups({pod.group_key: (extent_of(change), self.position)})
+            self._settle_groups({pod.group_key: (change.extent, self.position)})
 
-    def settle_pods(self, touched: Iterable[tuple[int, Pod | None, Pod]]) -> None:
+    def settle_pods(self, touched: list[tuple[int, Pod | None, Pod | None]]) -> None:
         """Count pods that have their places in `pods` already: the position of the last record of each, how it was counted
         before, and how it is now. `position` is then that of the record that was looked at last."""
         changes: list[PodChanged] = []
+        left: dict[str, int] = {}
+        """Pod group without an object, of which pods are gone, to the number of its pods."""
+        for _, old, new in touched:
+            if old is not None and new is None:
+                del self.pods[old.facts.uid]
         for self.position, old, new in touched:
+            is_moved = old is not None and (new is None or old.group_key != new.group_key)
+            if old is not None and is_moved:
+                # It is gone, or its annotations or owners changed: it leaves its group.
+                changes.append(self.change_of(old, None))
+                self._count_gone(old.group_key, left)
+            if new is None:
+                continue
             if new.group_key:
-                self.adopt(new)
-            if old is not None and old.group_key != new.group_key:
-                # Its annotations or owners changed: it leaves one group and joins another.
-                changes.append(self._change_of(old, None))
-                changes.append(self._change_of(None, new))
-            else:
-                changes.append(self._change_of(old, new))
+                if left.get(new.group_key) == 0:
+                    # Its group is another one than that of which no pod was left.
+                    self._settle_changes(changes)
+                    changes, left = [], {}
+                if old is None or is_moved or new.pod_class.device_options:
+                    self.adopt(new)
+                if new.group_key in left and (old is None or is_moved):
+                    left[new.group_key] += 1
+            changes.append(self.change_of(None if is_moved else old, new))
+        self._settle_changes(changes)
+
+    def _count_gone(self, key: str, left: dict[str, int]) -> None:
+        """Count a pod that leaves its group."""
+        group = self.groups.get(key)
+        if group is not None and group.facts is None:
+            left[key] = left.get(key, len(group.pods)) - 1
+
+    def _settle_changes(self, changes: list[PodChanged]) -> None:
+        if not changes:
+            return
         self._count_pods(changes)
         groups: dict[str, tuple[int, int]] = {}
         for one in changes:
             pod = one.new or one.old
             if pod is not None and (key := pod.group_key):
-                groups[key] = (max(extent_of(one), groups.get(key, NOTHING)[0]), one.position)
+                groups[key] = (max(one.extent, groups.get(key, NOTHING)[0]), one.position)
         self._settle_groups(groups)
 
-    def _change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:
+    def change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:
+        """Return the change of a pod that is in its place already, and record that its view rows may differ."""
         pod = new or old
         assert pod is not None
         uid = pod.facts.uid
-        group = self.writable_group(pod.group_key)
+        group = self.groups.get(pod.group_key)
+        if group is not None and group.owner is not self.owner:
+            group = self.own_group(group)
         if (
             old is not None
             and new is not None
             and group is not None
-            and is_placed_alike(old, new)
             and group.pods.get(uid) is old
+            and stays_alike(old, new)
         ):
-            return PodChanged(self.position, old, new, is_same_charge=True, only_runs=True)
+            runs = old.status != BINDING and new.status != BINDING
+            if not runs:
+                self.changed_rows.pods[uid] = None
+            return PodChanged(
+                self.position,
+                old,
+                new,
+                is_same_charge=True,
+                stays=True,
+                extent=ONLY_RUNS if runs else SAME_CHARGE,
+            )
         self.changed_rows.pods[uid] = None
-        if not has_same_attributes(old, new):
+        if old is None or new is None or not has_same_attributes(old, new):
             self.changed_rows.pod_attributes[uid] = None
-        left, entered, is_same_charge = node_share(old), node_share(new), has_same_charge(old, new)
-        return PodChanged(self.position, old, new, left, entered, is_same_charge)
+        left = node_share(old) if old is not None and old.occupies else None
+        entered = node_share(new) if new is not None and new.occupies else None
+        is_same_charge = old is not None and new is not None and has_same_charge(old, new)
+        extent = SAME_CHARGE if is_same_charge else OTHER_CHARGE
+        return PodChanged(self.position, old, new, left, entered, is_same_charge, extent=extent)
 
     def _count_pods(self, changes: list[PodChanged]) -> None:
-        """Count pods in all indexes."""
+        """Count pods in all indexes, after the class and the charge that each now has were determined."""
+        self.inter_pod_affinity.classify(self, changes)
+        self.ledgers.fix_charges(self, changes)
         self.indexes.dispatch_pods(self, changes)
+        is_evicting = bool(self.policy.evicting)
         for one in changes:
             old, new = one.old, one.new
             if (new is not None and new.pod_class.claims) or (
@@ -340,7 +378,7 @@ class Cluster:
             ):
                 self.indexes.dispatch(self, PodWithClaimsChanged(old, new))
             self.position = one.position
-            if new is not None and new.group_key and self.policy.evicting:
+            if is_evicting and new is not None and new.group_key:
                 record_victim_added(self, self.groups[new.group_key], old, new)
 
     def _settle_groups(self, touched: dict[str, tuple[int, int]]) -> None:
@@ -348,18 +386,27 @@ class Cluster:
         runs: list[PodGroupChanged] = []
         rest: list[tuple[PodGroup, int, bool]] = []
         for key, (extent, position) in touched.items():
-            group = self.writable_group(key)
+            group = self.groups.get(key)
             if group is None:
                 continue
+            if group.owner is not self.owner:
+                group = self.own_group(group)
             self.position = position
             if extent != ONLY_RUNS:
                 rest.append((group, position, extent == OTHER_CHARGE))
-            elif self.internal_errors.resume(key) or group.next_phase() != group.phase:
+            elif self._resumed(key) or group.next_phase() != group.phase:
                 rest.append((group, position, False))
             else:
                 runs.append(PodGroupChanged(position, group))
-        self.indexes.dispatch_pod_groups(self, runs)
-        self._update_groups(rest)
+        if runs:
+            self.indexes.dispatch_pod_groups(self, runs)
+        if rest:
+            self._update_groups(rest)
+
+    def _resumed(self, key: str) -> bool:
+        """Let suspended actions try a group again; return whether there were any."""
+        errors = self.internal_errors
+        return key in errors.groups and errors.resume(key)
 
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
@@ -482,7 +529,7 @@ class Cluster:
         named, subject = facts.queue or DEFAULT, f"PodGroup/{group.key}"
         moves_all = self.policy.action_arguments.moves_running_groups
         entered = queue_to_enter(self, group, named)
-        if group.queue and group.allocated_count and not moves_all:
+        if group.queue and group.counts.allocated and not moves_all:
             entered = group.queue
         if entered != named:
             self.config_errors.add(subject, (QUEUE_CHANGED, queue_changed(named, entered)))
@@ -495,7 +542,7 @@ class Cluster:
 
     def _vote_again(self, group: PodGroup) -> None:
         """Take back the admission of a group of which nothing is charged yet: it was for something else."""
-        if group.phase == INQUEUE and not group.allocated_count and not group.is_foreign:
+        if group.phase == INQUEUE and not group.counts.allocated and not group.is_foreign:
             group.phase, group.listed_phase = WAITING, ""
 
     def drop_group_object(self, key: str) -> None:
@@ -506,25 +553,33 @@ class Cluster:
         group.digest, group.needs_object, group.listed_phase = "", True, ""
         self.update_group(group)
 
+    def group_key_of(self, facts: PodFacts) -> str:
+        """Return the key of the group of a pod; "" for pods of other schedulers."""
+        if facts.scheduler not in self.scheduler_names:
+            return ""
+        key = group_key_of(facts)
+        known = self.groups.get(key)
+        return key if known is None else known.key  # One text for all its pods.
+
     def adopt(self, pod: Pod) -> None:
-        """Assign a pod of this scheduler to its pod group; create the group if it does not exist."""
-        pod.group_key = group_key_of(pod.facts)
+        """Prepare the group of a pod; create it if it does not exist."""
         known = self.groups.get(pod.group_key)
         if known is not None:
-            pod.group_key = known.key  # One text for all its pods.
             if pod.pod_class.device_options:
                 self.own_group(known).raise_minimum(pod.pod_class.device_options)
             return
         owner = pod.facts.owner
         inherited = self.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, self.namespaces)
-        group = self.ensure_group(pod.group_key)
+        group = self.groups[pod.group_key] = PodGroup(pod.group_key)
+        group.owner = self.owner
         group.needs_object = origin.needs_object
         group.created_ns = pod.facts.created_ns
         group.min_available = origin.min_available
         group.priority = group.stated_priority = pod.facts.priority or 0
         self.move_group(group, origin.queue)
-        self.update_denial(group)
+        if self.namespace_access.is_restricted:
+            self.update_denial(group)
 
     def move_group(self, group: PodGroup, queue: str) -> None:
         """Move a group to a queue, with its charges."""
@@ -539,9 +594,10 @@ class Cluster:
             self.forget_queue(before)
         group.queue = queue
         self.internal_errors.resume(group.key)
-        self.ensure_queue(queue).groups[group.key] = None
-        self.ledgers.charge_group(self, group, 1)
-        invalidate_victims(self, group)
+        (self.queues.get(queue) or self.ensure_queue(queue)).groups[group.key] = None
+        if group.pods or group.nominations or group.facts is not None:
+            self.ledgers.charge_group(self, group, 1)
+            invalidate_victims(self, group)
 
     def update_group(self, group: PodGroup) -> None:
         """Recompute what follows from a group's object and pods: phase, reservations, priority, place in the scheduling
@@ -554,8 +610,10 @@ class Cluster:
         for group, self.position, charges_changed in groups:
             self.changed_rows.groups[group.key] = None
             self.changed_groups.append(group.key)
-            is_other = self.foreign_groups.update(self, group)
             facts, access = group.facts, self.namespace_access
+            is_other = False
+            if facts is not None or group.is_foreign or group.key in self.foreign_groups.owner_of:
+                is_other = self.foreign_groups.update(self, group)
             if facts is not None and group.queue != (facts.queue or DEFAULT):
                 self._follow_queue(group, facts)
             if group.denied is not None or access.queues or access.is_in_policy:
@@ -563,7 +621,8 @@ class Cluster:
             if group.facts is None and not group.pods:
                 self._forget_group(group)
                 continue
-            group.keep_min_members()
+            if len(group.live_classes) > 1:
+                group.keep_min_members()
             update_preemption_state(self, group)
             changed.append((group, self.position, charges_changed or is_other))
         self._update_phases(changed)
@@ -584,7 +643,9 @@ class Cluster:
                     self.internal_errors.clear(group.key, action)
                 self._update_phases([(group, self.position, True)])
                 keys = self._all_keys(group)
-        if self._place_group(group, self._without_suspended(group, keys)):
+        if self.internal_errors.groups:
+            keys = self._without_suspended(group, keys)
+        if self._place_group(group, keys):
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position
             if self.policy.pools.deciders:
@@ -609,13 +670,14 @@ class Cluster:
         if not keys:
             return False
         asked = (
-            without_evicting(keys),
+            without_evicting(keys) if len(keys) > 1 or keys[0][0] in EVICTING else keys,
             order,
             group.phase,
             group.min_available,
             len(group.pending),
         )
-        suspended = self.internal_errors.suspended(group.key)
+        errors = self.internal_errors
+        suspended = errors.suspended(group.key) if errors.groups else ()
         group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
         return group.fingerprint != before
 
@@ -625,9 +687,12 @@ class Cluster:
             phase = group.next_phase()
             if charges_changed or phase != group.phase:
                 group.phase = phase
-                self.ledgers.update_reservation(self, group)
-            update_reservation_timeout(self, group)
-            update_pod_wait(self, group)
+                if phase != WAITING or group.allocated or group.inqueue or group.elastic:
+                    self.ledgers.update_reservation(self, group)
+            if self.cluster_totals.reservation_timeouts:
+                update_reservation_timeout(self, group)
+            if phase == INQUEUE or group.key in self.pod_waits:
+                update_pod_wait(self, group)
         changes = [PodGroupChanged(position, group) for group, position, _ in groups]
         self.indexes.dispatch_pod_groups(self, changes)
         for plugin in self.plugins.group_state:
@@ -636,8 +701,9 @@ class Cluster:
 
     def _all_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Return the keys under which a group waits; none while it is not tried."""
-        is_left = group.key in self.bind_backoff or is_backing_off(self, group)
-        return () if is_left else equivalence_keys(self, group)
+        if group.key in self.bind_backoff or (self.pod_waits and is_backing_off(self, group)):
+            return ()
+        return equivalence_keys(self, group)
 
     def _without_suspended(
         self, group: PodGroup, keys: tuple[EquivalenceKey, ...]
@@ -757,6 +823,7 @@ class Cluster:
             policy,
             build_plugins(policy.tiers, self.features.table.policy_table),
         )
+        self.cards.forget()
         self.features = self.features.table.named_by(policy)
         of_plugins = (kind for plugin in self.plugins.all for kind in plugin.tables)
         self.tables.keep((*of_plugins, *self.features.tables))

@@ -22,6 +22,7 @@ class ClusterResources(Index):
 
     name = "cluster resources"
     COMPARED: ClassVar[tuple[str, ...]] = ("allocatable", "used")
+    follows_status = False
 
     def __init__(self) -> None:
         self.allocatable: Amounts = {}

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from projections.queues import Queue, QueueFacts
 
 
+ONLY_RUNS: Final = 0
+SAME_CHARGE: Final = 1
+OTHER_CHARGE: Final = 2
+"""How much of a pod group changes with its pods: only which of them run; but not what its queue is charged; also that."""
+
+
 class PodChanged(Struct, frozen=True, gc=False):
     """A pod was added (`old` is None), changed or deleted (`new` is None). Its node, group and queue are up to date.
 
@@ -33,9 +39,11 @@ class PodChanged(Struct, frozen=True, gc=False):
     """What it used of its node before, and what it uses now; None for nothing."""
     is_same_charge: bool = False
     """Whether its queue is charged the same for it."""
-    only_runs: bool = False
-    """Whether it stays where it is and only begins to run, or the reverse: of all sums, this changes the counts of its
-    pod group and the healthy pods of its budgets."""
+    stays: bool = False
+    """Whether it stays on its node and counts the same there, in its queue and in its group, but for its status."""
+    extent: int = OTHER_CHARGE
+    """How much of its pod group changes with it: ONLY_RUNS, SAME_CHARGE or OTHER_CHARGE. With ONLY_RUNS, of all sums only the
+    counts of its pod group and the healthy pods of its budgets change."""
 
 
 class PodWithClaimsChanged(Struct, frozen=True, gc=False):

@@ -378,7 +378,7 @@ def register_families(*families: DeviceFamily) -> None:
     """Add families to the table."""
     for one in families:
         FAMILIES[one.name] = one
-    for cached in (_pod_option_keys, _pod_assignment_keys, _confirming_families):
+    for cached in (_pod_option_keys, pod_assignment_keys, _confirming_families):
         cached.cache_clear()
 
 
@@ -420,7 +420,8 @@ def _pod_option_keys() -> tuple[str, ...]:
 
 
 @cache
-def _pod_assignment_keys() -> frozenset[str]:
+def pod_assignment_keys() -> frozenset[str]:
+    """Return the keys of annotations that say which devices a pod has."""
     return frozenset([key for one in FAMILIES.values() for key in one.pod_assignments])
 
 
@@ -486,7 +487,7 @@ def device_rejection(message: str) -> str:
 
 def pod_assignments(annotations: Mapping[str, str]) -> Labels:
     """Return the annotations of a pod that say which devices it has, sorted by key."""
-    found = annotations.keys() & _pod_assignment_keys()
+    found = annotations.keys() & pod_assignment_keys()
     return tuple([(key, annotations[key]) for key in sorted(found)]) if found else ()
 
 

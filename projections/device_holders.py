@@ -32,6 +32,7 @@ class DeviceHolders(Index):
 
     name = "holders of devices"
     COMPARED: ClassVar[tuple[str, ...]] = ("pods", "errors")
+    follows_status = False
 
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -73,10 +74,10 @@ class DeviceHolders(Index):
             self._changed[after.node] = None
         if old is None or new is None or old.node != new.node:
             return
-        if (old.devices, old.are_devices_reported, old.stated_devices) != (
+        if (old.devices, old.decided.are_devices_reported, old.decided.stated_devices) != (
             new.devices,
-            new.are_devices_reported,
-            new.stated_devices,
+            new.decided.are_devices_reported,
+            new.decided.stated_devices,
         ):
             cluster.nodes.invalidate(new.node)
             cluster.mark_node_freed(new.node)

@@ -19,8 +19,10 @@ def uses_of(
         if not uses_devices(pod.pod_class, family):
             continue
         if not (later and (uid in node.trial_victims or pod.is_leaving)):
-            stated = () if pod.are_devices_reported else pod.stated_devices
-            found.append(DeviceUse(pod.pod_class, pod.devices, pod.are_devices_reported, stated))
+            stated = () if pod.decided.are_devices_reported else pod.decided.stated_devices
+            found.append(
+                DeviceUse(pod.pod_class, pod.devices, pod.decided.are_devices_reported, stated)
+            )
     for held in (node.trial_pods, node.nominated_pods):
         for uid, devices in held.items():
             # A pod that another scheduler has nominated holds room by its request only.

@@ -113,13 +113,14 @@ class FaultyPods(Index):
         """Update pods."""
         for one in changes:
             cluster.position = one.position
-            if not self._is_healthy(cluster, one.old) or not self._is_healthy(cluster, one.new):
-                self._update(cluster, one.old, one.new)
+            old, new = one.old, one.new
+            if (new is not None and not self._is_healthy(cluster, new)) or (
+                old is not None and not self._is_healthy(cluster, old)
+            ):
+                self._update(cluster, old, new)
 
-    def _is_healthy(self, cluster: Cluster, pod: Pod | None) -> bool:
+    def _is_healthy(self, cluster: Cluster, pod: Pod) -> bool:
         """Return whether nothing of a pod or its node is a fault or was one, as it is with nearly all pods."""
-        if pod is None:
-            return True
         facts, name = pod.facts, pod.node
         if name:
             node = cluster.nodes.nodes.get(name)
@@ -162,7 +163,7 @@ class FaultyPods(Index):
             cluster.position, group = one.position, one.group
             if cluster.policy.reschedules:
                 self._update_group(cluster, group, is_gone=one.is_gone)
-            if not group.counts.get(FAILED) and group.key not in self.by_group:
+            if not group.counts.failed and group.key not in self.by_group:
                 continue
             for pod in group.pods.values():
                 if pod.status == FAILED:

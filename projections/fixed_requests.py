@@ -18,20 +18,18 @@ from msgspec import Struct, structs
 from events.limits import clipped
 from projections.device_family import reported_assignments, unplaced_options
 from projections.objects import PodObject
-from projections.pod_class import CARD_NAME, ClassKey, PodClasses, StatedRequest
-from projections.pod_group_resolution import group_key_of
-from projections.pod_terms import Labels
-from projections.pods import (
+from projections.pod_annotations import (
     GROUP_NAME,
     GROUP_OF_POD,
     PREEMPTABLE,
     QUEUE_NAME,
-    TASK_INDEX,
     TASK_PRIORITY,
     TASK_SPEC,
-    Pod,
-    PodFacts,
 )
+from projections.pod_class import CARD_NAME, ClassKey, PodClasses, StatedRequest
+from projections.pod_group_resolution import group_key_of
+from projections.pod_terms import Labels
+from projections.pods import TASK_INDEX, Pod, PodFacts
 
 FIXED: Final = "FixedWhenBound"
 """Code of the error of a pod of which the object says something else than what it was placed by."""
@@ -68,11 +66,12 @@ def fixed_request(
     if old is None:
         return _first_request(facts, key)
     kept = old.facts
-    if facts.node != (kept.node or old.assumed) and (facts.node or kept.node):
+    assumed = old.decided.assumed
+    if facts.node != (kept.node or assumed) and (facts.node or kept.node):
         # It has another node than before, or lost it.
         is_ours = old.failed_binding(facts.decision, facts.node) is not None
         return None if is_ours else _first_request(facts, key)
-    if not kept.node and not old.assumed:
+    if not kept.node and not assumed:
         return None
     known = classes.by_key.get(key)
     is_same_class = known is not None and known.index in (old.pod_class.index, old.pod_class.plain)

@@ -82,6 +82,7 @@ class ForeignPodGroups(Index):
         "groups",
         "queues",
     )
+    follows_status = False
 
     def __init__(self) -> None:
         self.schedulers: dict[str, tuple[str, ...]] = {}
@@ -175,10 +176,7 @@ class ForeignPodGroups(Index):
         return before
 
     def update(self, cluster: "Cluster", group: PodGroup) -> bool:
-        """Determine whether the group belongs to another scheduler. Return whether that changed."""
-        known = group.key in self.owner_of or group.key in self.groups
-        if group.facts is None and not group.is_foreign and not known:
-            return False
+        """Determine whether a group that has or had an object belongs to another scheduler. Return whether that changed."""
         owner = "" if group.facts is None else group.facts.owner
         if self.owner_of.get(group.key, "") != owner:
             self.set_owner(group.key, owner)

@@ -19,12 +19,11 @@ from projections.feature import FeatureTable, NamedFeatures
 from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
-from projections.pods import Pod
 
 _SHARED: Final = frozenset(
     (
         *(str, int, bool, bytes, float, Fraction, type(None), object),
-        *(NamedFeatures, FeatureTable, PluginSet, Pod, PodGroup),
+        *(NamedFeatures, FeatureTable, PluginSet, PodGroup),
     )
 )
 """Types whose values are not changed in place."""

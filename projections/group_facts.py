@@ -18,9 +18,9 @@ from projections.objects import (
     PodGroupStatus,
     nanoseconds_of,
 )
+from projections.pod_annotations import DEVICE_OPTION_BYTES_MAX
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pod_terms import Labels
-from projections.pods import DEVICE_OPTION_BYTES_MAX
 from projections.pool_options import job_options, pool_options
 from projections.quantity import QuantityError
 from projections.resource_names import schedulable

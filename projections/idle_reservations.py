@@ -58,6 +58,6 @@ class IdleReservations(Index):
 def _place(group: PodGroup) -> tuple[str, int] | None:
     if group.phase != INQUEUE or group.is_foreign:
         return None
-    if group.allocated_count or group.nominations:
+    if group.counts.allocated or group.nominations:
         return None
     return group.queue, group.priority

@@ -42,6 +42,9 @@ class Index(ABC):
     """Its name in messages of the audit."""
     COMPARED: ClassVar[tuple[str, ...]]
     """Its attributes that follow from facts alone: no facts, caches, versions or journals."""
+    follows_status: ClassVar[bool] = True
+    """Whether `on_pods` gets also pods that stay on their nodes and of which at most the status has changed
+    (`PodChanged.stays`)."""
 
     @abstractmethod
     def rebuilt(self, cluster: Cluster, /) -> Index:
@@ -125,8 +128,11 @@ class Indexes:
 
     def dispatch_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
         """Update all indexes for the pods that one settling changed, one index after the other."""
+        others = [one for one in changes if not one.stays]
         for index in self._by_delta.get(PodChanged, ()):
-            index.on_pods(cluster, changes)
+            found = changes if index.follows_status else others
+            if found:
+                index.on_pods(cluster, found)
 
     def dispatch_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
         """Update all indexes for pod groups that changed, one index after the other."""

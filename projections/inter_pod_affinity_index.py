@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
+from msgspec import structs
 
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
@@ -44,6 +45,7 @@ class InterPodAffinityIndex(Index):
 
     name = "inter-pod affinity"
     COMPARED: ClassVar[tuple[str, ...]] = ("terms", "pods_with_terms")
+    follows_status = False
 
     def __init__(self) -> None:
         self.classes = PodClasses()
@@ -58,6 +60,8 @@ class InterPodAffinityIndex(Index):
         """Grows with every term that is added or removed."""
         self.outdated: dict[str, None] = {}
         """Namespaces (or EVERYWHERE) in which terms have changed since pending pods were last classified."""
+        self._had_terms = False
+        """Whether pods had terms before those of the present settling were counted."""
         self._known: dict[tuple[str, Labels], SelectedAs | None] = {}
         self._known_bytes = 0
 
@@ -70,23 +74,41 @@ class InterPodAffinityIndex(Index):
         return twin
 
     def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
-        """Count the terms of pods, set the classes of pending ones, and record what their moves mean to others."""
-        had_terms = self.pods_with_terms
+        """Record what the moves of pods mean to others."""
+        has_labels = bool(cluster.plugins.pod_labels)
+        if not (self._had_terms or self.pods_with_terms or has_labels):
+            return
         for one in changes:
             cluster.position, old, new = one.position, one.old, one.new
+            if self._had_terms or self.pods_with_terms:
+                _record_move(cluster, old, new)
+            if has_labels and old is not None and new is not None:
+                _record_label_change(cluster, old, new)
+
+    def classify(self, cluster: "Cluster", changes: list[PodChanged]) -> None:
+        """Count the terms of pods, then give those that are pending their classes: a row in another class takes its place
+        in the change."""
+        self._had_terms = self.pods_with_terms > 0
+        for one in changes:
+            old, new = one.old, one.new
             if new is not None and new.pod_class.terms is not NO_TERMS:
                 self.count(new, 1)
             if old is not None and old.pod_class.terms is not NO_TERMS:
                 self.count(old, -1)
-        has_terms = had_terms or self.pods_with_terms
-        for one in changes:
-            cluster.position, old, new = one.position, one.old, one.new
-            if new is not None and new.group_key and new.status == PENDING:
-                new.pod_class = class_of(cluster, new)
-            if has_terms:
-                _record_move(cluster, old, new)
-            if cluster.plugins.pod_labels and old is not None and new is not None:
-                _record_label_change(cluster, old, new)
+        are_told_apart = bool(
+            self.terms.held or cluster.plugins.pod_labels or cluster.quarantines.of_tenant
+        )
+        for index, one in enumerate(changes):
+            pod = one.new
+            if pod is None or not pod.group_key or pod.status != PENDING:
+                continue
+            known = pod.pod_class
+            is_plain = known.index == known.plain and not known.closed_tenant
+            if are_told_apart or not is_plain or known.plugin_labels:
+                pod_class = class_of(cluster, pod)
+                if pod_class is not pod.pod_class:
+                    pod = cluster.pods[pod.facts.uid] = pod.with_class(pod_class)
+                    changes[index] = structs.replace(one, new=pod)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Classify all pending pods again if plugins read other labels."""
@@ -195,9 +217,7 @@ def classify_again(cluster: "Cluster") -> None:
                     and pod.pod_class.selected_as is not None
                 ):
                     cluster.wakeup_events.groups[group.key] = None
-                twin = pod.copy()
-                twin.pod_class = pod_class
-                found.append((pod, twin))
+                found.append((pod, pod.with_class(pod_class)))
         if found:
             cluster.replace_pods(found)
             cluster.update_group(group)

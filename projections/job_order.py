@@ -19,7 +19,8 @@ def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: whether it comes last because its pods did not come, the values of
     the plugins, then age, namespace and name."""
     values = tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
-    return (comes_last(cluster, group), *values, group.created_ns, group.key)
+    is_last = bool(cluster.pod_waits) and comes_last(cluster, group)
+    return (is_last, *values, group.created_ns, group.key)
 
 
 def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey, ...]:
@@ -59,7 +60,7 @@ def _session_keys(
             step = (*_of_plugins(cluster, group, enqueues=False), *step)
         keys.append(("allocate", step or alone))
     keys += eviction_keys(cluster, group, step)
-    if group.best_effort_count:
+    if group.counts.best_effort:
         keys.append(("backfill", alone))
     return tuple(keys)
 
@@ -67,27 +68,26 @@ def _session_keys(
 def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, which
     reservations may yield to them, and, if pods may be evicted, the priority and whether none is evicted for them."""
-    never = ("never",) if cluster.policy.evicting and never_preempts(cluster, group) else ()
-    rank: tuple[object, ...] = ("last",) if comes_last(cluster, group) else ()
-    if takes_no_reservation(group):
+    never: tuple[object, ...] = ()
+    if group.facts is not None and cluster.policy.evicting and never_preempts(cluster, group):
+        never = ("never",)
+    rank: tuple[object, ...] = ()
+    if cluster.pod_waits and comes_last(cluster, group):
+        rank = ("last",)
+    if group.facts is not None and takes_no_reservation(group):
         rank = (*rank, "empty")
+    least = quota_charging.admission_key(cluster, group)
+    if cluster.plugins.group_state:
+        least = (*_of_plugins(cluster, group, enqueues=True), *least)
     # The head of a class has the highest priority only if that is compared first.
-    if cluster.policy.preempts or any(one.by_priority for one in cluster.plugins.job_order[1:]):
-        return (*rank, group.priority, *never, *_least(cluster, group))
-    return (*rank, *never, *_least(cluster, group))
-
-
-def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
-    asked = quota_charging.admission_request(cluster, group)
-    key = ("free",) if asked is None else ("least", tuple(sorted(asked.items())))
-    return (*_of_plugins(cluster, group, enqueues=True), *key)
+    if cluster.policy.preempts or cluster.plugins.orders_later_by_priority:
+        return (*rank, group.priority, *never, *least)
+    return (*rank, *never, *least)
 
 
 def _of_plugins(cluster: Cluster, group: PodGroup, *, enqueues: bool) -> tuple[object, ...]:
     """Return what distinguishes groups that a plugin does not treat alike."""
     plugins = cluster.plugins.group_state
-    if not plugins:
-        return ()
     keys = [one.equivalence_key(cluster, group, enqueues=enqueues) for one in plugins]
     return tuple([part for key in keys for part in key])
 
@@ -95,12 +95,12 @@ def _of_plugins(cluster: Cluster, group: PodGroup, *, enqueues: bool) -> tuple[o
 def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     """Return a key that is equal for groups whose next step has the same request; None if no other group can be
     equivalent."""
-    if len(group.pending_classes) != 1 or group.best_effort_count or group.nominations:
+    if len(group.pending_classes) != 1 or group.counts.best_effort or group.nominations:
         return None
     if group.enforced_roles or not group.has_enough_pods:
         return None
     constraint = group.topology_constraint
-    if group.sub_groups is not None or (constraint is not None and group.allocated_count):
+    if group.sub_groups is not None or (constraint is not None and group.counts.allocated):
         return None
     [index] = group.pending_classes
     close: tuple[object, ...] = () if constraint is None else (constraint,)
@@ -108,5 +108,5 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         close = (*close, devices)
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase, *close)
-    missing = group.min_available - group.ready_count
+    missing = group.min_available - group.counts.ready
     return ("gang", index, missing, len(group.pending), group.phase, *close)

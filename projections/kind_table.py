@@ -25,6 +25,7 @@ from projections.kinds.workload import (
     REPLICA_SET,
     STATEFUL_SET,
     VOLCANO_JOB,
+    WORKLOADS,
 )
 from projections.observed_kind import ObservedKind
 
@@ -57,6 +58,14 @@ def kinds_with(features: Features) -> dict[str, ObservedKind]:
     lists are applied, so that pods come after all that they refer to."""
     kinds = (*_FIRST, *features.of(ObservedKind), *_LAST)
     return {one.resource.name: one for one in kinds}
+
+
+@lru_cache(maxsize=8)
+def settling_places(features: Features) -> dict[str, int]:
+    """Return the places of kinds in the order in which they settle: that of their first lists. Owners of pods have none: they
+    come before pod groups and pods."""
+    kinds = kinds_with(features).items()
+    return {name: place for place, (name, kind) in enumerate(kinds) if kind not in WORKLOADS}
 
 
 def selections_with(features: Features) -> tuple[Selection, ...]:

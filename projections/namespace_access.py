@@ -107,7 +107,7 @@ def stated_queue(group: PodGroup) -> str:
 def queue_to_enter(cluster: "Cluster", group: PodGroup, name: str) -> str:
     """Return the queue in which a group is that names a queue: its present one, if it has placed pods and may not use the
     named one."""
-    if not group.queue or name == group.queue or not group.allocated_count:
+    if not group.queue or name == group.queue or not group.counts.allocated:
         return name
     if not cluster.namespace_access.is_restricted:
         return name

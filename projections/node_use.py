@@ -19,6 +19,7 @@ class NodeUse(Index):
 
     name = "use of nodes"
     COMPARED: ClassVar[tuple[str, ...]] = ()
+    follows_status = False
 
     def rebuilt(self, _cluster: "Cluster", /) -> "NodeUse":
         """Return the same: each node sums up its pods again."""

@@ -324,9 +324,7 @@ def read(kind: type[ObjectT], content: bytes) -> ObjectT | str:
 
 _POD = msgspec.json.Decoder(PodObject)
 _PARTS = msgspec.json.Decoder(PodParts)
-_METADATA = msgspec.json.Decoder(Metadata)
 _POD_SPEC = msgspec.json.Decoder(PodSpec | None)
-_POD_STATUS = msgspec.json.Decoder(PodStatus | None)
 
 
 def read_parts(content: bytes) -> PodParts:
@@ -339,19 +337,9 @@ def readable_pod(content: bytes) -> PodObject:
     return decode_deep(content, _POD.decode)
 
 
-def read_metadata(raw: bytes) -> Metadata:
-    """Return the metadata of an object. Raise msgspec.ValidationError."""
-    return _METADATA.decode(raw)
-
-
 def read_pod_spec(raw: bytes) -> PodSpec:
     """Return the spec of a pod; an empty one if it is absent. Raise msgspec.ValidationError."""
     return (_POD_SPEC.decode(raw) if raw else None) or PodSpec()
-
-
-def read_pod_status(raw: bytes) -> PodStatus | None:
-    """Return the status of a pod; None if it is absent. Raise msgspec.ValidationError."""
-    return _POD_STATUS.decode(raw) if raw else None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -32,8 +32,20 @@ INVALID: Final = "InvalidObject"
 LONG_FIELD: Final = "FieldTooLong"
 """Code of the error of a pod with a field in its spec that was left out because of its length."""
 
-_CUT: Final = CUT.encode()
-_TOO_LONG: Final = TOO_LONG.encode()
+CUT_BYTES: Final = CUT.encode()
+TOO_LONG_BYTES: Final = TOO_LONG.encode()
+"""What stands in an object for what was left out of it."""
+
+
+def cut_faults(content: bytes) -> Faults:
+    """Return the errors of what was left out of an object, as code and message."""
+    found: Faults = ()
+    if CUT_BYTES in content:
+        found = ((LEFT_OUT, f"what is nested deeper than {DEPTH_MAX} levels was left out"),)
+    if TOO_LONG_BYTES in content:
+        text = f"a field of the spec that is longer than {SPEC_FIELD_BYTES_MAX} bytes was left out"
+        found = (*found, (LONG_FIELD, text))
+    return found
 
 
 class Reading:
@@ -60,24 +72,20 @@ class Reading:
     def faults(self) -> Faults:
         """Return the errors of the reading itself, as code and message."""
         found: Faults = ((UNREADABLE, self._problem),) if self._problem else ()
-        if _CUT in self._content:
-            text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
-            found = (*found, (LEFT_OUT, text))
-        if _TOO_LONG in self._content:
-            text = (
-                f"a field of the spec that is longer than {SPEC_FIELD_BYTES_MAX} bytes was left out"
-            )
-            found = (*found, (LONG_FIELD, text))
-        return found
+        return (*found, *cut_faults(self._content))
 
     def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:
         """Return what `whole` reads; if it raises, what `bare` makes of the reason and the metadata."""
         try:
             return whole(self._content)
         except Exception as error:  # any bug: the other objects must still be handled
-            what = report(error, self.subject, "read", self._on_error)
-            self._problem = f"object {self.digest[:12]} cannot be read: {what}"
-            return bare(self._problem, self._names())
+            return bare(self.fail(error), self.names())
+
+    def fail(self, error: Exception) -> str:
+        """Report that reading the object raised; return the problem."""
+        what = report(error, self.subject, "read", self._on_error)
+        self._problem = f"object {self.digest[:12]} cannot be read: {what}"
+        return self._problem
 
     def facts_of(self, kind: type[WholeT], facts_of: Callable[[WholeT, str], FaultedT]) -> FaultedT:
         """Return the facts of the object; if it cannot be read, the facts that its metadata gives, with the
@@ -99,9 +107,10 @@ class Reading:
     def metadata(self) -> Metadata:
         """Return the metadata, or only the names if the metadata cannot be read."""
         plain = read(PlainObject, self._content)
-        return self._names() if isinstance(plain, str) else plain.metadata
+        return self.names() if isinstance(plain, str) else plain.metadata
 
-    def _names(self) -> Metadata:
+    def names(self) -> Metadata:
+        """Return the metadata as far as the record says it."""
         _, namespace, name = self.subject.split("/", 2)
         return Metadata(name=name, namespace=namespace or None, uid=self.uid)
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from projections.cluster import Cluster
 from projections.group_facts import WAITING_TIME
+from projections.pod_annotations import MIN_MEMBER, QUEUE_NAME
 from projections.pod_group_resolution import origin_of
-from projections.pods import MIN_MEMBER, QUEUE_NAME
 
 INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)
 

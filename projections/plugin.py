@@ -158,6 +158,8 @@ class PluginSet:
         self._tiers_by_hook: dict[type[Plugin], tuple[tuple[Plugin, ...], ...]] = {}
         self.job_order, self.group_state = self.of(JobOrder), self.of(GroupState)
         """The plugins that are called with every change of a pod group."""
+        self.orders_later_by_priority = any(one.by_priority for one in self.job_order[1:])
+        """Whether priority decides on the order of groups that another plugin puts beside each other."""
 
     def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
         """Return the plugins that take part in a hook, in their order in the policy."""

@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 
 CARD_NAME = "volcano.sh/card.name"
 _CARD_NAME_SYNONYM = "volcano.sh/card.card"
+CARD_KEYS: Final = (CARD_NAME, _CARD_NAME_SYNONYM)
+"""Annotations that name the cards that a pod accepts."""
 
 Amounts: TypeAlias = dict[str, int]
 """Resource name to amount: `cpu` in milli, `memory` and other storage in bytes, all others in whole units."""
@@ -161,6 +163,7 @@ class PodClasses(Index):
 
     name = "classes of pods"
     COMPARED: ClassVar[tuple[str, ...]] = ("uses", "by_index", "by_key")
+    follows_status = False
 
     def __init__(self) -> None:
         self.by_key: dict[ClassKey, PodClass] = {}
@@ -465,7 +468,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
 
 def reported_of(spec: PodSpec, status: PodStatus | None) -> ReportedResources:
     """Return what the kubelet reports of a pod, as far as it may differ from its spec."""
-    if status is None:
+    if status is None or not spec.nodeName:
         return NOT_REPORTED
     return reported_resources(spec, stated_requests(spec), status)
 

@@ -41,38 +41,42 @@ NAMES_MAX: Final = 8
 """Maximum number of devices that an error names."""
 
 
-def assign_devices(cluster: Cluster, pod: Pod) -> None:
-    """Set the devices of a pod that is not in the cluster yet from its annotations, if its node is known."""
-    node = cluster.nodes.nodes.get(pod.node)
+def assign_devices(cluster: Cluster, pod: Pod) -> Pod:
+    """Return the row of a pod with the devices that its annotations state, if its node is known."""
     if not pod.facts.assignments and f"Pod/{pod.key}" not in cluster.config_errors.current:
-        return
+        return pod
+    node = cluster.nodes.nodes.get(pod.node)
     problem, found = "", list[Assigned]()
     if pod.facts.assignments and node is not None and node.facts is not None:
         problem, found = _stated(pod, node.facts)
-    pod.stated_devices = ()
+    if pod.decided.stated_devices:
+        pod = pod.decided_as(stated_devices=())
     faults: Pairs = ((INVALID_ASSIGNMENT, clipped(problem)),) if problem else ()
-    if found and not problem and (problem := _assign(pod, found)):
-        faults = ((UNCONFIRMED_ASSIGNMENT, clipped(problem)),)
+    if found and not problem:
+        pod, problem = _assigned(pod, found)
+        if problem:
+            faults = ((UNCONFIRMED_ASSIGNMENT, clipped(problem)),)
     _set_faults(cluster, f"Pod/{pod.key}", faults)
+    return pod
 
 
-def _assign(pod: Pod, found: list[Assigned]) -> str:
-    """Set the devices of a pod from what its annotations state; return why they are not followed."""
+def _assigned(pod: Pod, found: list[Assigned]) -> tuple[Pod, str]:
+    """Return the row of a pod with what its annotations state, as far as that is followed, and why not all of it is."""
     stated = tuple([name for one in found for name in one.devices])
     is_by_plugin = all(one.is_reported for one in found)
     if not pod.devices:
-        pod.devices, pod.are_devices_reported = stated, is_by_plugin
+        pod = pod.decided_as(devices=stated, are_devices_reported=is_by_plugin)
+    are_reported = pod.decided.are_devices_reported
     if not is_by_plugin or stated == pod.devices:
-        pod.are_devices_reported = pod.are_devices_reported or is_by_plugin
-        return ""
+        if is_by_plugin and not are_reported:
+            pod = pod.decided_as(are_devices_reported=True)
+        return pod, ""
     held = _names(pod.devices)
-    is_confirmed = pod.are_devices_reported and pod.facts.is_confirmed
+    is_confirmed = are_reported and pod.facts.is_confirmed
     if not is_confirmed and _chips(stated) == _chips(pod.devices):
-        pod.devices, pod.are_devices_reported = stated, True
-        return ""
-    pod.stated_devices, pod.are_devices_reported = stated, is_confirmed
+        return pod.decided_as(devices=stated, are_devices_reported=True), ""
     given = "its device plugin has confirmed" if is_confirmed else "it was given"
-    return (
+    return pod.decided_as(stated_devices=stated, are_devices_reported=is_confirmed), (
         f"its annotations name {_names(stated)}, but {given} {held}: "
         "this counts, unless a report of the node says otherwise"
     )
@@ -81,24 +85,20 @@ def _assign(pod: Pod, found: list[Assigned]) -> str:
 def reassign_devices(cluster: Cluster, node: str) -> None:
     """Set the devices of the pods on a node from their annotations and the report of the node, after the devices of the
     node have changed."""
-    found: list[tuple[Pod, Pod]] = []
+    found: dict[str, Pod] = {}
     for uid in list(cluster.nodes.nodes[node].pods):
         old = cluster.pods[uid]
         if old.facts.assignments:
-            pod = old.copy()
-            assign_devices(cluster, pod)
-            found.append((old, pod))
-    waiting = [pod for _, pod in found if pod.stated_devices]
-    backed = _backed(cluster, node, waiting) if waiting else []
-    for pod in backed:
-        pod.devices, pod.are_devices_reported, pod.stated_devices = pod.stated_devices, True, ()
+            found[uid] = assign_devices(cluster, old)
+    waiting = [pod for pod in found.values() if pod.decided.stated_devices]
+    for pod in _backed(cluster, node, waiting) if waiting else ():
+        found[pod.facts.uid] = pod.decided_as(
+            devices=pod.decided.stated_devices, are_devices_reported=True, stated_devices=()
+        )
         _set_faults(cluster, f"Pod/{pod.key}", ())
-    for old, pod in found:
-        if (pod.devices, pod.are_devices_reported, pod.stated_devices) != (
-            old.devices,
-            old.are_devices_reported,
-            old.stated_devices,
-        ):
+    for uid, pod in found.items():
+        old = cluster.pods[uid]
+        if pod.decided != old.decided:
             cluster.replace_pod(old, pod)
 
 
@@ -111,19 +111,19 @@ def _backed(cluster: Cluster, name: str, waiting: list[Pod]) -> list[Pod]:
     devices = {one.name: one for there in node.facts.devices.values() for one in there.devices}
     times: dict[str, int] = {}
     for pod in waiting:
-        for one in _chips(pod.stated_devices):
+        for one in _chips(pod.decided.stated_devices):
             times[one] = times.get(one, 0) + 1
     held: dict[str, None] = {}
     for uid in node.pods:
         held.update(dict.fromkeys(_chips(cluster.pods[uid].devices)))
     found: list[Pod] = []
     for pod in waiting:
-        before, now = _chips(pod.devices), _chips(pod.stated_devices)
+        before, now = _chips(pod.devices), _chips(pod.decided.stated_devices)
         left = [one for one in before if one not in now]
         taken = [one for one in now if one not in before]
         if (
             pod.facts.phase == "Running"
-            and not any(part_of(one) for one in (*pod.devices, *pod.stated_devices))
+            and not any(part_of(one) for one in (*pod.devices, *pod.decided.stated_devices))
             and all(one in devices and devices[one].is_listed for one in left)
             and not any(devices[one].is_listed or one in held or times[one] > 1 for one in taken)
         ):

@@ -10,7 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from events.limits import whole_number
-from projections.pods import MIN_MEMBER, QUEUE_NAME, PodFacts
+from projections.pod_annotations import MIN_MEMBER, QUEUE_NAME
+from projections.pods import PodFacts
 from projections.queues import DEFAULT
 
 
@@ -35,7 +36,7 @@ def group_key_of(pod: PodFacts) -> str:
 
 def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[str, str]) -> Origin:
     """Return the group of a pod. `inherited` are annotations of its owner; `namespaces` maps namespaces to queues."""
-    least = whole_number(inherited.get(MIN_MEMBER))
+    least = whole_number(inherited[MIN_MEMBER]) if MIN_MEMBER in inherited else None
     min_available = pod.min_member
     if not pod.group_name and least is not None:
         min_available = max(1, least)

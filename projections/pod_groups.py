@@ -13,25 +13,20 @@ from msgspec import Struct
 from events.limits import whole_number
 from projections.gang_minimum import MinMemberSet
 from projections.group_facts import GroupFacts, spec_of
+from projections.pod_annotations import FOREIGN_GROUP, MIN_AVAILABLE
 from projections.pod_class import Amounts, PodClass
 from projections.pod_terms import Labels
 from projections.pods import (
     ALLOCATED,
     BINDING,
-    BOUND,
-    FAILED,
-    FOREIGN_GROUP,
     GONE,
-    MIN_AVAILABLE,
     PENDING,
-    RELEASING,
-    RUNNING,
-    SUCCEEDED,
     Charge,
     Pod,
     SortKey,
 )
 from projections.refusals import EVICTION_CODES
+from projections.status_counts import NO_PODS, bound, counted, moved
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
 
 if TYPE_CHECKING:
@@ -150,7 +145,6 @@ class PodGroup:
 
     __slots__ = (
         "allocated",
-        "best_effort_count",
         "cached_min_members",
         "cause",
         "classes",
@@ -182,7 +176,6 @@ class PodGroup:
         "priority",
         "queue",
         "ready_by_role",
-        "ready_count",
         "refusals",
         "reported_status",
         "spec",
@@ -201,8 +194,6 @@ class PodGroup:
         "classes",
         "live_classes",
         "pending_classes",
-        "best_effort_count",
-        "ready_count",
         "allocated",
         "held",
         "spec",
@@ -254,18 +245,15 @@ class PodGroup:
         """Pending pods, in task order."""
         self.unnumbered = 0
         """Number of pods without a number: if there are any, age decides on the order of pods before numbers do."""
-        self.counts: dict[str, int] = {}
-        """Number of pods by status; a releasing pod counts only while it has a node."""
+        self.counts = NO_PODS
+        """Number of pods by status."""
         self.ready_by_role: dict[str, int] = {}
-        """Role to the number of pods that count in `ready_count`; "" for pods without a role."""
+        """Role to the number of pods that count towards minMember; "" for pods without a role."""
         self.classes: dict[int, PodClass] = {}
         self.live_classes: dict[int, int] = {}
         self.pending_classes: dict[int, int] = {}
         """Class index to the class, for pods that are neither finished nor releasing; to the number of these pods;
         and to the number of its pending pods without best-effort pods."""
-        self.best_effort_count = self.ready_count = 0
-        """Number of pending best-effort pods; number of pods that count towards minMember, including those (they
-        always fit)."""
         self.allocated: Amounts = {}
         """What its queue is charged for its pods. Not changed in place, because groups of one pod share it."""
         self.held: Amounts = {}
@@ -401,31 +389,6 @@ class PodGroup:
         return bool(self.refusals) and any(one.never_fits for one in self.refusals.values())
 
     @property
-    def scheduled_count(self) -> int:
-        """Return the number of pods that count towards the phase."""
-        have = self.counts.get
-        ended = self._succeeded_count + have(FAILED, 0)
-        return have(BOUND, 0) + have(RUNNING, 0) + ended + have(RELEASING, 0)
-
-    @property
-    def _succeeded_count(self) -> int:
-        """Return the number of pods that succeeded and count towards minMember: not those that were asked to exit."""
-        have = self.counts.get
-        allocated = have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0)
-        return self.ready_count - self.best_effort_count - allocated
-
-    @property
-    def allocated_count(self) -> int:
-        """Return the number of pods that are charged to the queue."""
-        have = self.counts.get
-        return have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0)
-
-    @property
-    def valid_count(self) -> int:
-        """Return the number of pods that could still count towards minMember."""
-        return self.ready_count - self.best_effort_count + self.counts.get(PENDING, 0)
-
-    @property
     def valid_by_role(self) -> Counter[str]:
         """Return role to the number of pods that could still count towards minMember."""
         have = Counter(self.ready_by_role)  # Best-effort pods that wait are among these.
@@ -442,9 +405,10 @@ class PodGroup:
     @property
     def is_ready(self) -> bool:
         """Return whether the gang is ready (has its minimum): further pods are bound one at a time."""
-        if self.ready_count < self.min_available:
+        if self.counts.ready < self.min_available:
             return False
-        return (not self.min_tasks and self.sub_groups is None) or self.is_ready_with(0, {})
+        is_plain = self.sub_groups is None and not self.min_tasks
+        return is_plain or self.is_ready_with(0, {})
 
     def is_ready_with(
         self,
@@ -454,7 +418,7 @@ class PodGroup:
     ) -> bool:
         """Return whether the gang is ready once `more` pods, `roles` by role and `by_sub_group` by sub-group, have
         nodes."""
-        if self.ready_count + more < self.min_available:
+        if self.counts.ready + more < self.min_available:
             return False
         if self.sub_groups is not None and not self.sub_groups.are_enough_ready(by_sub_group or {}):
             return False
@@ -469,8 +433,8 @@ class PodGroup:
     def is_ready_without_waiting(self, placed: Iterable[Pod], evicted: Iterable[Pod] = ()) -> bool:
         """Return whether the gang is ready with `placed` and without `evicted` pods; pending pods do not count, not
         even best-effort pods."""
-        more, roles = -self.best_effort_count, Counter[str]()
-        if self.best_effort_count:
+        more, roles = -self.counts.best_effort, Counter[str]()
+        if self.counts.best_effort:
             roles.subtract(pod.facts.role for pod in self.pending if pod.pod_class.is_best_effort)
         for pod in placed:
             more += 1
@@ -522,17 +486,19 @@ class PodGroup:
     def device_job(self) -> tuple[Labels, int, tuple[tuple[int, int], ...]] | None:
         """Return what device families read of the group: annotations and labels of its object, how many of its pods are
         terminating while it is below its minimum, and `device_tasks`; None if no pod asks for devices with names."""
-        tasks = self.device_tasks
-        if not tasks:
+        for one in self.classes.values():
+            if one.asked_devices:
+                break
+        else:
             return None
-        terminating = 0 if self.is_ready else self.counts.get(RELEASING, 0)
+        tasks = self.device_tasks
+        terminating = 0 if self.is_ready else self.counts.releasing
         return () if self.facts is None else self.facts.device_options, terminating, tasks
 
     @property
     def has_enough_pods(self) -> bool:
         """Return whether enough pods exist for minMember."""
-        waiting = self.counts.get(PENDING, 0)
-        return self.ready_count - self.best_effort_count + waiting >= self.min_available
+        return self.counts.valid >= self.min_available
 
     @property
     def task_key(self) -> Callable[[Pod], SortKey]:
@@ -548,7 +514,8 @@ class PodGroup:
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
-        self._count_sub_group(pod, status, 1)
+        if self.sub_groups is not None or self.pods_by_node is not None:
+            self._count_sub_group(pod, status, 1)
         if status == PENDING:
             insort(self.pending, pod, key=self.task_key)
 
@@ -593,15 +560,15 @@ class PodGroup:
             if self.cached_min_members is not None:
                 self.cached_min_members = self._find_min_members()
 
+    def replace_placed(self, old: Pod, new: Pod) -> None:
+        """Replace a pod on its node by its new version, which counts the same but for its status."""
+        if old.status != new.status:
+            self.counts = moved(self.counts, old.status, new.status)
+        del self.pods[new.facts.uid]
+        self.pods[new.facts.uid] = new
+
     def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Replace a pod by its new version."""
-        if old is not None and new is not None and _counts_alike(old, new):
-            before, after = old.status, new.status
-            if before != after:
-                self.counts = _counted(_counted(self.counts, before, -1), after, 1)
-            del self.pods[old.facts.uid]
-            self.pods[new.facts.uid] = new
-            return
         if old is not None:
             self.remove_pod(old)
         if new is not None:
@@ -626,7 +593,7 @@ class PodGroup:
     def bind_pods(self, pods: list[tuple[Pod, Pod]]) -> None:
         """Replace pods that wait by versions of them that have nodes: all are counted at once (`can_bind`)."""
         pod_class, count = pods[0][0].pod_class, len(pods)
-        self.counts = _counted(_counted(self.counts, PENDING, -count), BINDING, count)
+        self.counts = bound(self.counts, count)
         self.held = _shifted(self.held, pod_class.request, count)
         self.pending_classes = _counted(
             self.pending_classes, pod_class.index, -count, keeps_zero=False
@@ -637,7 +604,6 @@ class PodGroup:
             del self.pods[uid]
             self.pods[uid] = new
             roles[old.facts.role] = roles.get(old.facts.role, 0) + 1
-        self.ready_count += count
         for role, more in roles.items():
             self.ready_by_role = _counted(self.ready_by_role, role, more)
         if count == len(self.pending):
@@ -659,12 +625,12 @@ class PodGroup:
             self.pending[index] = pod
 
     def _count(self, pod: Pod, status: str, sign: int) -> None:
-        if status != RELEASING or pod.node:
-            self.counts = _counted(self.counts, status, sign)
+        free_before = self.counts.best_effort
+        self.counts = counted(self.counts, pod, sign)
         if status in ALLOCATED:
             self.held = _shifted(self.held, pod.pod_class.request, sign)
         if pod.is_ready:
-            self._count_ready(pod, sign)
+            self.ready_by_role = _counted(self.ready_by_role, pod.facts.role, sign)
         if status not in GONE:
             if self.cached_min_members is not None:
                 self.cached_min_members.count(pod, sign)
@@ -674,17 +640,11 @@ class PodGroup:
             if index not in self.live_classes:
                 del self.classes[index]
         if status == PENDING:
-            if pod.pod_class.is_best_effort:
-                self.best_effort_count += sign
-                self._count_ready(pod, sign)
+            if self.counts.best_effort != free_before:
+                self.ready_by_role = _counted(self.ready_by_role, pod.facts.role, sign)
             else:
                 index = pod.pod_class.index
                 self.pending_classes = _counted(self.pending_classes, index, sign, keeps_zero=False)
-
-    def _count_ready(self, pod: Pod, sign: int) -> None:
-        """Count a pod towards minMember and the minimum of its role."""
-        self.ready_count += sign
-        self.ready_by_role = _counted(self.ready_by_role, pod.facts.role, sign)
 
     def _count_sub_group(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group if it counts towards minMember, and on its node."""
@@ -707,14 +667,13 @@ class PodGroup:
         """
         if self.is_foreign:
             return (self.facts.phase if self.facts else "") or WAITING
-        have = self.counts.get
-        finished = self._succeeded_count + have(FAILED, 0)
-        scheduled = have(BOUND, 0) + have(RUNNING, 0) + finished + have(RELEASING, 0)
-        if have(RUNNING, 0) and self.is_stuck:
+        counts = self.counts
+        scheduled = counts.scheduled
+        if counts.running and self.is_stuck:
             return UNSURE
         if scheduled and scheduled >= self.min_available:
-            return COMPLETED if scheduled == finished else RUNS
-        placed = self.ready_count > self.best_effort_count
+            return COMPLETED if scheduled == counts.finished else RUNS
+        placed = counts.ready > counts.best_effort
         if (placed or self.nominations) and self.is_ready_with_nominated:
             return self.phase
         if self.has_ended:
@@ -728,18 +687,18 @@ class PodGroup:
         Unlike in Volcano it is then not admitted again before it has pods: its PodGroup may outlive the job for long. A
         controller that makes pods for an admitted group makes them, since the phase is not Pending.
         """
-        if self.live_classes or self.counts.get(RELEASING, 0):
+        if self.live_classes or self.counts.releasing:
             return False
         if self.phase == COMPLETED:
             return True
         if self.phase in (RUNS, UNSURE):
             return bool(self.pods)
-        return bool(self._succeeded_count) and self.facts is not None
+        return bool(self.counts.ended_well) and self.facts is not None
 
     @property
     def is_ready_with_nominated(self) -> bool:
         """Return whether the gang is ready with its nominated pods; pending best-effort pods do not count."""
-        if not self.nominations and not self.best_effort_count:
+        if not self.nominations and not self.counts.best_effort:
             return self.is_ready
         return self.is_ready_without_waiting(self.pods[uid] for uid in self.nominations)
 
@@ -752,14 +711,14 @@ class PodGroup:
             return True
         # The object may be listed before its pods: then use its phase.
         has_run = self.phase in (RUNS, UNSURE) or self.listed_phase in (RUNS, UNSURE)
-        return has_run and (bool(self.pending) or self.scheduled_count < self.min_available)
+        return has_run and (bool(self.pending) or self.counts.scheduled < self.min_available)
 
     @property
     def is_filled_by_terminating(self) -> bool:
         """Return whether the gang has its minimum only as long as its terminating pods are there."""
-        if not self.counts.get(RELEASING, 0) or self.is_ready:
+        if not self.counts.releasing or self.is_ready:
             return False
-        return self.scheduled_count >= self.min_available
+        return self.counts.scheduled >= self.min_available
 
     @property
     def is_broken(self) -> bool:
@@ -767,7 +726,7 @@ class PodGroup:
         by itself."""
         if self.is_foreign or self.pending or self.is_ready:
             return False
-        return 0 < self.scheduled_count < self.min_available
+        return 0 < self.counts.scheduled < self.min_available
 
     @property
     def main_refusal(self) -> Refusal | None:
@@ -778,14 +737,13 @@ class PodGroup:
     @property
     def status_now(self) -> Status:
         """Return the status that its object should have."""
-        have = self.counts.get
-        return self.phase, have(RUNNING, 0), have(SUCCEEDED, 0), have(FAILED, 0)
+        counts = self.counts
+        return self.phase, counts.running, counts.succeeded, counts.failed
 
 
 _COPIED: Final = (
     "pods",
     "pending",
-    "counts",
     "ready_by_role",
     "classes",
     "live_classes",
@@ -854,21 +812,6 @@ def _counted(
     if not left and not keeps_zero:
         del total[key]
     return total if len(total) > SHARED_MAX else _shared_dict(total)
-
-
-def _counts_alike(old: Pod, new: Pod) -> bool:
-    """Return whether two versions of a pod on its node count the same in all but their status."""
-    return (
-        old.status in ALLOCATED
-        and new.status in ALLOCATED
-        and old.pod_class is new.pod_class
-        and old.sort_key == new.sort_key
-        and old.facts.is_numbered == new.facts.is_numbered
-        and old.node == new.node
-        and old.facts.role == new.facts.role
-        and old.facts.labels == new.facts.labels
-        and _is_owned(old) == _is_owned(new)
-    )
 
 
 _sort_key: Final[Callable[[Pod], SortKey]] = attrgetter("sort_key")

@@ -4,20 +4,21 @@ Most updates of a pod have known metadata and spec and a new status: parts that 
 in the log are canonical JSON, so equal parts are equal bytes.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import Raw, structs
 
 from events.limits import decode_deep
 from events.record import PodParts
-from events.sized_cache import length, sized_cache
+from events.sized_cache import sized_cache
 from projections.objects import (
+    Metadata,
     PodObject,
+    PodStatus,
     read,
-    read_metadata,
     read_parts,
     read_pod_spec,
-    read_pod_status,
 )
 from projections.pod_class import ClassKey
 from projections.pods import (
@@ -33,6 +34,25 @@ PARTS_BYTES_MAX: Final = 8 << 20
 """Bytes of metadata, and of specs, whose facts are cached: enough for pods that were created or changed lately."""
 
 
+_METADATA: Final = msgspec.json.Decoder(Metadata)
+_STATUS: Final = msgspec.json.Decoder(PodStatus | None)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
+_NODE: Final = msgspec.json.Decoder(str | None)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+PodRead: TypeAlias = tuple[PodFacts, ClassKey] | str | None
+"""What muster reads of a pod and the key of its class, or the reason why it cannot be read; None if that raised."""
+
+
+def read_if_possible(content: bytes, parts: PodParts | None = None) -> PodRead:
+    """Return what `read_facts` returns; None if it raises: State reads the pod again, and reports that, when it settles."""
+    try:
+        return read_facts(content, parts)
+    except Exception:  # any bug
+        return None
+
+
 def read_facts(content: bytes, parts: PodParts | None = None) -> tuple[PodFacts, ClassKey] | str:
     """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read.
 
@@ -40,7 +60,7 @@ def read_facts(content: bytes, parts: PodParts | None = None) -> tuple[PodFacts,
     """
     if parts is not None:
         try:
-            status = read_pod_status(parts.status)
+            status = _STATUS.decode(parts.status) if parts.status else None
             meta = _cached_metadata_facts(parts.metadata)
             return combine_facts(meta, _cached_spec_facts(parts.spec), status)
         except (msgspec.ValidationError, RecursionError):
@@ -61,11 +81,17 @@ def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
     return combine_facts(meta, asked, parts.status)
 
 
-@sized_cache(PARTS_BYTES_MAX, length)
+@sized_cache(PARTS_BYTES_MAX, len)
 def _cached_metadata_facts(raw: bytes) -> PodMetadataFacts:
-    return metadata_facts(read_metadata(raw))
+    return metadata_facts(_METADATA.decode(raw))
 
 
-@sized_cache(PARTS_BYTES_MAX, length)
+@sized_cache(PARTS_BYTES_MAX, len)
 def _cached_spec_facts(raw: bytes) -> PodSpecFacts:
-    return spec_facts(read_pod_spec(raw))
+    """Return what a spec says. Once a pod has a node it says the same as before, and as that of other pods of its job."""
+    fields = (_FIELDS.decode(raw) if raw else None) or {}
+    node = fields.pop("nodeName", None)
+    if node is None:
+        return spec_facts(read_pod_spec(raw))
+    asked = _cached_spec_facts(_ENCODER.encode(fields))
+    return structs.replace(asked, node=_NODE.decode(node) or "")

@@ -348,12 +348,31 @@ def size_of(labels: Labels) -> int:
     return sum([len(name) + len(value) + LABEL_BYTES for name, value in labels])
 
 
-@sized_cache(LABELS_BYTES_MAX, size_of)
-def shared(labels: Labels) -> Labels:
-    """Return the same labels, shared by all pods that have them, as a whole or one by one."""
-    return tuple(map(_shared_label, labels))
+class _SharedLabels:
+    """Labels of which each is kept once, however many pods have it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        self._sets: dict[Labels, Labels] = {}
+        self._bytes = 0
+
+    def of(self, labels: Labels) -> Labels:
+        """Return the same labels, shared by all pods that have them, as a whole or one by one."""
+        if (found := self._sets.get(labels)) is not None:
+            return found
+        known = self._known
+        for label in labels:
+            if label not in known:
+                self._bytes += len(label[0]) + len(label[1]) + LABEL_BYTES
+                known[label] = label
+        found = tuple(map(known.__getitem__, labels))
+        self._sets[found] = found
+        self._bytes += LABEL_BYTES * (len(found) + 1)
+        if self._bytes > LABELS_BYTES_MAX:
+            # Those that pods still have are shared again as they are read.
+            self._known, self._sets, self._bytes = {}, {}, 0
+        return found
 
 
-@sized_cache(LABELS_BYTES_MAX, lengths)
-def _shared_label(label: tuple[str, str]) -> tuple[str, str]:
-    return label
+shared: Final = _SharedLabels().of
+"""Returns the same labels, shared by all pods that have them, as a whole or one by one."""

@@ -40,7 +40,7 @@ class PodWait(Struct, frozen=True, array_like=True):
 
 def lacks_pods(group: PodGroup) -> bool:
     """Return whether a group with an object has fewer pods that wait or are placed than its minimum, or none."""
-    return group.facts is not None and group.valid_count < max(1, group.min_available)
+    return group.facts is not None and group.counts.valid < max(1, group.min_available)
 
 
 def takes_no_reservation(group: PodGroup) -> bool:
@@ -62,7 +62,7 @@ def update_pod_wait(cluster: "Cluster", group: PodGroup) -> None:
             waits.pop(group.key, None)
             lost = 0 if known is None else known.lost
             now = cluster.now_ns
-            waits[group.key] = PodWait(now + span, group.valid_count, lost, now)
+            waits[group.key] = PodWait(now + span, group.counts.valid, lost, now)
     elif group.phase != WAITING or known is None or not known.is_backing_off:
         waits.pop(group.key, None)
 
@@ -101,10 +101,10 @@ def end_pod_waits(cluster: "Cluster", at_ns: int) -> None:
     waits = cluster.pod_waits
     for key in [key for key, one in waits.items() if 0 < one.until_ns <= at_ns]:
         group, wait = cluster.groups[key], waits[key]
-        if not wait.is_backing_off and group.valid_count > wait.pods:
+        if not wait.is_backing_off and group.counts.valid > wait.pods:
             # Its pods are still being made.
             until = at_ns + cluster.policy.action_arguments.pod_creation_ns
-            waits[key] = structs.replace(wait, until_ns=until, pods=group.valid_count)
+            waits[key] = structs.replace(wait, until_ns=until, pods=group.counts.valid)
             continue
         waits[key] = structs.replace(wait, until_ns=0)
         if wait.is_backing_off:

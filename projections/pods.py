@@ -5,12 +5,11 @@ from functools import lru_cache
 from sys import intern
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.limits import (
-    CHOICE_BYTES_MAX,
-    NAME_BYTES_MAX,
     TOO_LONG,
+    is_plain_name,
     name_problem,
     object_name_problem,
     storable,
@@ -19,14 +18,17 @@ from events.limits import (
 from projections.container_faults import container_fault
 from projections.device_family import (
     device_rejection,
-    is_confirmed,
+    pod_assignment_keys,
     pod_assignments,
-    pod_options,
 )
-from projections.fault_options import stated_options
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
+from projections.pod_annotations import (
+    PodAnnotations,
+    pod_annotations,
+    read_annotations,
+    read_labels,
+)
 from projections.pod_class import (
-    CARD_NAME,
     ClassKey,
     Demands,
     PodClass,
@@ -34,10 +36,9 @@ from projections.pod_class import (
     demands_of,
     long_field_problem,
     reported_request,
-    stated_cards,
 )
 from projections.pod_terms import Labels, shared
-from projections.pool_options import RELEASE_REQUESTED, pool_options
+from projections.pool_options import RELEASE_REQUESTED
 from projections.reported_resources import reported_resources, stated_requests
 
 GATED: Final = "gated"
@@ -52,30 +53,13 @@ UNKNOWN: Final = "unknown"
 
 ALLOCATED: Final = (BINDING, BOUND, RUNNING)
 """Statuses in which a pod is charged to its queue."""
-PLACED: Final = (BOUND, RUNNING)
-"""Statuses of a pod that the API server shows on its node and that is not terminating."""
 READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 """Statuses that count towards minMember."""
 GONE: Final = (SUCCEEDED, FAILED, RELEASING)
 """Statuses in which a pod can no longer count towards minMember."""
-GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-GROUP_OF_POD: Final = "the name of its pod group"
-"""What the error of a name of a pod group that is not valid begins with."""
-FOREIGN_GROUP: Final = "scheduling.x-k8s.io/pod-group"
-"""Label that names a PodGroup of the coscheduling plugin, or one of Volcano."""
-COSCHEDULING_GROUP = (FOREIGN_GROUP, "pod-group.scheduling.sigs.k8s.io/name")
-COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
-MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 RANK = "hccl/rankIndex"
 """Rank of a pod in its job, in the Ascend stack."""
-MIN_AVAILABLE = "huawei.com/schedule_minAvailable"
-"""The minimum of a group whose PodGroup states none above 1, in the Ascend device stack."""
-QUEUE_NAME = "scheduling.volcano.sh/queue-name"
-TASK_SPEC = "volcano.sh/task-spec"
 TASK_INDEX = "volcano.sh/task-index"
-TASK_PRIORITY = "volcano.sh/task-priority"
-PREEMPTABLE = "volcano.sh/preemptable"
-MIRROR = "kubernetes.io/config.mirror"
 DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
 WITHDRAWN: Final = "muster.sh/withdrawn-decision"
@@ -84,16 +68,12 @@ NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 """Reason of a pod that its kubelet did not admit, because a device plugin did not give it its devices."""
 POSITION_DIGITS_MAX: Final = 18
 """Maximum number of digits of a position: it is stored in 64 bits."""
-DEVICE_OPTION_BYTES_MAX: Final = 1024
-"""Maximum length of an annotation or label that says what devices a pod needs."""
 ASSIGNMENT_BYTES_MAX: Final = 4096
 """Maximum length of an annotation that says which devices a pod has."""
 FAILED_BINDINGS_MAX: Final = 4
 """Number of failed bindings that are kept per pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
 """Kinds of owners whose pods belong to one node."""
-
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 _TRAILING_NUMBER = re.compile(r"(\d{1,18})$")
 
@@ -188,27 +168,18 @@ class PodMetadataFacts(Struct, frozen=True, gc=False):
     uid: str
     is_releasing: bool
     created_ns: int
-    group_name: str
-    needs_group_object: bool
-    min_member: int
-    queue: str
-    role: str
     index: int
     is_numbered: bool
-    task_priority: str | None
     owner: Owner | None
     is_evictable: bool
     is_protected: bool
     labels: Labels
     label_of: dict[str, str]
-    cards: str
+    said: PodAnnotations
+    """What its annotations and labels say as those of other pods do."""
     problem: str
-    decision: int = 0
-    device_options: Labels = ()
-    is_confirmed: bool = False
-    assignments: Labels = ()
-    fault_options: Labels = ()
-    pool_options: Labels = ()
+    decision: int
+    assignments: Labels
 
 
 class PodSpecFacts(Struct, frozen=True, gc=False):
@@ -219,60 +190,56 @@ class PodSpecFacts(Struct, frozen=True, gc=False):
     problem: str = ""
     requests: dict[str, bytes] = {}
     """The requests of the containers that may be resized in place, as they stand in the spec, by name."""
+    node: str = ""
+    """The node that it names, or ""."""
 
 
 def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     """Return what muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    names = _Names()
-    group_name, needs_object = _group_name(annotations, labels)
-    owner = None
+    stated, named = annotations.keys() & read_annotations(), labels.keys() & read_labels()
+    said = pod_annotations(
+        (
+            tuple([(key, annotations[key]) for key in sorted(stated)]) if stated else (),
+            tuple([(key, labels[key]) for key in sorted(named)]) if named else (),
+        )
+    )
+    owner, belongs_to_node = None, False
     for one in meta.ownerReferences or ():
         if one.controller:
-            owner = one
-            break
+            owner = owner or one
+            belongs_to_node = belongs_to_node or one.kind in NODE_OWNERS
+    problem = said.problem
     if owner is not None:
-        is_valid = bool(names.read("metadata.ownerReferences", owner.uid))
+        invalid = "" if is_plain_name(owner.uid) else name_problem(owner.uid)
         owner.kind, owner.apiVersion = intern(owner.kind), intern(owner.apiVersion)
         # Its UID tells it from others: the name is only shown.
-        owner.name = "" if object_name_problem(owner.name) else intern(owner.name)
-        owner = owner if is_valid else None
-    least = labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER)
-    least = least or annotations.get(MIN_AVAILABLE)
-    is_static, is_protected = MIRROR in annotations, _is_protected(meta)
-    options = pod_options(annotations, labels)
-    for key, value in options:
-        names.read(key, value, DEVICE_OPTION_BYTES_MAX)
+        is_shown = is_plain_name(owner.name) or not object_name_problem(owner.name)
+        owner.name = intern(owner.name) if is_shown else ""
+        if invalid:
+            problem = f"metadata.ownerReferences: {invalid}"
+        owner = None if invalid or not owner.uid else owner
+    index, trailing = None, _TRAILING_NUMBER.search(meta.name)
+    if TASK_INDEX in annotations:
+        index = whole_number(annotations[TASK_INDEX])
+    is_protected = belongs_to_node or said.is_protected
     return PodMetadataFacts(
         namespace=intern(meta.namespace or "default"),
         name=meta.name,
         uid=meta.uid or "",
         is_releasing=meta.deletionTimestamp is not None,
         created_ns=nanoseconds_of(meta.creationTimestamp),
-        group_name=names.read_object(GROUP_OF_POD, group_name),
-        needs_group_object=needs_object,
-        min_member=max(1, _number(least, 1)),
-        queue=intern(
-            names.read_object(QUEUE_NAME, annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME))
-        ),
-        role=intern(names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC))),
-        index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
-        is_numbered=whole_number(annotations.get(TASK_INDEX)) is not None
-        or meta.name.rpartition("-")[2].isdecimal(),
-        task_priority=annotations.get(TASK_PRIORITY),
+        index=index if index is not None else int(trailing[1]) if trailing else 0,
+        is_numbered=index is not None or meta.name.rpartition("-")[2].isdecimal(),
         owner=owner,
-        is_evictable=not is_static and not is_protected,
-        is_protected=not is_static and is_protected,
+        is_evictable=not said.is_static and not is_protected,
+        is_protected=not said.is_static and is_protected,
         labels=shared(tuple(sorted(labels.items()))),
         label_of=labels,
-        cards=names.read(CARD_NAME, stated_cards(annotations), CHOICE_BYTES_MAX),
-        problem=names.problem,
-        decision=_position(annotations.get(DECISION, "")),
-        device_options=() if names.problem else options,
-        is_confirmed=is_confirmed(annotations, labels),
-        assignments=_assignments(annotations),
-        fault_options=stated_options(annotations, {}),
-        pool_options=shared(pool_options(annotations, labels)),
+        said=said,
+        problem=problem,
+        decision=_position(annotations[DECISION]) if DECISION in annotations else 0,
+        assignments=_assignments(annotations) if annotations.keys() & pod_assignment_keys() else (),
     )
 
 
@@ -287,26 +254,6 @@ def _assignments(annotations: dict[str, str]) -> Labels:
     )
 
 
-class _Names:
-    """Reader of names in an object; keeps the first name that is not valid as its problem."""
-
-    def __init__(self) -> None:
-        self.problem = ""
-
-    def read(self, what: str, name: str | None, bytes_max: int = NAME_BYTES_MAX) -> str:
-        """Return the name; "" if it is not valid."""
-        return self._checked(what, name, name_problem(name, bytes_max)) if name else ""
-
-    def read_object(self, what: str, name: str | None) -> str:
-        """Return the name of an object; "" if it is not valid."""
-        return self._checked(what, name, object_name_problem(name)) if name else ""
-
-    def _checked(self, what: str, name: str, problem: str) -> str:
-        if problem:
-            self.problem = self.problem or f"{what}: {problem}"
-        return "" if problem else name
-
-
 def _position(text: str) -> int:
     """Return a position in the log; 0 for any other text."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS_MAX
@@ -316,7 +263,7 @@ def _position(text: str) -> int:
 def spec_facts(spec: PodSpec) -> PodSpecFacts:
     """Return what muster reads of the spec of a pod."""
     problem = long_field_problem(spec)
-    return PodSpecFacts(spec, demands_of(spec), problem, stated_requests(spec))
+    return PodSpecFacts(spec, demands_of(spec), problem, stated_requests(spec), spec.nodeName or "")
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -331,18 +278,21 @@ def combine_facts(
 ) -> tuple[PodFacts, ClassKey]:
     """Combine the facts of metadata, spec and status; return them with the key of the class."""
     spec, status = asked.spec, status or _NO_STATUS
-    stated = whole_number(meta.task_priority) if meta.task_priority else None
+    said = meta.said
+    stated = said.task_priority
     if stated is None:
         stated = 1 if spec.priority is None else spec.priority
     key = class_key(
         asked.demands,
-        meta.cards,
+        said.cards,
         meta.namespace,
         meta.label_of,
-        meta.device_options,
+        () if meta.problem else said.device_options,
         (meta.name, meta.uid),
     )
-    if spec.nodeName:
+    if asked.node and (
+        status.containerStatuses or status.initContainerStatuses or status.resources
+    ):
         reported = reported_request(spec, reported_resources(spec, asked.requests, status))
         if reported:
             key = (*key, "reported", reported)
@@ -350,7 +300,7 @@ def combine_facts(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        node=_node_name(spec.nodeName) if spec.nodeName else "",
+        node=_node_name(asked.node) if asked.node else "",
         phase=intern(status.phase or "Pending"),
         scheduler=spec.schedulerName or "",
         priority=spec.priority,
@@ -358,11 +308,11 @@ def combine_facts(
         is_gated=bool(spec.schedulingGates),
         is_releasing=meta.is_releasing,
         created_ns=meta.created_ns,
-        group_name=meta.group_name,
-        needs_group_object=meta.needs_group_object,
-        min_member=meta.min_member,
-        queue=meta.queue,
-        role=meta.role,
+        group_name=said.group_name,
+        needs_group_object=said.needs_group_object,
+        min_member=said.min_member,
+        queue=said.queue,
+        role=said.role,
         index=meta.index,
         is_numbered=meta.is_numbered,
         task_priority=stated,
@@ -375,12 +325,12 @@ def combine_facts(
         nominated_node=status.nominatedNodeName or "",
         problem=meta.problem or asked.problem,
         decision=meta.decision,
-        is_confirmed=meta.is_confirmed or bool(meta.assignments and status.startTime),
+        is_confirmed=said.is_confirmed or bool(meta.assignments and status.startTime),
         is_cut=bool(asked.problem) or len(status.conditions or ()) > CONDITIONS_MAX,
         assignments=meta.assignments,
         device_rejection=_device_rejection(status) if status.reason == NOT_ADMITTED else "",
-        fault_options=meta.fault_options,
-        pool_options=meta.pool_options,
+        fault_options=said.fault_options,
+        pool_options=said.pool_options,
         container_fault=container_fault(status.containerStatuses)
         if status.containerStatuses
         else "",
@@ -397,16 +347,6 @@ def _node_name(name: str) -> str:
     return storable(name) if name_problem(name) else name
 
 
-def _is_protected(meta: Metadata) -> bool:
-    """Return whether its annotation, else its label, forbids the eviction of a pod, or whether it belongs to its node: it would come
-    back there (K9.7). As in Volcano, a value that is not a truth value forbids it."""
-    for one in meta.ownerReferences or ():
-        if one.controller and one.kind in NODE_OWNERS:
-            return True
-    value = (meta.annotations or {}).get(PREEMPTABLE, (meta.labels or {}).get(PREEMPTABLE))
-    return value is not None and value not in _TRUE
-
-
 def _device_rejection(status: PodStatus) -> str:
     if status.phase != "Failed":
         return ""
@@ -418,27 +358,6 @@ def _scheduled_message(status: PodStatus) -> str:
         if one.type == "PodScheduled" and one.status == "False":
             return one.message or ""
     return ""
-
-
-def _group_name(annotations: dict[str, str], labels: dict[str, str]) -> tuple[str, bool]:
-    for key in GROUP_NAME:
-        if name := annotations.get(key):
-            return name, True
-    for key in COSCHEDULING_GROUP:
-        if name := labels.get(key):
-            return name, COSCHEDULING_MIN not in labels
-    return "", False
-
-
-def _number(text: str | None, default: int) -> int:
-    """Return a small whole number in an annotation; text that cannot be read counts as absent."""
-    number = whole_number(text)
-    return default if number is None else number
-
-
-def _trailing_number(name: str) -> int:
-    match = _TRAILING_NUMBER.search(name)
-    return int(match.group(1)) if match else 0
 
 
 class FailedBinding(Struct, frozen=True, array_like=True):
@@ -462,132 +381,97 @@ class Stated(Struct, frozen=True, array_like=True):
     """The class, without an index."""
 
 
-class Pod:
-    """A pod, and what muster has decided about it. A pod in State is never changed: a copy replaces it, because forks
-    of State share it."""
+class ObservedPod(Struct, frozen=True, gc=False):
+    """A pod as its object shows it."""
 
-    __slots__ = (
-        "_assumed",
-        "_evicted",
-        "are_devices_reported",
-        "bound_at",
-        "charge",
-        "decision",
-        "devices",
-        "digest",
-        "facts",
-        "failed_bindings",
-        "group_key",
-        "is_ready",
-        "is_stuck",
-        "key",
-        "network",
-        "node",
-        "occupies",
-        "pod_class",
-        "reported_at",
-        "requested_charge",
-        "sort_key",
-        "stated",
-        "stated_devices",
-        "status",
-    )  # fmt: skip
+    facts: PodFacts
+    pod_class: PodClass
+    digest: str
+    group_key: str = ""
+    """Key of its pod group; "" for pods of other schedulers."""
+    stated: Stated | None = None
+    """What its object says otherwise since its node was decided; None if it says nothing else, or if the pod is seen on
+    its node (`projections/fixed_requests.py`)."""
 
-    def __init__(
-        self, facts: PodFacts, pod_class: PodClass, digest: str, problem: str = ""
-    ) -> None:
-        self.facts = facts
-        self.pod_class = pod_class
-        self.digest = digest
-        self.key = f"{facts.namespace}/{facts.name}"
-        """`namespace/name`"""
-        self.group_key = ""
-        """Key of its pod group; "" for pods of other schedulers."""
-        self._assumed = ""
-        self.decision = 0
-        """Position of the decision that bound it; 0 if muster did not bind it."""
-        self.devices: tuple[str, ...] = ()
-        """Names of the devices that it has: those that the decision gave it, or that its annotations state."""
-        self.are_devices_reported = False
-        """Whether the device plugin has stated these devices."""
-        self.stated_devices: tuple[str, ...] = ()
-        """Names of devices that an annotation states as given by the device plugin in place of those that it has, which nothing
-        else shows yet; empty otherwise (`projections/pod_devices.py`)."""
-        self.stated: Stated | None = None
-        """What its object says otherwise since its node was decided; None if it says nothing else, or if the pod is seen on
-        its node (`projections/fixed_requests.py`)."""
-        self.network: Labels = ()
-        """Annotations that the decision gave it and that say where in the network it is; empty without any."""
-        self.failed_bindings: tuple[FailedBinding, ...] = ()
-        """Bindings recorded as failed, oldest first."""
-        self.bound_at = 0
-        """Position of the record since which it has its node; 0 without a node."""
-        self._evicted = 0
-        self.is_stuck = False
-        """Whether it has been terminating for longer than pod groups wait for that: it counts as staying."""
-        self.reported_at = 0
-        """Position of the refusal that its condition reports."""
-        self.requested_charge: Charge = ()
-        """Charge counted in `pending` of its queue; empty if it is not pending."""
-        self.charge: Charge | None = None
-        """Charge counted in `allocated` of its queue, fixed when it got its node; None without one."""
-        self.sort_key = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
-        """Task order in its group if all pods there are numbered: priority, index, age, UID."""
-        self._derive()
 
-    def _derive(self) -> None:
-        """Compute what follows from the object and from what was decided: it is read far more often than it changes."""
-        facts = self.facts
-        phase = facts.phase
-        self.node = facts.node or self._assumed
-        """The node that it has or that was decided for it."""
-        self.occupies = bool(self.node) and phase not in ("Succeeded", "Failed")
-        """Whether it uses resources of its node."""
-        self.status = status = self._status_now(phase)
-        """Its status for the scheduler."""
-        self.is_ready = status in READY
-        """Whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
-        another one continues its work."""
-        if status == SUCCEEDED:
-            asked = [key for key, _ in facts.pool_options if key == RELEASE_REQUESTED]
-            self.is_ready = not self._evicted and not asked
+class DecidedPod(Struct, frozen=True, gc=False, array_like=True):
+    """What was decided about a pod and stands, and what was fixed when it got its node."""
 
-    def _status_now(self, phase: str) -> str:
-        if phase == "Succeeded":
-            return SUCCEEDED
-        if phase == "Failed":
-            return FAILED
-        if self.facts.is_releasing or self._evicted:
-            return RELEASING
-        if phase == "Running":
-            return RUNNING
-        if phase == "Unknown":
-            return UNKNOWN
-        if self.facts.node:
-            return BOUND
-        if self._assumed:
-            return BINDING
-        return GATED if self.facts.is_gated else PENDING
+    assumed: str = ""
+    """The decided node, until the API server shows the pod there."""
+    decision: int = 0
+    """Position of the decision that bound it; 0 if muster did not bind it."""
+    bound_at: int = 0
+    """Position of the record since which it has its node; 0 without a node."""
+    charge: Charge | None = None
+    """Charge counted in `allocated` of its queue, fixed when it got its node; None without one."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices that it has: those that the decision gave it, or that its annotations state."""
+    are_devices_reported: bool = False
+    """Whether the device plugin has stated these devices."""
+    network: Labels = ()
+    """Annotations that the decision gave it and that say where in the network it is; empty without any."""
+    evicted: int = 0
+    """Position of the decision that evicts it, or 0."""
+    is_stuck: bool = False
+    """Whether it has been terminating for longer than pod groups wait for that: it counts as staying."""
+    reported_at: int = 0
+    """Position of the refusal that its condition reports."""
+    failed_bindings: tuple[FailedBinding, ...] = ()
+    """Bindings recorded as failed, oldest first."""
+    stated_devices: tuple[str, ...] = ()
+    """Names of devices that an annotation states as given by the device plugin in place of those that it has, which nothing
+    else shows yet; empty otherwise (`projections/pod_devices.py`)."""
+
+
+UNDECIDED: Final = DecidedPod()
+"""Of pods about which nothing was decided."""
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """A pod as it was observed, what was decided about it, and what follows from both: that is read far more often than it
+    changes. A row of State is never changed; another one takes its place (`pod_of`)."""
+
+    observed: ObservedPod
+    decided: DecidedPod
+    facts: PodFacts
+    pod_class: PodClass
+    key: str
+    """`namespace/name`"""
+    group_key: str
+    node: str
+    """The node that it has or that was decided for it."""
+    occupies: bool
+    """Whether it uses resources of its node."""
+    status: str
+    """Its status for the scheduler."""
+    is_ready: bool
+    """Whether it counts towards minMember. A pod that ended because it was asked to, or was evicted, does not:
+    another one continues its work."""
+    sort_key: SortKey
+    """Task order in its group if all pods there are numbered: priority, index, age, UID."""
+    charge: Charge | None
+    devices: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of its object."""
+        return self.observed.digest
 
     @property
     def assumed(self) -> str:
         """Return the decided node, until the API server shows the pod there."""
-        return self._assumed
+        return self.decided.assumed
 
-    @assumed.setter
-    def assumed(self, node: str) -> None:
-        self._assumed = node
-        self._derive()
+    @property
+    def decision(self) -> int:
+        """Return the position of the decision that bound it; 0 if muster did not bind it."""
+        return self.decided.decision
 
     @property
     def evicted(self) -> int:
         """Return the position of the decision that evicts it, or 0."""
-        return self._evicted
-
-    @evicted.setter
-    def evicted(self, position: int) -> None:
-        self._evicted = position
-        self._derive()
+        return self.decided.evicted
 
     @property
     def age_key(self) -> SortKey:
@@ -599,45 +483,84 @@ class Pod:
     def network_annotations(self) -> Labels:
         """Return the annotations that say where in the network it is: those that a decision gave it; of a pod that muster did
         not bind those that it had when it was first seen on its node."""
-        return self.network or (() if self.decision else self.facts.assignments)
+        decided = self.decided
+        return decided.network or (() if decided.decision else self.facts.assignments)
 
     def failed_binding(self, decision: int, node: str) -> FailedBinding | None:
         """Return the failed binding of a decision to a node; None if there is none."""
-        found = (
-            one for one in self.failed_bindings if (one.decision, one.node) == (decision, node)
-        )
-        return next(found, None)
+        for one in self.decided.failed_bindings:
+            if (one.decision, one.node) == (decision, node):
+                return one
+        return None
 
     @property
     def is_leaving(self) -> bool:
         """Return whether it is terminating and is expected to end (`projections/victim_waits.py`)."""
-        return not self.is_stuck and self.status == RELEASING
+        return self.status == RELEASING and not self.decided.is_stuck
 
-    def copy(self) -> "Pod":
-        """Return a copy to change before it replaces this version."""
-        twin: Pod = Pod.__new__(Pod)
-        twin.facts, twin.pod_class, twin.digest = self.facts, self.pod_class, self.digest
-        twin.key, twin.sort_key, twin.group_key = self.key, self.sort_key, self.group_key
-        twin._assumed, twin._evicted, twin.is_stuck = self._assumed, self._evicted, self.is_stuck
-        twin.node, twin.occupies = self.node, self.occupies
-        twin.status, twin.is_ready = self.status, self.is_ready
-        twin.decision, twin.bound_at, twin.reported_at = (
-            self.decision,
-            self.bound_at,
-            self.reported_at,
+    def decided_as(self, **changes: object) -> "Pod":
+        """Return the row of the pod after these fields of what was decided about it have changed."""
+        decided = structs.replace(self.decided, **changes)
+        return pod_of(self.observed, UNDECIDED if decided == UNDECIDED else decided)
+
+    def with_class(self, pod_class: PodClass) -> "Pod":
+        """Return the row of the pod in another class."""
+        observed = structs.replace(self.observed, pod_class=pod_class)
+        return structs.replace(self, observed=observed, pod_class=pod_class)
+
+    def in_group(self, key: str) -> "Pod":
+        """Return the row of the pod in another pod group."""
+        return structs.replace(
+            self, observed=structs.replace(self.observed, group_key=key), group_key=key
         )
-        twin.devices, twin.are_devices_reported = self.devices, self.are_devices_reported
-        twin.network, twin.failed_bindings = self.network, self.failed_bindings
-        twin.charge, twin.requested_charge = self.charge, self.requested_charge
-        twin.stated, twin.stated_devices = self.stated, self.stated_devices
-        return twin
+
+
+def pod_of(observed: ObservedPod, decided: DecidedPod = UNDECIDED) -> Pod:
+    """Return the row of a pod."""
+    facts = observed.facts
+    phase, node = facts.phase, facts.node or decided.assumed
+    if phase == "Succeeded":
+        status = SUCCEEDED
+    elif phase == "Failed":
+        status = FAILED
+    elif facts.is_releasing or decided.evicted:
+        status = RELEASING
+    elif phase == "Running":
+        status = RUNNING
+    elif phase == "Unknown":
+        status = UNKNOWN
+    elif facts.node:
+        status = BOUND
+    elif node:
+        status = BINDING
+    else:
+        status = GATED if facts.is_gated else PENDING
+    is_ready = status in READY
+    if status == SUCCEEDED:
+        asked = [key for key, _ in facts.pool_options if key == RELEASE_REQUESTED]
+        is_ready = not decided.evicted and not asked
+    return Pod(
+        observed,
+        decided,
+        facts,
+        observed.pod_class,
+        f"{facts.namespace}/{facts.name}",
+        observed.group_key,
+        node,
+        bool(node) and phase not in ("Succeeded", "Failed"),
+        status,
+        is_ready,
+        (-facts.task_priority, facts.index, facts.created_ns, facts.uid),
+        decided.charge,
+        decided.devices,
+    )
 
 
 def node_share(pod: Pod | None) -> NodeShare | None:
     """Return what a pod uses of its node; None if it uses nothing."""
     if pod is None or not pod.occupies:
         return None
-    is_leaving = pod.status == RELEASING and not pod.is_stuck
+    is_leaving = pod.status == RELEASING and not pod.decided.is_stuck
     kind = "releasing" if is_leaving else "occupied"
     return pod.node, kind, pod.pod_class.request
 
@@ -657,21 +580,30 @@ def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
     )
 
 
-def is_placed_alike(old: Pod, new: Pod) -> bool:
-    """Return whether two versions of a placed pod differ at most in whether it runs, and in facts that no sum counts."""
+def stays_alike(old: Pod, new: Pod) -> bool:
+    """Return whether two versions of a pod that has its node differ at most in whether it is binding, bound or running, and
+    in facts that no sum counts."""
     return (
-        old.status in PLACED
-        and new.status in PLACED
+        old.status in ALLOCATED
+        and new.status in ALLOCATED
         and old.pod_class is new.pod_class
         and old.node == new.node
         and old.sort_key == new.sort_key
         and old.facts.is_numbered == new.facts.is_numbered
         and old.facts.role == new.facts.role
+        and old.facts.owner == new.facts.owner
+        and old.facts.group_name == new.facts.group_name
         and old.facts.labels == new.facts.labels
-        and old.devices == new.devices
+        and (old.decided is new.decided or _holds_same(old.decided, new.decided))
+        and has_same_charge(old, new)
+    )
+
+
+def _holds_same(old: DecidedPod, new: DecidedPod) -> bool:
+    return (
+        old.devices == new.devices
         and old.are_devices_reported == new.are_devices_reported
         and old.stated_devices == new.stated_devices
-        and has_same_charge(old, new)
     )
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.bounded_options import effective_options
+from projections.deltas import ONLY_RUNS
 from projections.group_overrides import override_of
 from projections.index import Index
 from projections.job_priority import job_priority
@@ -95,7 +96,7 @@ class PoolIndex(Index):
             cluster.position = one.position
             pod = one.new or one.old
             assert pod is not None
-            if one.only_runs:
+            if one.extent == ONLY_RUNS:
                 continue
             if pod.node:
                 cluster.mark_pool_due(self.nodes.get(pod.node, ""))
@@ -155,17 +156,20 @@ class PoolIndex(Index):
 
     def _report_unused(self, cluster: Cluster, key: str, name: str) -> None:
         """Keep as configuration errors the options of a pod group that have no effect in its pool, or are beyond a bound."""
-        options, pool = self.options.get(key), cluster.policy.pools.named(name)
+        options, subject = self.options.get(key), f"PodGroup/{key}"
+        if options is None and subject not in cluster.config_errors.current:
+            return
+        pool = cluster.policy.pools.named(name)
         reasons: list[str] = []
         if options is not None and pool is not None and not cluster.groups[key].is_foreign:
             reasons = [text for one in options.stated if (text := unused_option(one, pool))]
         faults = tuple([(UNUSED_OPTION, text) for text in reasons])
-        cluster.config_errors.replace(f"PodGroup/{key}", UNUSED_OPTION, faults)
+        cluster.config_errors.replace(subject, UNUSED_OPTION, faults)
         cuts: list[str] = []
         if options is not None and pool is not None and not cluster.groups[key].is_foreign:
             cuts = [*options.cuts, *_priority_cut(cluster, pool, cluster.groups[key], options)]
         faults = tuple([(OPTION_CUT, text) for text in cuts])
-        cluster.config_errors.replace(f"PodGroup/{key}", OPTION_CUT, faults)
+        cluster.config_errors.replace(subject, OPTION_CUT, faults)
 
     def _put(self, key: str, pool: str) -> None:
         self.groups[key] = pool

@@ -48,7 +48,7 @@ def is_starving(plugins: PluginSet, group: PodGroup, placed: int = 0) -> bool:
 
     In the first tier with plugins that decide it, all must agree.
     """
-    have = group.ready_count - group.best_effort_count + len(group.nominations) + placed
+    have = group.counts.ready - group.counts.best_effort + len(group.nominations) + placed
     for tier in plugins.tiers_of(JobStarving):
         return all(one.is_starving(group, have) for one in tier)
     return False
@@ -70,7 +70,7 @@ def eviction_keys(
     if eviction_pauses.until_ns(cluster, group.key, group.queue) is not None:
         return ()
     refusal = group.refusals.get("allocate") if group.pending_classes else None
-    if refusal is None and group.best_effort_count:
+    if refusal is None and group.counts.best_effort:
         # For best-effort pods only other best-effort pods are preempted.
         refusal = group.refusals.get("backfill")
         actions = tuple([one for one in actions if one == "preempt"])
@@ -88,7 +88,7 @@ def eviction_keys(
     elif closeness is not None:
         actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
-    if step is not None and not group.allocated_count and group.key not in cluster.victim_waits:
+    if step is not None and not group.counts.allocated and group.key not in cluster.victim_waits:
         alike = (*step, group.priority, never_preempts(cluster, group))
     return tuple((action, alike) for action in actions)
 
@@ -99,9 +99,7 @@ def without_evicting(keys: tuple[EquivalenceKey, ...]) -> tuple[EquivalenceKey, 
 
 
 def record_victim_added(cluster: "Cluster", group: PodGroup, old: Pod | None, new: Pod) -> None:
-    """Record that a pod may newly be evicted."""
-    if not cluster.policy.evicting:
-        return
+    """Record that a pod may newly be evicted, under a policy that evicts."""
     status, facts = new.status, new.facts
     if status not in EVICTABLE:
         return
@@ -127,7 +125,7 @@ def update_preemption_state(cluster: "Cluster", group: PodGroup) -> None:
     if is_cut or priority > SYSTEM_PRIORITY_MIN or cluster.policy.bounds_priorities:
         priority, cut = bounded_priority(cluster, group, priority)
         report_cut(cluster, group, cut)
-    has_surplus = group.ready_count - group.best_effort_count > group.min_available
+    has_surplus = group.counts.ready - group.counts.best_effort > group.min_available
     if priority != group.priority:
         queue = cluster.queues[group.queue]
         for pod in [one for one in group.pods.values() if one.status in ALLOCATED]:
@@ -136,22 +134,22 @@ def update_preemption_state(cluster: "Cluster", group: PodGroup) -> None:
     if (priority, has_surplus) != (group.priority, group.has_surplus):
         group.priority, group.has_surplus = priority, has_surplus
         invalidate_victims(cluster, group)
-    if cluster.policy.evicting and group.allocated_count:
+    if group.counts.allocated and cluster.policy.evicting:
         _invalidate_on_gang_change(cluster, group)
 
 
 def _invalidate_on_gang_change(cluster: "Cluster", group: PodGroup) -> None:
     """Invalidate cached searches on the nodes of a group when it has more or fewer pods to lose."""
     fingerprint = (
-        group.ready_count,
-        group.best_effort_count,
+        group.counts.ready,
+        group.counts.best_effort,
         group.min_available,
         *group.held.items(),
     )
     if fingerprint == group.victim_fingerprint:
         return
     group.victim_fingerprint = fingerprint
-    if group.allocated_count > 1:
+    if group.counts.allocated > 1:
         cluster.nodes.gang_version += 1
     else:
         for pod in group.pods.values():
@@ -161,7 +159,7 @@ def _invalidate_on_gang_change(cluster: "Cluster", group: PodGroup) -> None:
 
 def invalidate_victims(cluster: "Cluster", group: PodGroup) -> None:
     """Invalidate cached searches on the nodes of a group, because the set of its possible preemptors changed."""
-    if not group.allocated_count or not cluster.policy.evicting:
+    if not group.counts.allocated or not cluster.policy.evicting:
         return
     arrived = cluster.wakeup_events.victims_added
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))

@@ -416,7 +416,7 @@ class Queue:
         """Sum up again what the pod groups of the queue, and the queues below it, are charged."""
         twin = Queue(self.name)
         twin.set_object(self.facts, self.digest)
-        twin.sum_up([cluster.groups[key] for key in self.groups])
+        twin.sum_up([cluster.groups[key] for key in self.groups], cluster.ledgers.requested)
         for charge in cluster.kept_quota.of_queue(self.name):
             add(twin.nominated, charge, 1)
         for name in cluster.queue_tree.named_children.get(self.name, {}):
@@ -425,8 +425,9 @@ class Queue:
                 add(twin.sums.setdefault(ledger, {}), tuple(child.total(ledger).items()), 1)
         return twin
 
-    def sum_up(self, groups: Iterable["PodGroup"]) -> None:
-        """Fill the empty ledgers with what these pod groups, all of the queue, are charged."""
+    def sum_up(self, groups: Iterable["PodGroup"], requested: Mapping[str, Charge]) -> None:
+        """Fill the empty ledgers with what these pod groups, all of the queue, are charged; `requested` is what pending pods
+        request, by UID."""
         charged: dict[tuple[Charge, Charge, bool, int], int] = {}
         for group in groups:
             for pod in group.pods.values():
@@ -436,7 +437,7 @@ class Queue:
                     key = (pod.charge or (), request, facts.is_evictable, group.priority)
                     charged[key] = charged.get(key, 0) + 1
             for pod in group.pending if group.denied is None else ():
-                add(self.pending, pod.requested_charge, 1)
+                add(self.pending, requested.get(pod.facts.uid, ()), 1)
             for one in group.nominations.values():
                 add(self.nominated, one.charge, 1)
             add(self.inqueue, group.inqueue, 1)

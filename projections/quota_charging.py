@@ -5,7 +5,7 @@ waiting pod that accepts any of several cards is counted under their compound na
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
 
 
+ALIKE_MAX: Final = 10_000
+"""Entries of a cache of what groups of one class ask for."""
+
+
 class Cards(Index):
     """The known card models: name to the resource that counts them, and the number of nodes."""
 
@@ -37,12 +41,24 @@ class Cards(Index):
         """Converted resource to card name, to how much of the resource makes 1,000 of the card, to number of nodes."""
         self.version = 0
         """Grows whenever the set of known cards may have changed."""
+        self.asked: dict[tuple[object, ...], tuple[object, ...]] = {}
+        """Cache: what groups of one class ask for when they ask to be admitted (`admission_key`)."""
+        self.covered: dict[tuple[object, ...], Charge] = {}
+        """Cache: what groups of one class are charged above their minimum, of which nothing is missing (`reservation`)."""
 
     def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
         """Count the cards of a node."""
+        version = self.version
         for facts, sign in ((delta.old, -1), (delta.new, 1)):
             if facts is not None:
                 self.shift_node(facts, sign)
+        if self.version != version:
+            self.forget()
+
+    def forget(self) -> None:
+        """Clear the caches: cards or the rules by which they are charged have changed, or there are many entries."""
+        self.asked.clear()
+        self.covered.clear()
 
     def shift_node(self, facts: NodeFacts, sign: int) -> None:
         """Add or remove what is charged for the resources of a node."""
@@ -313,6 +329,11 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
+    alike, covered = _alike(cluster, group), cluster.cards.covered
+    if alike is not None:
+        alike = (*alike, *group.allocated.items())
+        if (known := covered.get(alike)) is not None:
+            return (), known
     least = min_request(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
@@ -321,12 +342,42 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     if group.phase == INQUEUE:
         reserves = reserves and not group.never_fits
     else:
-        is_running = group.phase == RUNS and group.allocated_count >= group.min_available
+        is_running = group.phase == RUNS and group.counts.allocated >= group.min_available
         reserves = reserves and is_running
-    if reserves and cluster.plugins.quota.charges_resources and group.counts.get(GATED):
+    if reserves and cluster.plugins.quota.charges_resources and group.counts.gated:
         missing = _without_gated(cluster, group, missing)
-    elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
+    elastic = tuple([one for one in used.items() if one[1] > 0])
+    if alike is not None and not missing:
+        if len(covered) >= ALIKE_MAX:
+            cluster.cards.forget()
+        covered[alike] = elastic
     return tuple(missing) if reserves else (), elastic
+
+
+def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:
+    """Return a key that is equal for groups of which the minimum is the same, as all their pods are of one class; None for
+    other groups, and for those for which anything is nominated or kept."""
+    if group.facts is not None or group.nominations or len(group.live_classes) != 1:
+        return None
+    if cluster.reschedulings.restarts:
+        return None
+    [(index, count)] = group.live_classes.items()
+    return index, min(count, group.min_available)
+
+
+def admission_key(cluster: "Cluster", group: PodGroup) -> tuple[object, ...]:
+    """Return a key that is equal for groups that ask for the same when they ask to be admitted."""
+    alike = None if group.allocated else _alike(cluster, group)
+    asked = cluster.cards.asked
+    if alike is not None and (known := asked.get(alike)) is not None:
+        return known
+    request = admission_request(cluster, group)
+    key = ("free",) if request is None else ("least", tuple(sorted(request.items())))
+    if alike is not None:
+        if len(asked) >= ALIKE_MAX:
+            cluster.cards.forget()
+        asked[alike] = key
+    return key
 
 
 def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:

@@ -7,6 +7,8 @@ new one.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import structs
+
 from projections import quota_charging
 from projections.deltas import NodeChanged, PodChanged, PolicyChanged
 from projections.index import Index
@@ -23,25 +25,32 @@ class QuotaLedgers(Index):
     there."""
 
     name = "ledgers"
-    COMPARED: ClassVar[tuple[str, ...]] = ()
+    COMPARED: ClassVar[tuple[str, ...]] = ("requested",)
 
     def __init__(self) -> None:
+        self.requested: dict[str, Charge] = {}
+        """UID of a pending pod to the charge that is counted for it in `pending` of its queue, unless its group is denied."""
         self._cards_version = 0
         """Version of the known cards at the last change of a node."""
 
-    def rebuilt(self, _cluster: "Cluster", /) -> "QuotaLedgers":
-        """Return the same: each queue and each pod group counts its own again."""
-        return QuotaLedgers()
+    def rebuilt(self, cluster: "Cluster", /) -> "QuotaLedgers":
+        """Find again what pending pods request: each queue and each pod group counts its own again."""
+        twin = QuotaLedgers()
+        twin.requested = {
+            pod.facts.uid: quota_charging.requested(cluster, pod.pod_class)
+            for group in cluster.groups.values()
+            for pod in group.pending
+        }
+        return twin
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Sum up what all pods and pod groups are charged; pods that have a node keep their charge."""
         self._cards_version = cluster.cards.version
+        self.requested = self.rebuilt(cluster).requested
         for group in cluster.groups.values():
-            for pod in group.pending:
-                _set_charges(cluster, group, pod)
             group.inqueue, group.elastic = quota_charging.reservation(cluster, group)
         for queue in cluster.queues.values():
-            queue.sum_up([cluster.groups[key] for key in queue.groups])
+            queue.sum_up([cluster.groups[key] for key in queue.groups], self.requested)
         cluster.queue_tree.rebuild(cluster)
 
     def on_pods(self, cluster: "Cluster", changes: Sequence[PodChanged]) -> None:
@@ -57,10 +66,31 @@ class QuotaLedgers(Index):
             group = cluster.groups.get(pod.group_key)
             if group is None:
                 continue
-            if one.only_runs:
-                group.replace_pod(one.old, one.new)
+            if one.stays and one.new is not None and one.old is not None:
+                if group.key in cluster.internal_errors.groups:
+                    cluster.internal_errors.resume(group.key)
+                group.replace_placed(one.old, one.new)
             else:
                 self._count_pod(cluster, group, one)
+
+    def fix_charges(self, cluster: "Cluster", changes: list[PodChanged]) -> None:
+        """Charge pods that got a node, or whose request changed there: a row with its charge takes its place in the change.
+        Any other keeps its charge."""
+        for index, one in enumerate(changes):
+            new = one.new
+            if new is None or one.is_same_charge or not new.group_key:
+                continue
+            before, charge = one.old, new.charge
+            is_resized = before is not None and before.pod_class.request != new.pod_class.request
+            if is_resized or (charge is None and new.status in ALLOCATED):
+                group = cluster.groups[new.group_key]
+                if is_resized and not (group.denied is not None and not charge):
+                    charge = quota_charging.resized_charge(cluster, new)
+                if charge is None and new.status in ALLOCATED:
+                    charge = _charge_of(cluster, group, new)
+                if charge != new.charge:
+                    row = cluster.pods[new.facts.uid] = new.decided_as(charge=charge)
+                    changes[index] = structs.replace(one, new=row)
 
     def _count_pod(self, cluster: "Cluster", group: PodGroup, delta: PodChanged) -> None:
         old, new = delta.old, delta.new
@@ -69,18 +99,16 @@ class QuotaLedgers(Index):
         uid = pod.facts.uid
         if uid in group.nominations and (new is None or new.status != PENDING):
             cluster.remove_nominations(group)
-        if not has_same_demand(old, new):
+        if group.key in cluster.internal_errors.groups and not has_same_demand(old, new):
             cluster.internal_errors.resume(group.key)
         known = old if uid in group.pods else None
         if not delta.is_same_charge:
             if known is not None:
                 self._charge_pod(cluster, group, known, -1)
-            if new is not None:
-                if old is not None and old.pod_class.request != new.pod_class.request:
-                    is_uncharged = group.denied is not None and not new.charge
-                    if not is_uncharged:
-                        new.charge = quota_charging.resized_charge(cluster, new)
-                _set_charges(cluster, group, new)
+            if new is not None and new.status == PENDING:
+                self.requested[uid] = quota_charging.requested(cluster, new.pod_class)
+            else:
+                self.requested.pop(uid, None)
         group.replace_pod(known, new)
         if new is not None and not delta.is_same_charge:
             self._charge_pod(cluster, group, new, 1)
@@ -90,13 +118,14 @@ class QuotaLedgers(Index):
     ) -> None:
         """Count pods of a group that got nodes, and charge them: those that are charged alike at once."""
         queue = cluster.queues[group.queue]
-        cluster.internal_errors.resume(group.key)
+        if group.key in cluster.internal_errors.groups:
+            cluster.internal_errors.resume(group.key)
         waiting: dict[Charge, int] = {}
         alike: dict[tuple[Charge, bool, bool], list[Pod]] = {}
         for old, new in pods:
-            _set_charges(cluster, group, new)
             assert new.charge is not None
-            waiting[old.requested_charge] = waiting.get(old.requested_charge, 0) + 1
+            asked = self.requested.pop(old.facts.uid)
+            waiting[asked] = waiting.get(asked, 0) + 1
             key = new.charge, new.facts.is_evictable, new.facts.is_protected
             alike.setdefault(key, []).append(new)
         for charge, count in waiting.items() if group.denied is None else ():
@@ -122,7 +151,7 @@ class QuotaLedgers(Index):
             if is_charged and quota_charging.is_unresolved(cluster, pod):
                 group = cluster.own_group(cluster.groups[pod.group_key])
                 self._charge_pod(cluster, group, pod, -1)
-                charged = _recharged(cluster, group, pod, keeps_charge=False)
+                charged = self._recharged(cluster, group, pod, keeps_charge=False)
                 self._charge_pod(cluster, group, charged, 1)
                 cluster.update_group(group)
 
@@ -139,7 +168,7 @@ class QuotaLedgers(Index):
             for pod in group.pods.values():
                 self._charge_pod(cluster, group, pod, -1)
             for pod in list(group.pods.values()):
-                charged = _recharged(cluster, group, pod, keeps_charge=keeps_charge)
+                charged = self._recharged(cluster, group, pod, keeps_charge=keeps_charge)
                 self._charge_pod(cluster, group, charged, 1)
             cluster.update_group(group)
 
@@ -170,11 +199,11 @@ class QuotaLedgers(Index):
             return
         queue = cluster.queues[group.queue]
         for pod in group.pending:
-            queue.add_pending(pod.requested_charge, -1 if before is None else 1)
+            queue.add_pending(self.requested[pod.facts.uid], -1 if before is None else 1)
         for pod in list(group.pods.values()) if denied is None else ():
             if pod.status in ALLOCATED and not pod.charge:
                 self._charge_pod(cluster, group, pod, -1)
-                charged = _recharged(cluster, group, pod, keeps_charge=False)
+                charged = self._recharged(cluster, group, pod, keeps_charge=False)
                 self._charge_pod(cluster, group, charged, 1)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
@@ -189,6 +218,25 @@ class QuotaLedgers(Index):
                     queue.add_charge(ledger, charge, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
+    def _recharged(
+        self, cluster: "Cluster", group: PodGroup, pod: Pod, *, keeps_charge: bool
+    ) -> Pod:
+        """Return the row of the pod with what it is charged now; if that changed, another one that has taken its place."""
+        is_pending, is_allocated = pod.status == PENDING, pod.status in ALLOCATED
+        if is_pending:
+            asked = quota_charging.requested(cluster, pod.pod_class)
+            self.requested[pod.facts.uid] = asked
+        charge = pod.charge
+        if not keeps_charge and not (group.denied is not None and charge == ()):
+            charge = quota_charging.charge(cluster, pod) if is_allocated else None
+        if charge is None and is_allocated:
+            charge = _charge_of(cluster, group, pod)
+        if charge == pod.charge:
+            return pod
+        charged = pod.decided_as(charge=charge)
+        cluster.exchange_pod(charged)
+        return charged
+
     def _charge_pod(self, cluster: "Cluster", group: PodGroup, pod: Pod, sign: int) -> None:
         """Add a pod to the ledger of its queue or remove it, according to its status."""
         queue = cluster.queues[group.queue]
@@ -199,7 +247,7 @@ class QuotaLedgers(Index):
             queue.add_held(pod, group.priority, sign)
             group.add_charge(pod.charge, sign)
         elif status == PENDING and group.denied is None:
-            queue.add_pending(pod.requested_charge, sign)
+            queue.add_pending(self.requested[pod.facts.uid], sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
 
@@ -232,22 +280,6 @@ def _layout(facts: NodeFacts | None) -> str:
     return "" if facts is None else card_layout_of(facts)
 
 
-def _set_charges(cluster: "Cluster", group: PodGroup, pod: Pod) -> None:
-    """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node; a pod that is
-    on a node when its group may not use the queue is charged nothing."""
-    if pod.charge is None and pod.status in ALLOCATED:
-        pod.charge = quota_charging.charge(cluster, pod) if group.denied is None else ()
-    is_waiting = pod.status == PENDING
-    pod.requested_charge = quota_charging.requested(cluster, pod.pod_class) if is_waiting else ()
-
-
-def _recharged(cluster: "Cluster", group: PodGroup, pod: Pod, *, keeps_charge: bool) -> Pod:
-    """Return the pod with what it is charged now; if that changed, a copy that has taken its place."""
-    twin = pod.copy()
-    if not keeps_charge and not (group.denied is not None and pod.charge == ()):
-        twin.charge = quota_charging.charge(cluster, twin) if pod.status in ALLOCATED else None
-    _set_charges(cluster, group, twin)
-    if (twin.charge, twin.requested_charge) == (pod.charge, pod.requested_charge):
-        return pod
-    cluster.exchange_pod(twin)
-    return twin
+def _charge_of(cluster: "Cluster", group: PodGroup, pod: Pod) -> Charge:
+    """Return what a pod is charged that has just got its node: nothing if its group may not use the queue."""
+    return quota_charging.charge(cluster, pod) if group.denied is None else ()

@@ -22,6 +22,7 @@ class RejectedPods(Index):
 
     name = "rejected pods"
     COMPARED: ClassVar[tuple[str, ...]] = ("uids",)
+    follows_status = False
 
     def __init__(self) -> None:
         self.uids: dict[str, None] = {}

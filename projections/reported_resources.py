@@ -74,8 +74,6 @@ def reported_resources(
 ) -> ReportedResources:
     """Return what the kubelet reports of a pod on a node, as far as it may differ from what the spec states; else
     NOT_REPORTED. `stated` are the `stated_requests` of the spec."""
-    if not spec.nodeName:
-        return NOT_REPORTED
     found: dict[str, Reported] = {}
     for raw in (status.containerStatuses, status.initContainerStatuses):
         if _MARK in bytes(raw):

@@ -17,7 +17,7 @@ from projections.fault_options import FORCE
 from projections.nodes import Request
 from projections.pod_groups import INQUEUE, WAITING
 from projections.pod_terms import Labels
-from projections.pods import FAILED, Charge
+from projections.pods import Charge
 from projections.reschedule_records import JobRecords
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Restart(Struct, frozen=True, kw_only=True):
     def is_complete(self, group: "PodGroup") -> bool:
         """Return whether as many pods have nodes as before, none of them a deleted one."""
         enough = max(group.min_available, len(self.members))
-        return not self.leaving and group.is_ready and group.allocated_count >= enough
+        return not self.leaving and group.is_ready and group.counts.allocated >= enough
 
 
 def nodes_free_by(restart: Restart) -> int:
@@ -203,7 +203,7 @@ def give_up_reservations(cluster: "Cluster", key: str) -> None:
     group = cluster.writable_group(key)
     if group is None:
         return
-    if group.phase == INQUEUE and not group.allocated_count and not group.nominations:
+    if group.phase == INQUEUE and not group.counts.allocated and not group.nominations:
         group.phase = WAITING
     cluster.update_group(group)
 
@@ -261,10 +261,10 @@ def is_stranded(group: "PodGroup") -> bool:
 
     Failed pods that are still there are left to retries and to their controller.
     """
-    if not group.allocated_count or group.is_ready:
+    if not group.counts.allocated or group.is_ready:
         return False
-    failed = group.counts.get(FAILED, 0)
-    return not failed or group.ready_count + failed < group.min_available
+    failed = group.counts.failed
+    return not failed or group.counts.ready + failed < group.min_available
 
 
 def has_pods_again(cluster: "Cluster", key: str) -> bool:

@@ -42,14 +42,13 @@ def _discard_unconfirmed_pods(state: "State") -> None:
         state.commitments[uid] = structs.replace(one, is_annotated=False)
     for uid, old in list(cluster.pods.items()):
         is_bound_unseen = bool(old.assumed) and not old.facts.node and uid not in state.commitments
-        if not (is_bound_unseen or old.evicted or old.reported_at):
+        if not (is_bound_unseen or old.evicted or old.decided.reported_at):
             continue
         if is_bound_unseen:
             state.assignments.remove(old.node, uid)
             cancel_placement(cluster, old)
         current = cluster.pods[uid]
-        pod = current.copy()
-        pod.evicted = pod.reported_at = 0
+        pod = current.decided_as(evicted=0, reported_at=0)
         cluster.replace_pod(current, pod)
         if old.evicted and pod.node:
             cluster.mark_node_freed(pod.node)

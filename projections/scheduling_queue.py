@@ -72,7 +72,7 @@ class EquivalenceGroup:
 
     def standing_of(self, group: PodGroup) -> Standing:
         """Return the standing of a group for the action."""
-        refusal = group.refusals.get(self.action)
+        refusal = group.refusals.get(self.key[0])
         return standing(refusal, has_topology=group.has_topology_constraint)
 
     def refused_otherwise(self, same: tuple[Standing, ...]) -> list[PodGroup]:

@@ -30,7 +30,16 @@ from projections.pod_class import Amounts, PodClass, class_key_of
 from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import Labels
 from projections.pod_waits import PodWait
-from projections.pods import Charge, FailedBinding, Pod, PodFacts, Stated
+from projections.pods import (
+    UNDECIDED,
+    Charge,
+    DecidedPod,
+    ObservedPod,
+    Pod,
+    PodFacts,
+    Stated,
+    pod_of,
+)
 from projections.policy.policy import parse_policy
 from projections.pool_facts import PoolFacts
 from projections.preemption_triggers import PriorityClass
@@ -63,19 +72,8 @@ class PodImage(Struct, frozen=True, array_like=True):
     pod_class: int
     digest: str
     group_key: str
-    assumed: str
-    decision: int
-    bound_at: int
-    charge: Charge | None
-    evicted: int
-    reported_at: int
-    failed_bindings: tuple[FailedBinding, ...]
-    devices: tuple[str, ...]
-    are_devices_reported: bool
-    network: Labels
-    is_stuck: bool
-    stated_devices: tuple[str, ...] = ()
     stated: Stated | None = None
+    decided: DecidedPod = UNDECIDED
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -470,21 +468,23 @@ def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
         pod = _pod(cluster, one, shared)
         cluster.pods[pod.facts.uid] = pod
         if pod.group_key:
-            group = cluster.groups[pod.group_key]
-            pod.group_key = group.key
-            group.load_pod(pod)
+            cluster.groups[pod.group_key].load_pod(pod)
 
 
 def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
     classes = cluster.inter_pod_affinity.classes.by_index
-    pod = Pod(shared.facts(one.facts), classes[one.pod_class], one.digest)
-    pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
-    pod.bound_at, pod.charge = one.bound_at, shared.charge(one.charge)
-    pod.evicted, pod.reported_at = one.evicted, one.reported_at
-    pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
-    pod.are_devices_reported, pod.network = one.are_devices_reported, one.network
-    pod.is_stuck, pod.stated_devices, pod.stated = one.is_stuck, one.stated_devices, one.stated
-    return pod
+    pod_class, key = classes[one.pod_class], one.group_key
+    observed = ObservedPod(
+        shared.facts(one.facts),
+        pod_class,
+        one.digest,
+        cluster.groups[key].key if key else "",
+        one.stated,
+    )
+    if one.decided == UNDECIDED:
+        return pod_of(observed)
+    structs.force_setattr(one.decided, "charge", shared.charge(one.decided.charge))
+    return pod_of(observed, one.decided)
 
 
 def _group_image(group: PodGroup) -> GroupImage:
@@ -510,22 +510,12 @@ def _group_image(group: PodGroup) -> GroupImage:
 
 
 def _pod_image(pod: Pod) -> PodImage:
+    observed = pod.observed
     return PodImage(
-        facts=pod.facts,
-        pod_class=pod.pod_class.index,
-        digest=pod.digest,
-        group_key=pod.group_key,
-        assumed=pod.assumed,
-        decision=pod.decision,
-        bound_at=pod.bound_at,
-        charge=pod.charge,
-        evicted=pod.evicted,
-        reported_at=pod.reported_at,
-        failed_bindings=pod.failed_bindings,
-        devices=pod.devices,
-        are_devices_reported=pod.are_devices_reported,
-        network=pod.network,
-        is_stuck=pod.is_stuck,
-        stated_devices=pod.stated_devices,
-        stated=pod.stated,
+        facts=observed.facts,
+        pod_class=observed.pod_class.index,
+        digest=observed.digest,
+        group_key=observed.group_key,
+        stated=observed.stated,
+        decided=pod.decided,
     )

@@ -12,9 +12,9 @@ from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned, RecordsLos
 from events.decision import Decision
 from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
-from events.record import PodParts, Record
+from events.record import Record
 from events.revision import is_newer
-from events.union import Event, Observation, Outcome
+from events.union import Event, Outcome
 from events.watch import (
     FORBIDDEN,
     WENT_BACK,
@@ -28,8 +28,8 @@ from events.watch import (
 )
 from projections import apply_decision, apply_observation, apply_outcome
 from projections.apply_outcome import Commitment
+from projections.apply_pod import settle_pod
 from projections.audit import audit
-from projections.budget_refusals import wake_covered
 from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline
@@ -38,19 +38,18 @@ from projections.device_assignments import DeviceAssignments
 from projections.feature import FeatureTable
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
-from projections.kind_table import REQUIRED, kinds_with
+from projections.kind_table import REQUIRED, kinds_with, settling_places
 from projections.kinds.pod_group import POD_GROUPS
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
-from projections.observed_kind import ObservedKind, Reading
-from projections.pod_devices import assign_devices
-from projections.pod_group_resolution import group_key_of
-from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
+from projections.observed_kind import ObservedKind
+from projections.pod_reading import PodRead, read_if_possible
+from projections.pods import Pod, PodFacts
 from projections.policy.policy import BUILT_IN, parse_policy
 from projections.pool_facts import PoolFacts
-from projections.quarantine import record_admission, record_rejection
-from projections.rescheduling import pod_gone
+from projections.quarantine import record_rejection
 from projections.revision_rollback import discard_unconfirmed
+from projections.unsettled import POD, ObservedObject, Unsettled
 from projections.volumes import kind_status as volumes
 from projections.wakeup_events import WakeupEvents
 
@@ -61,8 +60,16 @@ watch resumes."""
 IDENTITY: Final = ("Namespace", "/kube-system")
 """The object whose UID identifies the cluster."""
 
-Touched: TypeAlias = tuple[Pod | None, Record]
-"""A pod as sums and indexes know it, None if they do not, and the last record that changed it."""
+_UNSETTLED: Final = (
+    ObjectObserved,
+    ObjectDeleted,
+    ObjectUnreadable,
+    WatchProgressed,
+    KindCompared,
+    ServerDiscovered,
+    PolicyWarned,
+)
+"""Events before which State need not settle. What is done with any other may depend on all observations before it."""
 
 Newest: TypeAlias = tuple[str, str, bool]
 """UID, revision, and whether the object was deleted."""
@@ -100,10 +107,7 @@ class State:
         """Events that the open cycle has to look at."""
         self.carried_work = self.deferred_work = DeferredWork()
         """Work that earlier cycles left for the open cycle, and work that the open cycle leaves for the next."""
-        self._touched: dict[str, Touched] = {}
-        """UIDs of the pods that were observed since State last settled, in the order in which they first were."""
-        self._batch = 0
-        """Batch of these observations."""
+        self.unsettled = Unsettled()
 
     def begin_at(self, position: int) -> None:
         """Set the position before the first record."""
@@ -117,14 +121,13 @@ class State:
         """
         # The cache of charges is not copied: questions fill it again.
         charges, self.cluster.charges = self.cluster.charges, {}
+        unsettled, self.unsettled = self.unsettled, Unsettled()
         twin = Copies().of(self)
-        self.cluster.charges = charges
+        self.cluster.charges, self.unsettled = charges, unsettled
         assert isinstance(twin, State)
+        twin.unsettled = unsettled.copy()
         # From now on neither side changes the groups that both have.
         self.cluster.owner, twin.cluster.owner = object(), object()
-        for uid in self._touched:
-            # Settling completes the version of a pod that was observed.
-            twin.cluster.pods[uid] = twin.cluster.pods[uid].copy()
         twin.settle()
         return twin
 
@@ -140,8 +143,8 @@ class State:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether all observed pods are counted in sums and indexes."""
-        return not self._touched
+        """Return whether all observations are in tables, sums and indexes."""
+        return not self.unsettled.batch
 
     def validate(self) -> None:
         """Recount all sums. Raise AssertionError if one differs from the sum that is kept."""
@@ -163,34 +166,37 @@ class State:
         event: Event,
         content: bytes | None,
         on_error: OnError = ignore,
-        parts: PodParts | None = None,
+        read: PodRead = None,
     ) -> None:
-        """Apply one record. `content` is the object that came with it, if any; `parts` are those of a pod's content,
-        where they are known.
+        """Apply one record. `content` is the object that came with it, if any; `read` is what was read of a pod, if it was.
 
-        Observed pods are counted in sums and indexes when State settles: before a record of another kind or batch, and
-        with `settle`.
+        Observed objects are in tables, sums and indexes when State settles: before a record of another batch, before one
+        that may depend on them, and with `settle`.
 
         Call `on_error` if reading the object or applying the record raises. After an ApplyError this State is
         partly changed: fold a new one without the record (`projections/left_out.py`).
         """
         assert record.position == self.position + 1, (record.position, self.position)
-        is_pod = type(event) is ObjectObserved and record.subject.startswith("Pod/")
-        if self._touched and not (is_pod and record.batch == self._batch):
+        unsettled, kind = self.unsettled, type(event)
+        if unsettled.batch and (
+            record.batch != unsettled.batch
+            or kind not in _UNSETTLED
+            # What caused its change is read from the group as it was before.
+            or record.subject in unsettled.objects.get(POD_GROUPS.kind, ())
+        ):
             self.settle(on_error)
         self.position = self.cluster.position = record.position
         if record.position in self.left_out:
             self._skip(record, event)
             return
         try:
-            if is_pod:
-                assert isinstance(event, ObjectObserved)
-                self._batch = record.batch
-                self._record_seen("Pod", record, event)
-                self._pod_observed(record, event, content, on_error, parts)
-                return
-            self._apply(record, event, content, on_error)
-            self.cluster.finish_record()
+            if isinstance(event, ObjectObserved | ObjectDeleted):
+                self._observed(record, event, content, on_error, read)
+            elif kind not in _UNSETTLED:
+                self._apply(record, event)
+                self.cluster.finish_record()
+            elif isinstance(event, WatchProgressed):
+                self.watched[event.resource] = event.resource_version
         except MusterError:
             raise
         except Exception as error:  # any bug
@@ -199,67 +205,109 @@ class State:
             raise _apply_error(error, record, on_error) from error
 
     def settle(self, on_error: OnError = ignore) -> None:
-        """Count the pods that were observed since the last time in all sums and indexes: each once, as it is now.
+        """Put what was observed since the last time into tables, sums and indexes: each object once, as it is now.
 
-        Raises ApplyError with the record of the pod that cannot be counted.
+        Pods come after all that they refer to. Raises ApplyError with the
+        record of the object that cannot be counted.
         """
-        if not self._touched:
+        if not self.unsettled.batch:
             return
-        cluster, touched, self._touched = self.cluster, self._touched, {}
+        unsettled, self.unsettled = self.unsettled, Unsettled()
+        cluster = self.cluster
         try:
-            pods = cluster.pods
-            cluster.settle_pods(
-                [(record.position, old, pods[uid]) for uid, (old, record) in touched.items()]
-            )
+            places = settling_places(self.features) if unsettled.objects else {}
+            for kind in sorted(unsettled.objects, key=lambda kind: places.get(kind, -1)):
+                for one in unsettled.objects[kind].values():
+                    cluster.position = one.record.position
+                    apply_observation.apply_object(cluster, kind, one, on_error)
+            changed: list[tuple[int, Pod | None, Pod | None]] = []
+            for one in unsettled.pods.values():
+                cluster.position = one.record.position
+                if (pair := settle_pod(self, one, on_error)) is not None:
+                    changed.append((one.record.position, *pair))
+            cluster.settle_pods(changed)
+            cluster.position = self.position
+            cluster.finish_record()
+        except MusterError:
+            raise
         except Exception as error:  # any bug
-            at = {record.position: record for _, record in touched.values()}
-            raise _apply_error(error, at[cluster.position], on_error) from error
-        cluster.position = self.position
-        cluster.finish_record()
+            raise _apply_error(error, unsettled.record_at(cluster.position), on_error) from error
 
     def _skip(self, record: Record, event: Event) -> None:
         """Use only the revision of a record that is left out."""
         if isinstance(event, ObjectObserved | ObjectDeleted):
             self._record_seen(record.subject.partition("/")[0], record, event)
 
-    def _apply(
-        self,
-        record: Record,
-        event: Event,
-        content: bytes | None,
-        on_error: OnError,
-    ) -> None:
-        if isinstance(event, ObjectObserved):
-            kind = record.subject.partition("/")[0]
-            self._record_seen(kind, record, event)
-            content = _content(record, content)
-            reading = Reading(record, event.uid, content, on_error)
-            apply_observation.apply_object(self.cluster, kind, record, reading)
-        elif isinstance(event, Decision):
+    def _apply(self, record: Record, event: Event) -> None:
+        if isinstance(event, Decision):
             apply_decision.apply_decision(self, record, event)
         elif isinstance(event, CycleOpened):
             self._cycle_opened(record, event)
         elif isinstance(event, Outcome):
             apply_outcome.apply_outcome(self, record, event)
-        elif not isinstance(event, PolicyWarned):
-            self._observed(record, event)
+        else:
+            self._heard(record, event)
 
     # Observations
 
-    def _observed(self, record: Record, event: Observation) -> None:
-        assert not isinstance(event, ObjectObserved)
+    def _observed(
+        self,
+        record: Record,
+        event: ObjectObserved | ObjectDeleted,
+        content: bytes | None,
+        on_error: OnError,
+        read: PodRead,
+    ) -> None:
+        """Record an object that was observed or deleted, in place of an older observation of it."""
+        kind, subject, uid = record.subject.partition("/")[0], record.subject, event.uid
+        self._record_seen(kind, record, event)
+        unsettled = self.unsettled
+        before = unsettled.pods.get(uid) if kind == POD else unsettled.of(kind, subject, uid)
+        if before is not None and before.content is None:
+            # It is another object of the same name.
+            self.settle(on_error)
+            before = None
+        unsettled = self.unsettled
+        unsettled.batch = record.batch
+        if kind != POD:
+            if isinstance(event, ObjectDeleted):
+                content = None
+            elif content is None:
+                raise _redacted(record)
+            unsettled.objects.setdefault(kind, {})[subject] = ObservedObject(record, uid, content)
+        elif isinstance(event, ObjectDeleted):
+            # Behind what was observed of other pods of its group.
+            unsettled.pods.pop(uid, None)
+            unsettled.pods[uid] = ObservedObject(record, uid, None)
+        else:
+            if before is not None:
+                known = before.record.object
+            else:
+                pod = self.cluster.pods.get(uid)
+                known = None if pod is None else pod.observed.digest
+            if record.object != known:
+                if content is None:
+                    raise _redacted(record)
+                if read is None:
+                    read = read_if_possible(content)
+                unsettled.pods[uid] = ObservedObject(record, uid, content, read)
+
+    def seen_pod(self, uid: str) -> tuple[str, PodFacts | None]:
+        """Return the digest of a pod as it was last observed, settled or not, and what was read of it; "" and None if there is
+        none."""
+        newest = self.unsettled.pods.get(uid)
+        if newest is None:
+            pod = self.cluster.pods.get(uid)
+            return ("", None) if pod is None else (pod.observed.digest, pod.facts)
+        if newest.content is None:
+            return "", None
+        facts = newest.pod[0] if isinstance(newest.pod, tuple) else None
+        return newest.record.object or "", facts
+
+    def _heard(self, record: Record, event: Event) -> None:
         match event:
-            case ObjectDeleted():
-                kind = record.subject.partition("/")[0]
-                self._record_seen(kind, record, event)
-                if kind == "Pod":
-                    self._pod_deleted(event)
-                else:
-                    apply_observation.apply_deletion(self.cluster, kind, record, event)
             case RecordsLost():
                 pass  # The lists and watches that follow show what was done there.
-            case ObjectUnreadable():
-                pass  # Keep the object as last read, or absent.
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
@@ -268,17 +316,14 @@ class State:
                 record_rejection(self.cluster, event)
             case ForeignPodPlaced():
                 self.cluster.changed_rows.pods[event.uid] = None
-            case _:
+            case KindListed() | WatchOpened() | WatchClosed():
                 self._watch_changed(event)
+            case _:
+                raise AssertionError(event)
 
     def _watch_changed(
         self,
-        event: KindListed
-        | ServerDiscovered
-        | WatchOpened
-        | WatchClosed
-        | WatchProgressed
-        | KindCompared,
+        event: KindListed | WatchOpened | WatchClosed,
     ) -> None:
         match event:
             case KindListed():
@@ -308,10 +353,6 @@ class State:
                     volumes.set_kind_status(self.cluster, event.resource, why)
                 if event.cause == WENT_BACK:
                     discard_unconfirmed(self, event.resource)
-            case WatchProgressed():
-                self.watched[event.resource] = event.resource_version
-            case ServerDiscovered() | KindCompared():
-                pass
 
     def _record_seen(
         self, resource: str, record: Record, event: ObjectObserved | ObjectDeleted
@@ -351,74 +392,6 @@ class State:
             if uid:
                 yield ObjectRevision("", IDENTITY[1].strip("/"), uid, "")
 
-    def _pod_observed(
-        self,
-        record: Record,
-        event: ObjectObserved,
-        content: bytes | None,
-        on_error: OnError,
-        parts: PodParts | None,
-    ) -> None:
-        cluster = self.cluster
-        old = cluster.pods.get(event.uid)
-        if old is not None and old.digest == record.object:
-            return
-        reading = Reading(record, event.uid, _content(record, content), on_error)
-        pod = apply_observation.read_pod(cluster, reading, old, parts)
-        if old is not None and _is_same_to_readers(old, pod) and not reading.is_failed:
-            # Only status that no decision reads has changed: no sum, index or view row does.
-            twin = old.copy()
-            twin.digest, twin.stated = pod.digest, pod.stated
-            if event.uid in self._touched:
-                cluster.pods[event.uid] = twin
-            else:
-                cluster.exchange_pod(twin)
-            return
-        if reading.is_failed and old is not None:
-            # The last known request is a better estimate of its use of the node than nothing.
-            pod = Pod(old.facts, old.pod_class, reading.digest)
-        if old is not None:
-            _carry(old, pod, record)
-            is_over = pod.node != old.node or pod.status in (SUCCEEDED, FAILED)
-            if pod.status in (SUCCEEDED, FAILED) and old.status not in (SUCCEEDED, FAILED):
-                group = cluster.groups.get(old.group_key)
-                if (pools := cluster.tables.find(PoolFacts)) is not None:
-                    pools.pod_ended(old, group, is_deleted=False)
-            assign_devices(cluster, pod)
-            # A statement that differs confirms nothing before the kubelet has started the pod.
-            runs = not pod.stated_devices or pod.facts.phase != "Pending"
-            if old.devices and (is_over or (pod.facts.is_confirmed and runs)):
-                self.assignments.remove(old.node, event.uid)
-        else:
-            pod.bound_at = record.position if pod.facts.node else 0
-            assign_devices(cluster, pod)
-        if pod.facts.scheduler in cluster.scheduler_names:
-            pod.group_key = group_key_of(pod.facts)
-            if old is None and cluster.policy.pools.deciders:
-                cluster.tables.of(PoolFacts).pod_added(pod)
-        cluster.pods[event.uid] = pod
-        known = self._touched.get(event.uid)
-        self._touched[event.uid] = (old if known is None else known[0], record)
-        if pod.facts.node in cluster.quarantines.of_node and _is_admitted(old, pod):
-            record_admission(cluster, pod)
-
-    def _pod_deleted(self, event: ObjectDeleted) -> None:
-        old = self.cluster.pods.get(event.uid)
-        if event.uid in self.cluster.eviction_backoff:
-            wake_covered(self.cluster, (event.uid,))
-        for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
-            kept.pop(event.uid, None)
-        if old is not None:
-            pod_gone(self.cluster, old.group_key, event.uid)
-            group = self.cluster.groups.get(old.group_key)
-            if (pools := self.cluster.tables.find(PoolFacts)) is not None:
-                pools.pod_ended(old, group, is_deleted=True)
-        self.assignments.ranks.pop(event.uid, None)
-        if old is not None:
-            self.assignments.remove(old.node, event.uid)
-            self.cluster.replace_pod(old, None)
-            self.cluster.config_errors.put(f"Pod/{old.key}", ())
-
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
@@ -433,9 +406,8 @@ class State:
         cluster.scheduler_names = event.scheduler_names
         for old in list(cluster.pods.values()):
             cluster.replace_pod(old, None)
-            pod = old.copy()
-            pod.group_key, pod.requested_charge = "", ()
-            if pod.facts.scheduler in event.scheduler_names:
+            pod = old.in_group(cluster.group_key_of(old.facts))
+            if pod.group_key:
                 cluster.adopt(pod)
             cluster.replace_pod(None, pod)
         cluster.update_all_groups()
@@ -463,54 +435,6 @@ def _apply_error(error: Exception, record: Record, on_error: OnError) -> ApplyEr
     return ApplyError(record.position, record.subject, reason)
 
 
-def _is_admitted(old: Pod | None, pod: Pod) -> bool:
-    """Return whether the kubelet has just started a pod."""
-    has_run = (RUNNING, SUCCEEDED)
-    return old is not None and pod.status in has_run and old.status not in has_run
-
-
-def _is_same_to_readers(old: Pod, pod: Pod) -> bool:
-    """Return whether all that is read of a pod is as before, and no condition of it was reported: each observation
-    clears the position of that report."""
-    is_same_class = pod.pod_class.index in (old.pod_class.index, old.pod_class.plain)
-    return is_same_class and not old.reported_at and pod.facts == old.facts
-
-
-def _carry(old: Pod, pod: Pod, record: Record) -> None:
-    """Copy what was decided about a pod to its new version, unless the new version contradicts it."""
-    pod.failed_bindings, pod.is_stuck = old.failed_bindings, old.is_stuck
-    if old.evicted:
-        pod.evicted = old.evicted
-    if old.facts.node and not pod.facts.node:
-        # A pod loses its node (K8.5) only if the server was restored from an older state.
-        pod.evicted, pod.is_stuck = 0, False
-        return
-    if not pod.facts.node:
-        if old.assumed:
-            pod.assumed = old.assumed
-        pod.decision, pod.bound_at = old.decision, old.bound_at
-        pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
-        pod.network = old.network
-    elif pod.facts.node == old.node:
-        is_back = pod.occupies and not old.occupies
-        pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
-        pod.devices, pod.are_devices_reported = old.devices, old.are_devices_reported
-        pod.network = old.network
-    elif failed := old.failed_binding(pod.facts.decision, pod.facts.node):
-        # The reported failure was wrong, or came before the binding took effect.
-        pod.decision, pod.bound_at = pod.facts.decision, record.position
-        pod.devices, pod.network = failed.devices, failed.network
-        return
-    else:
-        pod.bound_at = record.position
-        return
-    pod.charge = old.charge
-
-
-def _content(record: Record, content: bytes | None) -> bytes:
-    if content is None:
-        # Readers of the log detect a missing object.
-        raise UsageError(
-            f"position {record.position}: its object was redacted; it cannot be folded"
-        )
-    return content
+def _redacted(record: Record) -> UsageError:
+    """Return the error of a record without its object. Readers of the log detect a missing object."""
+    return UsageError(f"position {record.position}: its object was redacted; it cannot be folded")

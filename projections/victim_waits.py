@@ -65,9 +65,7 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
             stuck = [uid for name in nodes for uid in _terminating(cluster, name)]
             for uid in stuck:
                 old = cluster.pods[uid]
-                pod = old.copy()
-                pod.is_stuck = True
-                cluster.replace_pod(old, pod)
+                cluster.replace_pod(old, old.decided_as(is_stuck=True))
             timeouts = wait.timeouts + bool(stuck)
             _put(cluster, key, VictimWait(timeouts=timeouts))
             cluster.update_group(cluster.groups[key])
@@ -80,7 +78,9 @@ def _terminating(cluster: "Cluster", name: str) -> list[str]:
     if node is None or name not in cluster.nodes.leaving:
         return []
     pods = cluster.pods
-    return [uid for uid in node.pods if pods[uid].status == RELEASING and not pods[uid].is_stuck]
+    return [
+        uid for uid in node.pods if pods[uid].status == RELEASING and not pods[uid].decided.is_stuck
+    ]
 
 
 def _put(cluster: "Cluster", key: str, wait: VictimWait) -> None:

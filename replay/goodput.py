@@ -214,7 +214,7 @@ class Goodput:
         if group is None or not group.pods:
             del self._works[key]
             return
-        running = group.counts.get(RUNNING, 0)
-        has_all = group.ready_count >= group.min_available and running == group.allocated_count
+        running = group.counts.running
+        has_all = group.counts.ready >= group.min_available and running == group.counts.allocated
         work.is_working = bool(running) and has_all and key not in self._faulty
         work.is_gang = group.min_available > 1 or len(group.pods) == 1

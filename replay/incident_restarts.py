@@ -13,7 +13,6 @@ from events.duration import SECOND
 from events.record import Record
 from projections.fault_options import FORCE
 from projections.pod_groups import PodGroup
-from projections.pods import RUNNING, SUCCEEDED
 from projections.rescheduling import Restart
 from projections.state import State
 from replay.incident_answer import DeletionDecided, JobRestart, Move, Wait
@@ -196,7 +195,7 @@ class TrackedRestart(Struct, eq=False):
             self.waits[-1].until_ns = at_ns
 
     def _has_all(self, state: State, group: PodGroup) -> bool:
-        is_complete = group.allocated_count >= self.required
+        is_complete = group.counts.allocated >= self.required
         return is_complete and not self.leaving(state)
 
     def update_running(self, state: State, at_ns: int) -> bool:
@@ -204,7 +203,7 @@ class TrackedRestart(Struct, eq=False):
         group = state.cluster.groups.get(self.pod_group)
         if self.running_ns is not None or self.bound_ns is None or group is None:
             return False
-        running = group.counts.get(RUNNING, 0) + group.counts.get(SUCCEEDED, 0)
+        running = group.counts.running + group.counts.succeeded
         if running < self.required or not self._has_all(state, group):
             return False
         self.running_ns = at_ns

@@ -16,7 +16,7 @@ from events.outcome import PodBound
 from events.record import Record
 from projections.pod_group_resolution import group_key_of
 from projections.pod_reading import read_facts
-from projections.pods import Pod
+from projections.pods import ObservedPod, Pod, pod_of
 from projections.state import State
 from replay.why_trail import LoggedEvent, without_repeated
 
@@ -97,9 +97,8 @@ def as_last_seen(own: Sequence[LoggedEvent], before: State) -> Pod | None:
     pod = before.cluster.pods.get(found[0].uid)
     if pod is None:
         return None
-    last = Pod(found[0], pod.pod_class, seen[-1].record.object or "")
-    last.group_key = pod.group_key
-    return last
+    digest = seen[-1].record.object or ""
+    return pod_of(ObservedPod(found[0], pod.pod_class, digest, pod.group_key))
 
 
 def concerned(

@@ -58,7 +58,7 @@ def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
         "accepts_cards": "|".join(pod.pod_class.cards),
         "charged": amounts_text(pod.charge or ()),
         "devices": ", ".join(pod.devices),
-        "bound_at_position": str(pod.bound_at) if pod.bound_at else "",
+        "bound_at_position": str(pod.decided.bound_at) if pod.decided.bound_at else "",
         "uid": pod.facts.uid,
     }
     return Standing(_pod_sentence(state, pod, waiting), _filled(facts))
@@ -130,7 +130,7 @@ def _waits(waiting: Waiting | None) -> str:
 
 def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
     """An existing pod group."""
-    counts = [f"{count} {status}" for status, count in sorted(group.counts.items()) if count]
+    counts = [f"{count} {status}" for status, count in sorted(group.counts.by_status.items())]
     facts = {
         "phase": group.phase,
         "queue": group.queue,

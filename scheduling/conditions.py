@@ -177,7 +177,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
     origin = next((one for one in group.pending if one.key == refusal.pod), None)
     for pod in group.pending:
         if (
-            pod.reported_at >= refusal.position
+            pod.decided.reported_at >= refusal.position
             or pod.facts.uid in group.nominations
             or pod.facts.is_cut
         ):
@@ -206,7 +206,7 @@ def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[R
     """Return the status of a pod that waits for room to be freed: it is nominated for the node where victims are
     evicted."""
     text = NOMINATED.format(nomination.node)
-    if pod.reported_at >= nomination.position or pod.facts.scheduled_message == text:
+    if pod.decided.reported_at >= nomination.position or pod.facts.scheduled_message == text:
         return
     there = cluster.nodes.nodes[nomination.node].pods
     is_evicting = any(cluster.pods[uid].evicted for uid in there)

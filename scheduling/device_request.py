@@ -65,7 +65,7 @@ def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
 
 def _held(group: PodGroup, resource: str) -> int:
     """Return how much of a resource the pods of a group have on nodes: it does not need that again."""
-    if not group.allocated_count:
+    if not group.counts.allocated:
         return 0
     pods = (pod for pod in group.pods.values() if pod.status in ALLOCATED)
     return sum(dict(pod.pod_class.request).get(resource, 0) for pod in pods)

@@ -31,6 +31,11 @@ class FailedObjects:
         self._failed: dict[str, _Failed] = {}
         self._of_namespace: dict[str, dict[str, None]] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no object has raised."""
+        return not self._failed
+
     def add(self, subject: str, reason: str, now_ns: int) -> None:
         """Record that State could not apply this object: skip it for 5 minutes, then for twice as long each time."""
         before = self._failed.pop(subject, None)

@@ -102,16 +102,15 @@ class GangAttempt:
     def _has_quota(self) -> bool:
         """Return whether the queue has quota for all pods that the gang lacks: without it no node helps them."""
         group = self.group
-        lacking = group.min_available - group.ready_count
+        lacking = group.min_available - group.counts.ready
         if lacking <= 1:
             return True  # The quota of the pod was checked.
         counted = [pod for pod in group.pending if not pod.pod_class.is_best_effort]
-        charges: dict[str, int] = {}
+        cluster, charges = self.session.cluster, dict[str, int]()
         for pod in counted[:lacking]:
             if pod.facts.uid not in group.nominations:
-                for name, amount in pod.requested_charge:
+                for name, amount in cluster.ledgers.requested[pod.facts.uid]:
                     charges[name] = charges.get(name, 0) + amount
-        cluster = self.session.cluster
         return quota_check.has_quota_for(cluster, cluster.queues[group.queue], charges)
 
     def _place_all(self) -> None:
@@ -264,7 +263,7 @@ class GangAttempt:
             for pod in group.pending[index + 1 :]
             if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
-        return group.ready_count + self.trial.count + rest >= group.min_available
+        return group.counts.ready + self.trial.count + rest >= group.min_available
 
 
 def cards_to_charge(
@@ -278,7 +277,7 @@ def cards_to_charge(
         if refused is not None:
             return refused
     queue = cluster.queues[group.queue]
-    plain = pod.requested_charge
+    plain = cluster.ledgers.requested.get(pod.facts.uid, ())
     if cluster.plugins.quota.limits_cards:
         plain = tuple([one for one in plain if one[0] in ("cpu", "memory")])
     short = quota_check.may_allocate(cluster, queue, plain, extra)
@@ -324,7 +323,7 @@ def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
 def missing_pods(group: PodGroup) -> Unschedulable | None:
     """Return which pods are missing to reach minMember, as a refusal, or None."""
     if not group.has_enough_pods:
-        have, least = group.valid_count, group.min_available
+        have, least = group.counts.valid, group.min_available
         return Unschedulable(
             "NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs"
         )

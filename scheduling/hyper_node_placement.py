@@ -112,7 +112,7 @@ def _closeness(group: PodGroup, part: SubGroupKey | None) -> TopologyConstraint 
 def _wanted(session: Session, group: PodGroup, closeness: TopologyConstraint) -> PlacementRequest:
     return PlacementRequest(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
-        needed=max(1, group.min_available - group.ready_count),
+        needed=max(1, group.min_available - group.counts.ready),
         slots=slots_of(session.cluster, group),
         limit=limit_of(session.cluster, closeness),
     )

@@ -241,7 +241,7 @@ def _could_evict(
     if lowest is None:
         return False
     bound = priority_bound(cluster, equivalence_group.action, equivalence_group.head.priority)
-    return bound is None or lowest < bound or bool(equivalence_group.head.allocated_count)
+    return bound is None or lowest < bound or bool(equivalence_group.head.counts.allocated)
 
 
 def _could_free_node(
@@ -256,7 +256,7 @@ def _could_free_node(
         node = cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue
-        if head.allocated_count:
+        if head.counts.allocated:
             return True
         if asked is None:
             classes = [pod.pod_class for pod in head.pending]

@@ -216,7 +216,7 @@ class _Registration:
         if len(asked) > REQUESTS_MAX:
             self.keys["any node",] = None
             return
-        if head.allocated_count and kind in (FITS_AFTER_EVICTION, FITS_AFTER_RECLAIM):
+        if head.counts.allocated and kind in (FITS_AFTER_EVICTION, FITS_AFTER_RECLAIM):
             self.keys["has pods",] = None
         for cards, request in asked:
             self.requests[kind, () if kind == FITS_EMPTY else cards, request] = None

@@ -15,7 +15,7 @@ from projections.device_family import Cards, JobShape
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pods import PENDING, SUCCEEDED, Pod
+from projections.pods import PENDING, Pod
 from projections.refusals import CARD_CODES
 from projections.scheduling_queue import Standing
 from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
@@ -173,7 +173,7 @@ def _fit_when_empty(
 def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     """Return how many pods of a class the gang needs; at least one."""
     others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
-    return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
+    return max(1, group.min_available - others - group.counts.succeeded)
 
 
 def room_when_empty(
@@ -323,9 +323,9 @@ def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
     """Return why a gang is not complete, in Volcano's words (B.14); `message` is why the pod has no node."""
     total, least = len(group.pods), group.min_available
     waiting = len(group.pending)
-    missing = max(0, least - group.ready_count - could)
+    missing = max(0, least - group.counts.ready - could)
     counts = sorted(
-        f"{count} {status.capitalize()}" for status, count in group.counts.items() if count
+        f"{count} {status.capitalize()}" for status, count in group.counts.by_status.items()
     )
     stuck = [f"{waiting - could} Unschedulable"] if waiting > could else []
     free = [f"{could} Schedulable"] if could else []

@@ -7,7 +7,7 @@ import msgspec
 from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
 from projections.objects import PodObject
 from projections.pod_class import PodClass
-from projections.pods import RUNNING, Pod, pod_facts
+from projections.pods import RUNNING, ObservedPod, Pod, pod_facts, pod_of
 from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminal, namespace_of, uid_of
 from simulator.object_store import Store
@@ -45,4 +45,4 @@ def eviction_refusal(store: Store, manifest: Manifest) -> str:
 def _pod(manifest: Manifest) -> Pod:
     """The pod with its status and labels; its requests do not matter here."""
     obj = msgspec.json.decode(msgspec.json.encode(manifest), type=PodObject)
-    return Pod(pod_facts(obj)[0], PodClass(index=0, request=()), "")
+    return pod_of(ObservedPod(pod_facts(obj)[0], PodClass(index=0, request=()), ""))

@@ -11,7 +11,8 @@ from msgspec import Struct, field
 
 from events.duration import SECOND, nanoseconds
 from events.normalize import Json, JsonObject
-from projections.pods import COSCHEDULING_GROUP, COSCHEDULING_MIN, TASK_INDEX
+from projections.pod_annotations import COSCHEDULING_GROUP, COSCHEDULING_MIN
+from projections.pods import TASK_INDEX
 from projections.policy.pools import CPU
 from projections.pool_options import (
     DETERMINED_TYPE,

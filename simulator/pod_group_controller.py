@@ -8,7 +8,7 @@ on it. Pods that name a group by coscheduling labels have one.
 from typing import Final
 
 from events.normalize import Json, JsonObject
-from projections.pods import COSCHEDULING_GROUP, GROUP_NAME, MIN_MEMBER, QUEUE_NAME
+from projections.pod_annotations import COSCHEDULING_GROUP, GROUP_NAME, MIN_MEMBER, QUEUE_NAME
 from simulator.defaulting import OUR_SCHEDULER
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (

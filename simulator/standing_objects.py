@@ -64,7 +64,7 @@ class ObjectTracker:
     def contents(self, state: State) -> Iterator[tuple[str, bytes]]:
         """Yield subject and content of the objects that State holds, in the order of kinds and subjects."""
         for kind in dict.fromkeys((*KINDS, *state.cluster.others)):
-            for subject, _, digest in sorted(known_objects(state.cluster, kind)):
+            for subject, _, digest in sorted(known_objects(state, kind)):
                 found = self._contents.get(subject)
                 if found is not None and found[0] == digest:
                     yield subject, found[1]
@@ -103,7 +103,7 @@ def standing_objects(
             group = state.cluster.groups.get(subject.partition("/")[2])
             if group is not None:
                 manifest = changed(manifest, "status", phase=group.phase)
-                waits_in = "" if group.allocated_count else group.key
+                waits_in = "" if group.counts.allocated else group.key
         place = LocatedManifest(kind, manifest, "log")
         found.append(StandingObject(subject, place, sort, unit, waits_in))
     return found

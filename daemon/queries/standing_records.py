@@ -250,7 +250,7 @@ async def _of_the_end(
 def _known(state: State) -> Iterator[tuple[str, str, str]]:
     """Yield subject, UID and digest of each object that State holds."""
     for kind in dict.fromkeys((*KINDS, *state.cluster.others)):
-        yield from known_objects(state.cluster, kind)
+        yield from known_objects(state, kind)
 
 
 def _decisions(state: State) -> Iterator[int]:

@@ -88,8 +88,9 @@ from projections.fault_options import IGNORE, STRATEGIES, SUB_HEALTHY_STRATEGY
 from projections.identity_cache import IdentityCache
 from projections.nodes import NodeFacts
 from projections.plugin import PluginSet
+from projections.pod_annotations import MIN_AVAILABLE
 from projections.pod_class import Amounts, PodClass
-from projections.pods import MIN_AVAILABLE, RANK
+from projections.pods import RANK
 
 CUT_RESOURCES: Final = ("huawei.com/npu-core", "huawei.com/Ascend910-", "huawei.com/Ascend310P-")
 """Beginnings of the resources of virtual NPUs."""

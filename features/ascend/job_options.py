@@ -3,7 +3,7 @@
 from events.limits import quoted, whole_number
 from features.ascend.chips import INVALID_ARGUMENT, NO_PROBLEM, Problem
 from projections.device_family import DeviceFamily, DeviceRequest
-from projections.pods import MIN_AVAILABLE
+from projections.pod_annotations import MIN_AVAILABLE
 from projections.refusals import NOT_ENOUGH_PODS
 
 

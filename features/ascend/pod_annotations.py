@@ -27,8 +27,9 @@ from features.ascend.product_choice import (
 from projections.device_family import PlacedPod
 from projections.devices import NodeDevices
 from projections.nodes import NodeFacts
+from projections.pod_annotations import MIN_AVAILABLE
 from projections.pod_class import PodClass
-from projections.pods import MIN_AVAILABLE, RANK
+from projections.pods import RANK
 
 DISTRIBUTED_JOB: Final = "distributed-job"
 CONFIGURATION: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"

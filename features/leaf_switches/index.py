@@ -300,7 +300,9 @@ class LeafSwitches(Index):
         that muster bound is the one by which it was placed."""
         own = _stated_class(pod.pod_class.device_options)
         return own or (
-            _stated_class(pod.network) if pod.decision else self._classes.get(pod.group_key, "")
+            _stated_class(pod.decided.network)
+            if pod.decision
+            else self._classes.get(pod.group_key, "")
         )
 
     def class_of_group(self, key: str) -> Labels:

@@ -2,7 +2,7 @@
 
 from events.limits import object_name_problem
 from projections.config_errors import Pairs
-from projections.pods import QUEUE_NAME
+from projections.pod_annotations import QUEUE_NAME
 
 
 def with_valid_queue_name(annotations: dict[str, str]) -> tuple[dict[str, str], Pairs]:

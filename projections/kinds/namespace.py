@@ -10,7 +10,7 @@ from projections.kinds.inherited_queue_name import with_valid_queue_name
 from projections.namespace_access import update_namespace
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
-from projections.pods import QUEUE_NAME
+from projections.pod_annotations import QUEUE_NAME
 from projections.pool_options import POOL
 
 NAMESPACES: Final = Resource(

@@ -1,6 +1,7 @@
 """Compute the current rows of a view from State."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -18,13 +19,16 @@ from projections.kinds.workload import VOLCANO_JOBS
 from projections.nodes import Node
 from projections.objects import Owner
 from projections.pod_class import PodClass
-from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
+from projections.pods import Pod
 from projections.pool_index import counts_devices
 from projections.quantity import MAX
 from projections.queues import Queue, add
 from projections.quota_charging import cards_of_charge
 from projections.views.feature_rows import NodePlace
 from projections.views.rows import Row
+
+KINDS_MAX: Final = 256
+"""Kinds of owners whose names are kept."""
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -225,17 +229,16 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
     group = cluster.groups.get(key)
     if group is None:
         return []
-    have = group.counts.get
-    allocated = group.allocated_count
-    refusal = group.main_refusal
+    counts = group.counts
+    refusal = group.main_refusal if group.refusals else None
     return [
         (
             key,
             group.queue,
             group.phase,
             group.min_available,
-            allocated + have(RELEASING, 0),
-            len(group.pods) - have(SUCCEEDED, 0) - have(FAILED, 0),
+            counts.allocated + counts.releasing,
+            len(group.pods) - counts.succeeded - counts.failed,
             group.priority,
             group.created_ns,
             refusal.code if refusal else "",
@@ -265,9 +268,14 @@ def owner_subject(namespace: str, owner: Owner | None) -> str:
     """Return the subject of the controller of a pod; empty if it has none."""
     if owner is None or not owner.name:
         return ""
-    is_volcano = (owner.kind, owner.apiVersion) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.api_version)
-    kind = VOLCANO_JOBS.name if is_volcano else storable(owner.kind)
+    kind = _kind_of_owner(owner.kind, owner.apiVersion)
     return f"{kind}/{'' if kind == NODES.kind else namespace}/{owner.name}"
+
+
+@lru_cache(KINDS_MAX)
+def _kind_of_owner(kind: str, api_version: str) -> str:
+    is_volcano = (kind, api_version) == (VOLCANO_JOBS.kind, VOLCANO_JOBS.api_version)
+    return VOLCANO_JOBS.name if is_volcano else storable(kind)
 
 
 def _requested_cards(pod_class: PodClass) -> str:

@@ -52,7 +52,7 @@ class PlacementRows:
                 if old is not None:
                     self._close(old, changes, position, at_ns, _why_released(cluster, pod))
                 continue
-            if old is not None and (old[_BOUND] != pod.bound_at or old[_NODE] != pod.node):
+            if old is not None and (old[_BOUND] != pod.decided.bound_at or old[_NODE] != pod.node):
                 self._close(old, changes, position, at_ns, _why_released(cluster, pod))
                 old = None
             row = _open_row(cluster, pod, at_ns if old is None else old[_BOUND_AT])
@@ -75,7 +75,13 @@ class PlacementRows:
 def _open_row(cluster: Cluster, pod: Pod, bound_at_ns: str | int | None) -> Row:
     group = cluster.groups.get(pod.group_key)
     return (
-        *(pod.facts.uid, pod.bound_at, pod.key, pod.group_key, group.queue if group else ""),
+        *(
+            pod.facts.uid,
+            pod.decided.bound_at,
+            pod.key,
+            pod.group_key,
+            group.queue if group else "",
+        ),
         *(pod.node, now.devices_of(pod), now.cards_of(cluster, pod), bound_at_ns),
         *(None, None, ""),
     )

@@ -80,10 +80,10 @@ class _Current:
     def _replace(
         self, changes: RowChanges, key: Row, old: Standing | None, row: Row, position: int
     ) -> None:
-        if old is None:
-            self._add_key(key)
-        else:
+        if old is not None:
             self._retire(changes, key, old, position)
+        elif self.view.keys > 1:
+            self._add_key(key)
         checksum = row_checksum(row)
         self.rows[key] = (row, position, checksum)
         self.checksum = (self.checksum + checksum) % MODULUS
@@ -130,6 +130,14 @@ class _Current:
     def keep(self, changes: RowChanges, first: str, rows: Sequence[Row], position: int) -> None:
         """Replace all rows with this first column by `rows`."""
         known, keys = self.rows, self.view.keys
+        if keys == 1:
+            old = known.get((first,))
+            if not rows:
+                if old is not None:
+                    self.remove(changes, (first,), position)
+            elif old is None or old[0] != rows[0]:
+                self._replace(changes, (first,), old, rows[0], position)
+            return
         for row in rows:
             key = row[:keys]
             old = known.get(key)
@@ -213,7 +221,7 @@ class Views:
 
     def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
         """Return how the views change with the batch that ends at `position`."""
-        touched = self.state.cluster.changed_rows
+        touched, groups = self.state.cluster.changed_rows, self._current["pod_group"].rows
         for view, keys, rows_of in (
             ("queue_quota", touched.queues, now.queue_rows),
             ("node_card", touched.nodes, now.card_rows),
@@ -223,8 +231,10 @@ class Views:
         ):
             for key in keys:
                 rows = self._rows_of(view, key, rows_of)
-                if view == "pod_group":
-                    self._note_queue(key, rows)
+                if view == "pod_group" and rows:
+                    old = groups.get((key,))
+                    if old is not None and old[0][1] != rows[0][1]:
+                        self._mark_pods(key)
                 self._keep(view, key, rows, position)
         for view, names in touched.of_features.items():
             for name in names:
@@ -273,16 +283,15 @@ class Views:
         return change
 
     def _keep(self, view: str, first: str, rows: list[Row], position: int) -> None:
-        current = self._current[view]
-        if rows or current.keys_of(first):
-            current.keep(self._change(view), first, rows, position)
+        change = self._changes.get(view)
+        if change is None:
+            change = self._change(view)
+        self._current[view].keep(change, first, rows, position)
 
-    def _note_queue(self, key: str, rows: list[Row]) -> None:
-        """Count the pods of a group as changed if it has another queue than before."""
-        old = self._current["pod_group"].rows.get((key,))
-        group = self.state.cluster.groups.get(key)
-        if old is not None and rows and group is not None and old[0][1] != rows[0][1]:
-            self.state.cluster.changed_rows.pod_attributes.update(dict.fromkeys(group.pods))
+    def _mark_pods(self, key: str) -> None:
+        """Count the pods of a group as changed, which has another queue than before."""
+        cluster = self.state.cluster
+        cluster.changed_rows.pod_attributes.update(dict.fromkeys(cluster.groups[key].pods))
 
     def _nodes_with_faults(self) -> Iterable[str]:
         """Return the nodes of which faults may have changed, what was done about them, or how many pods they hit."""

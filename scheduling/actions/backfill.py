@@ -57,7 +57,7 @@ def _may_go(group: PodGroup, found: list[Placed]) -> bool:
     """Return True if these best-effort pods may be bound: the gang is complete with them, or has started already."""
     if not group.is_ready:
         return False
-    return group.allocated_count > 0 or group.is_ready_without_waiting(one.pod for one in found)
+    return group.counts.allocated > 0 or group.is_ready_without_waiting(one.pod for one in found)
 
 
 def _find(

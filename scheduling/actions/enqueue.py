@@ -126,7 +126,7 @@ def _yielded(cluster: Cluster, group: PodGroup, other: PodGroup) -> Unschedulabl
     if yields_to_all(cluster, group):
         span = format_duration(cluster.policy.action_arguments.pod_creation_ns)
         text = (
-            f"it was admitted and has {group.valid_count} of its {max(1, group.min_available)} pods after {span}:"
+            f"it was admitted and has {group.counts.valid} of its {max(1, group.min_available)} pods after {span}:"
             f" {named(other)} takes its reservation"
         )
         return Unschedulable(PODS_NOT_CREATED, "", text, requeue_on=requeue_on)

@@ -70,7 +70,7 @@ def _end_restart(session: Session, key: str) -> Iterator[Decision]:
         code, text = REPLACED, "its workload was deleted"
     elif group is not None and restart.is_complete(group):
         seconds = (now - restart.begun_ns) // SECOND
-        code, text = RESTARTED, f"{group.allocated_count} pods have nodes again after {seconds} s"
+        code, text = RESTARTED, f"{group.counts.allocated} pods have nodes again after {seconds} s"
     elif now >= restart.timeout_ns:
         seconds = (now - restart.begun_ns) // SECOND
         code, text = (
@@ -180,7 +180,7 @@ def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator
         and not (restart is not None and restart.leaving)
         and not _has_too_many_restarts(session, group)
     ):
-        have, least = group.ready_count, group.min_available
+        have, least = group.counts.ready, group.min_available
         text = f"{have} of the {least} pods that it needs for {(now - since) // SECOND} s"
         pods = [pod for pod in living_pods(group) if is_movable(pod, options)]
         if pods:

@@ -17,7 +17,7 @@ from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pod_waits import is_backing_off
-from projections.pods import CONDITIONS_MAX, GATED, Pod
+from projections.pods import CONDITIONS_MAX, Pod
 from projections.policy.policy import EVICTING
 from projections.refusals import (
     CARD_CODES,
@@ -66,7 +66,7 @@ def explain_waiting(session: Session, group: PodGroup) -> Waiting | None:
     to another scheduler."""
     if group.is_foreign:
         return None
-    waits = bool(group.pending) or bool(group.counts.get(GATED)) or group.phase == WAITING
+    waits = bool(group.pending) or bool(group.counts.gated) or group.phase == WAITING
     waits = waits or group.key in session.cluster.pod_waits
     if not waits and not group.is_broken:
         return None
@@ -142,7 +142,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
         text = f"{tries} bindings in a row failed: tried again {format_duration(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     yield from option_hurdles(state.cluster, group)
-    if gated := group.counts.get(GATED, 0):
+    if gated := group.counts.gated:
         yield Hurdle(
             "pod group", False, f"{gated} pods wait for their scheduling gates to be removed"
         )
@@ -204,7 +204,7 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
         return ""
     wait = session.cluster.pod_waits.get(group.key)
     if wait is not None:
-        text = f"; it has {group.valid_count} of its {max(1, group.min_available)} pods"
+        text = f"; it has {group.counts.valid} of its {max(1, group.min_available)} pods"
         if not wait.until_ns:
             return f"{text}, and any group that asks for it may take its reservation"
         left = format_duration(max(0, wait.until_ns - session.state.now_ns))
@@ -307,8 +307,8 @@ def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
 
 
 def _gang_text(group: PodGroup) -> str:
-    have, least = group.valid_count, group.min_available
-    text = f"it has {have} of the {least} pods it needs, {group.ready_count} placed or finished"
+    have, least = group.counts.valid, group.min_available
+    text = f"it has {have} of the {least} pods it needs, {group.counts.ready} placed or finished"
     by_role = group.valid_by_role if group.enforced_roles else {}
     for role, wanted in sorted(group.enforced_roles.items()):
         text += f"; {task_text(role)}: {by_role.get(role, 0)} of {wanted}"
@@ -382,9 +382,9 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
     if pod is None:
         return ()
     total: Amounts = {}
-    missing = max(1, group.min_available - group.ready_count)
+    missing = max(1, group.min_available - group.counts.ready)
     for one in group.pending[:missing]:
-        for name, amount in one.requested_charge:
+        for name, amount in session.cluster.ledgers.requested[one.facts.uid]:
             total[name] = total.get(name, 0) + amount
     cluster = session.cluster
     return charged_limits(cluster, cluster.queues[group.queue], tuple(total.items()), {})

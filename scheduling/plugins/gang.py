@@ -6,7 +6,7 @@ from typing import ClassVar
 from projections.cluster import Cluster
 from projections.plugin import JobOrder, JobStarving
 from projections.pod_groups import UNSURE, PodGroup
-from projections.pods import RUNNING, Pod
+from projections.pods import Pod
 from scheduling.plugin import JobPipelined, VictimFilter
 from scheduling.victims.preemptor import Preemptor
 
@@ -29,9 +29,9 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
         Volcano does not tell the first two apart. Then `drf` gives the room for the lost pod to a group that holds
         nothing, and the devices of the others stand still.
         """
-        if group.ready_count >= group.min_available:
+        if group.counts.ready >= group.min_available:
             return 2
-        return 0 if group.phase == UNSURE and group.counts.get(RUNNING, 0) else 1
+        return 0 if group.phase == UNSURE and group.counts.running else 1
 
     def is_starving(self, group: PodGroup, have: int) -> bool:
         """Return whether fewer pods than minMember have a node."""
@@ -50,7 +50,7 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
             if key not in spare:
                 group = preemptor.cluster.groups[key]
                 evicted = len(preemptor.trial.evicted_of(key))
-                have = group.ready_count - group.best_effort_count - evicted
+                have = group.counts.ready - group.counts.best_effort - evicted
                 spare[key] = have - group.min_available
             if spare[key] > 0:
                 spare[key] -= 1

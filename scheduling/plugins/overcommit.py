@@ -227,7 +227,7 @@ def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
         return ()
     if group.phase == INQUEUE and group.never_fits:
         return ()
-    if group.phase == RUNS and group.allocated_count < group.min_available:
+    if group.phase == RUNS and group.counts.allocated < group.min_available:
         return ()
     return tuple((_missing(group) or {}).items())
 

@@ -303,7 +303,7 @@ def _age(task: Task) -> Age:
 
 def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
     """Yield the pods of each running task: the gang, and each pod beyond its minimum."""
-    placed = sorted(placed, key=lambda pod: (pod.bound_at, pod.sort_key))
+    placed = sorted(placed, key=lambda pod: (pod.decided.bound_at, pod.sort_key))
     least = group.min_available if group.min_available > 1 else 0
     if least and placed:
         yield placed[:least]
@@ -313,7 +313,7 @@ def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
 
 def _queued(group: PodGroup) -> Iterator[list[Pod]]:
     """Yield the pods of each queued task: what the gang lacks, or, if it lacks none, each pod beyond its minimum."""
-    lacking = group.min_available - group.ready_count
+    lacking = group.min_available - group.counts.ready
     pods = sorted(group.pending, key=lambda pod: pod.pod_class.is_best_effort)
     if group.enforced_roles or group.sub_groups is not None:
         lacking = len(pods)
@@ -327,7 +327,7 @@ def _queued(group: PodGroup) -> Iterator[list[Pod]]:
 def _waits_for_exit(cluster: Cluster, group: PodGroup, placed: list[Pod]) -> bool:
     """Return whether a gang is about to lack pods that still run: it starts whole when they have exited."""
     asked = sum(pod.facts.uid in cluster.tables.of(PoolFacts).releases for pod in placed)
-    return group.min_available > 1 and 0 < asked > group.ready_count - group.min_available
+    return group.min_available > 1 and 0 < asked > group.counts.ready - group.min_available
 
 
 def _problem(group: PodGroup) -> Unschedulable | None:
@@ -345,7 +345,7 @@ def _problem(group: PodGroup) -> Unschedulable | None:
         return None
     if group.facts is None and group.min_available > 1:
         text = (
-            f"min-available is {group.min_available}, and the group has {group.valid_count} pods: the label counts pods,"
+            f"min-available is {group.min_available}, and the group has {group.counts.valid} pods: the label counts pods,"
             f" not GPUs"
         )
         return Unschedulable(GANG_SIZE_MISMATCH, "", text)

@@ -119,7 +119,7 @@ def holder_text(cluster: Cluster, group: PodGroup, name: str) -> str:
             if amount and not names.isdisjoint(
                 (held, *quota_charging.cards_of_charge(cluster, held))
             ):
-                have = f"{one.valid_count} of its {max(1, one.min_available)} pods"
+                have = f"{one.counts.valid} of its {max(1, one.min_available)} pods"
                 what = f"{held} <{amount_text(held, amount)}> is reserved for pod group {key}"
                 return f"; {what}, which has {have}"
     return ""

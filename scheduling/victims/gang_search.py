@@ -236,7 +236,7 @@ class GangSearch:
     @property
     def _is_small(self) -> bool:
         """Return True if all possible victims can be examined in one cycle."""
-        pods = sum(group.allocated_count for group in donor_groups(self._preemptor))
+        pods = sum(group.counts.allocated for group in donor_groups(self._preemptor))
         return BUNDLE * pods <= self.session.work.budget
 
     def _domains(self) -> Iterator[tuple[str, DomainScope]]:

@@ -105,7 +105,7 @@ def _queues(preemptor: Preemptor) -> list[str]:
 
 def _is_donor(preemptor: Preemptor, group: PodGroup) -> bool:
     is_less = preemptor.is_reclaiming or group.priority < preemptor.group.priority
-    return group is not preemptor.group and bool(group.allocated_count) and is_less
+    return group is not preemptor.group and bool(group.counts.allocated) and is_less
 
 
 def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
@@ -118,7 +118,7 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     """Return the pods beyond minMember, the last first, by number and by role. A group with sub-groups has none."""
     if group.sub_groups is not None:
         return []
-    count = group.ready_count - group.best_effort_count - group.min_available
+    count = group.counts.ready - group.counts.best_effort - group.min_available
     roles = {
         role: group.ready_by_role.get(role, 0) - least
         for role, least in group.enforced_roles.items()

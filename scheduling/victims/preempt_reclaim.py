@@ -126,7 +126,7 @@ def _search(
     if is_within:
         return PreemptionSearch(session, action, group, so_far, is_within=True)
     search = PreemptionSearch(session, action, group, so_far)
-    if action != "preempt" or search.is_whole or search.is_cut or not group.allocated_count:
+    if action != "preempt" or search.is_whole or search.is_cut or not group.counts.allocated:
         return search
     within = PreemptionSearch(session, action, group, is_within=True)
     within.include_counts_of(search)

@@ -236,7 +236,7 @@ class PreemptionSearch:
         """Return True if the gang can still be complete after a pod failed."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
-        return group.ready_count + self.trial.count + rest >= group.min_available
+        return group.counts.ready + self.trial.count + rest >= group.min_available
 
     def _use_free_room(self, pod: Pod) -> bool:
         """Place the pod on room that is free, or is being freed already."""

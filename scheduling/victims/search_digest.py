@@ -19,7 +19,7 @@ def wanted(policy_position: int, group: PodGroup) -> str:
         group.priority,
         group.min_available,
         sorted(group.min_tasks.items()),
-        (group.ready_count, group.allocated_count, len(group.pods)),
+        (group.counts.ready, group.counts.allocated, len(group.pods)),
         [(pod.facts.uid, pod.pod_class.index, pod.facts.task_priority) for pod in group.pending],
         sorted((uid, nomination.node) for uid, nomination in group.nominations.items()),
     )

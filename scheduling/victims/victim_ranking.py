@@ -20,5 +20,5 @@ def eviction_cost(cluster: Cluster, gone: list[Pod]) -> EvictionCost:
         return (), 0, 0, 0
     urgency = [(cluster.groups[pod.group_key].priority, pod.facts.task_priority) for pod in gone]
     most = max(urgency)
-    since = min(pod.bound_at for pod, one in zip(gone, urgency, strict=True) if one == most)
+    since = min(pod.decided.bound_at for pod, one in zip(gone, urgency, strict=True) if one == most)
     return (most,), sum(one for one, _ in urgency), len(gone), -since

@@ -21,7 +21,7 @@ from events.decisions.release import ReleaseDecided
 from events.duration import SECOND
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
-from projections.pods import COSCHEDULING_MIN
+from projections.pod_annotations import COSCHEDULING_MIN
 from projections.pool_facts import LABEL
 from projections.pool_options import DETERMINED_TYPE, PRIORITY, RELEASE_REQUESTED, TASK
 from replay.job_list import JobRow

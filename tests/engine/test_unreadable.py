@@ -25,7 +25,7 @@ from events.normalize import JsonObject
 from events.outcome import BindFailed
 from events.record import PodParts
 from features.table import FEATURES
-from projections import apply_observation, snapshot
+from projections import pod_reading, snapshot
 from projections.internal_error import InternalError, OnError, ignore
 from projections.kinds import (
     disruption_budget,
@@ -104,7 +104,7 @@ READERS: dict[str, tuple[str, Callable[[JsonObject], bytes]]] = {
 }
 
 MODULES = {
-    "Pod": apply_observation,
+    "Pod": pod_reading,
     "Node": node_kind,
     "Queue": volcano_queue,
     "PodGroup": pod_group,
@@ -160,7 +160,7 @@ def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
             raise IndexError("a bug")
         return read_facts(content, parts)
 
-    monkeypatch.setattr(apply_observation, "read_facts", raising)
+    monkeypatch.setattr(pod_reading, "read_facts", raising)
     harness = begun()
     harness.see(ObjectSeen(pod("p", on="n1", phase="Running")))
     shown = pod("p", on="n1", phase="Running", metadata=ATTACK)

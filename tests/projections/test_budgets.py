@@ -6,7 +6,7 @@ import pytest
 from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
 from projections.objects import PodObject
 from projections.pod_class import PodClass
-from projections.pods import Pod, pod_facts
+from projections.pods import ObservedPod, Pod, pod_facts, pod_of
 
 
 def pod(name: str, *, phase: str = "Running", app: str = "web", is_leaving: bool = False) -> Pod:
@@ -17,7 +17,7 @@ def pod(name: str, *, phase: str = "Running", app: str = "web", is_leaving: bool
         f'"spec": {{"nodeName": "n"}}, "status": {{"phase": "{phase}"}}}}'
     )
     facts = pod_facts(msgspec.json.decode(text, type=PodObject))[0]
-    return Pod(facts, PodClass(index=0, request=()), "")
+    return pod_of(ObservedPod(facts, PodClass(index=0, request=()), ""))
 
 
 def budgets(spec: str, *pods: Pod) -> Budgets:

@@ -9,7 +9,7 @@ from projections.gang_minimum import MinMemberSet
 from projections.index_audit import check_same
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts
+from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, ObservedPod, Pod, PodFacts, pod_of
 from projections.quota_charging import min_member_classes
 
 CLASSES = [
@@ -48,7 +48,7 @@ def pod(uid: str, shape: tuple[int, str, str, int]) -> Pod:
         task_priority=1,
         owner=None,
     )
-    return Pod(facts, CLASSES[of_class], "")
+    return pod_of(ObservedPod(facts, CLASSES[of_class], ""))
 
 
 def expected(pods: list[Pod], wanted: int, roles: dict[str, int]) -> dict[tuple[object, ...], int]:

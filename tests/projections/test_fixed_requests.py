@@ -103,7 +103,10 @@ def test_what_the_object_says_counts_again_if_the_binding_fails() -> None:
     assert harness.state.cluster.pods["uid-a"].group_key == first.group_key
     check(harness)
     restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
-    assert restored.cluster.pods["uid-a"].stated == harness.state.cluster.pods["uid-a"].stated
+    assert (
+        restored.cluster.pods["uid-a"].observed.stated
+        == harness.state.cluster.pods["uid-a"].observed.stated
+    )
     answer = Answer(request, Rejected("Forbidden", "no role allows this"))
     assert harness.engine.report([answer], harness.now_ns) is not None
     found = harness.state.cluster.pods["uid-a"]

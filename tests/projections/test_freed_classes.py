@@ -62,7 +62,8 @@ def test_a_class_goes_with_its_last_pod_and_its_index_is_not_used_again() -> Non
     assert list(classes.by_index) == [0, 1]
     harness.see(DeletionSeen(unlike(0, 0)), DeletionSeen(unlike(0, 1)))
     assert list(classes.by_index) == [0]
-    harness.see(DeletionSeen(twin), ObjectSeen(unlike(0, 0)))
+    harness.see(DeletionSeen(twin))
+    harness.see(ObjectSeen(unlike(0, 0)))
     assert list(classes.by_index) == [2]
     assert list(harness.state.cluster.charges) == [2]
 

@@ -61,7 +61,10 @@ def test_a_binding_that_took_effect_after_it_was_refused_is_ours() -> None:
     assert not any(one.kind == ForeignPodPlaced.kind for one in harness.records)
     harness.state.validate()
     again = restore(take(harness.state), FEATURES).cluster.pods["uid-a"]
-    assert (again.decision, again.failed_bindings) == (found.decision, found.failed_bindings)
+    assert (again.decision, again.decided.failed_bindings) == (
+        found.decision,
+        found.decided.failed_bindings,
+    )
 
 
 def test_it_is_ours_also_where_another_node_has_been_decided_meanwhile() -> None:

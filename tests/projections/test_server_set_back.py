@@ -160,7 +160,7 @@ def test_a_pod_that_was_seen_on_its_node_and_is_not_there_any_more_waits_again()
     set_back(harness)
     list_again(harness, at(7, "a"))
     found = harness.state.cluster.pods["uid-a"]
-    assert (found.node, found.decision, found.bound_at) == ("", 0, 0)
+    assert (found.node, found.decision, found.decided.bound_at) == ("", 0, 0)
     [again] = requests(harness)
     assert again.decision > request.decision
     answer(harness, again)

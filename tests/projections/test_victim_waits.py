@@ -35,7 +35,7 @@ def test_the_wait_begins_with_the_nomination_and_ends_after_ten_minutes() -> Non
     assert harness.state.cluster.groups[key].nominations
     harness.cycle(1)
     assert not harness.state.cluster.groups[key].nominations
-    assert harness.state.cluster.pods["uid-low"].is_stuck
+    assert harness.state.cluster.pods["uid-low"].decided.is_stuck
     assert harness.state.cluster.victim_waits == {key: VictimWait(timeouts=1)}
     assert harness.state.next_deadline_ns is None
 
@@ -56,7 +56,7 @@ def test_a_new_observation_of_a_pod_that_does_not_end_changes_nothing() -> None:
     harness.cycle(600)
     seen = pod("low", on="n1", phase="Running", metadata={"labels": {"changed": "yes"}})
     harness.see(ObjectSeen(seen))
-    assert harness.state.cluster.pods["uid-low"].is_stuck
+    assert harness.state.cluster.pods["uid-low"].decided.is_stuck
     assert harness.state.cluster.nodes.nodes["n1"].future("cpu") == 0
 
 

@@ -278,7 +278,7 @@ class CardClusterSim:
             group = engine.state.cluster.groups.get(f"default/{name}")
             if group is None:
                 continue
-            bound = group.allocated_count
+            bound = group.counts.allocated
             if not self.breaks_gangs and name not in self.refused:
                 assert not 0 < bound < job.least, f"{name}: {bound} of {job.least} are bound"
             if group.pending and self._is_admitted(group, job):
@@ -341,7 +341,7 @@ class CardClusterSim:
     def _could_not_be_served(
         self, group: PodGroup, job: Job, in_use: dict[str, dict[str, int]]
     ) -> None:
-        missing = max(1, job.least - group.ready_count)
+        missing = max(1, job.least - group.counts.ready)
         kinds = dict.fromkeys(job.names_of(pod.facts.name) for pod in group.pending)
         if len(kinds) > 1 and missing > 1:
             return

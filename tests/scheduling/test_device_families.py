@@ -216,7 +216,7 @@ def test_pods_of_other_schedulers_have_the_devices_that_their_annotations_name(k
     assert given(harness) == {"f": ("n1", "b", "c"), "p": ("n1", "a"), "q": ("n1", "d")}
     restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
     restored.validate()
-    assert restored.cluster.pods["uid-f"].are_devices_reported is (key == REAL)
+    assert restored.cluster.pods["uid-f"].decided.are_devices_reported is (key == REAL)
 
 
 def test_nothing_is_given_on_a_node_while_it_is_unknown_which_devices_a_pod_has() -> None:

@@ -239,7 +239,7 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
         return  # A failed preemption is not the reason why the group waits.
     named = event.code if event.code in QUOTA_REASONS else ""
     message = event.message if named else group_text(group, event.code, event.message, event.pod)
-    if not (group.is_ready and group.allocated_count):
+    if not (group.is_ready and group.counts.allocated):
         yield from _on_group(
             cluster,
             event.pod_group,

@@ -190,7 +190,8 @@ async def test_a_wait_is_from_the_creation_of_the_pod_to_its_decision() -> None:
     assert state is not None
     [uid] = state.cluster.pods
     pod = state.cluster.pods[uid]
-    pod.facts = structs.replace(pod.facts, created_ns=88_000_000_000)
+    facts = structs.replace(pod.facts, created_ns=88_000_000_000)
+    state.cluster.pods[uid] = structs.replace(pod, facts=facts)
     where = Placement(pod="default/a-1", uid=uid, node="n1")
     gone = Placement(pod="default/b", uid="gone", node="n1")
     decided = GangBindDecided(pod_group="g", queue="research", placements=(where, gone))
@@ -293,7 +294,8 @@ async def test_waits_are_told_apart_by_queue_until_the_queue_is_gone() -> None:
     assert state is not None
     for uid, pod in state.cluster.pods.items():
         queue = pod.facts.name.replace("a-", "team-")
-        pod.facts = structs.replace(pod.facts, created_ns=70_000_000_000)
+        facts = structs.replace(pod.facts, created_ns=70_000_000_000)
+        state.cluster.pods[uid] = structs.replace(pod, facts=facts)
         where = Placement(pod=f"default/{pod.facts.name}", uid=uid, node="n1")
         decided = GangBindDecided(pod_group="g", queue=queue, placements=(where,))
         metrics.counted.observe_batch(batch_of(decided), 0.001)

@@ -34,8 +34,9 @@ async def everything() -> Metrics:
     counted.http_refused("head")
     state = metrics.sources.state()
     assert state is not None
-    for pod in state.cluster.pods.values():
-        pod.facts = structs.replace(pod.facts, created_ns=1)
+    pods = state.cluster.pods
+    for uid, pod in pods.items():
+        pods[uid] = structs.replace(pod, facts=structs.replace(pod.facts, created_ns=1))
     placed = tuple(
         Placement(pod=pod.key, uid=uid, node="n1") for uid, pod in state.cluster.pods.items()
     )

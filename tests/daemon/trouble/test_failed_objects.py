@@ -19,6 +19,7 @@ from events.codec import event_of
 from events.record import Record
 from projections import node_updates, state
 from projections.cluster import Cluster
+from projections.deltas import PodChanged
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.kinds import hyper_node, node, priority_class, volcano_queue
@@ -56,8 +57,8 @@ Wrong = tuple[str, object, str, bool]
 """Kind of the attack; where the function is, and its name; whether it raises after it has done its work."""
 
 CHANGES: dict[str, Wrong] = {
-    "counting a pod": ("Pod", Cluster, "_change_of", False),
-    "counting a pod, after it": ("Pod", Cluster, "_change_of", True),
+    "counting a pod": ("Pod", Cluster, "change_of", False),
+    "counting a pod, after it": ("Pod", Cluster, "change_of", True),
     "an index": ("Pod", FaultyPods, "_is_healthy", False),
     "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
@@ -161,7 +162,7 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
     attacks = [ATTACKS["Pod"].replace("attack", f"attack, namespace: n{n}") for n in range(10)]
     steps = [apply(f"{2000 + 100 * n}ms", attack) for n, attack in enumerate(attacks)]
     await daemon(log, *steps)
-    break_(monkeypatch, Cluster, "replace_pod", True)
+    break_(monkeypatch, Cluster, "change_of", True)
     applied = 0
     real = state.State.apply
 
@@ -180,7 +181,7 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
 
 DELETIONS: dict[str, tuple[object, str, int | None]] = {
     "Node": (node, "drop_node", None),
-    "Pod": (Cluster, "replace_pod", 2),
+    "Pod": (Cluster, "change_of", 2),
     "PodGroup": (Cluster, "drop_group_object", None),
     "Queue": (volcano_queue, "put_queue", 1),
 }
@@ -214,16 +215,16 @@ async def test_many_objects_of_one_namespace_cost_three_folds(
 ) -> None:
     """A tenant has thousands; after three the others of the kind and namespace are not tried."""
     folds = 0
-    real = Cluster.replace_pod
+    real = Cluster.change_of
 
-    def broken(self: Cluster, old: Pod | None, new: Pod | None, **named: bool) -> None:
+    def broken(self: Cluster, old: Pod | None, new: Pod | None) -> PodChanged:
         nonlocal folds
         if any(one is not None and one.key.startswith("tenant/") for one in (old, new)):
             folds += 1
             raise KeyError("a bug")
-        real(self, old, new, **named)
+        return real(self, old, new)
 
-    monkeypatch.setattr(Cluster, "replace_pod", broken)
+    monkeypatch.setattr(Cluster, "change_of", broken)
     pods = ", ".join(
         f"{{kind: Pod, metadata: {{name: p{n}, namespace: tenant}}, spec: {{containers: [{{name: m}}]}}}}"
         for n in range(20)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from events.decisions.reschedule import RestartedPod
 from projections.objects import PodObject
 from projections.pod_class import PodClass
-from projections.pods import Pod, pod_facts
+from projections.pods import ObservedPod, Pod, pod_facts, pod_of
 from projections.previous_nodes import match_members
 
 
@@ -24,7 +24,7 @@ def pod(name: str, rank: int | None = None) -> Pod:
         "spec": {"schedulerName": "muster"},
     }
     found = msgspec.convert(content, PodObject)
-    return Pod(pod_facts(found)[0], PodClass(index=0, request=()), "")
+    return pod_of(ObservedPod(pod_facts(found)[0], PodClass(index=0, request=()), ""))
 
 
 def member(name: str, rank: int = -1, fault: str = "") -> RestartedPod:
