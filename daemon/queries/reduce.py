@@ -227,6 +227,7 @@ async def _gather(
             if entry.record.position not in left_out:
                 tracker.add(entry.record, event_of(entry.record), entry.content)
     state = replay.state
+    state.settle()
     records = [
         entry.record
         async for entries in log.read(after=moment.cycle - 1, until=stretch.last)
@@ -483,6 +484,7 @@ async def timeline_of(
                 if entry.record.position not in left_out:
                     tracker.add(entry.record, event, entry.content, replay.state)
                 replay.fold(entry.record, entry.content)
+                replay.state.settle()
                 tracker.add_applied(entry.record, event, replay.state)
             if progress is not None:
                 progress(replay.head.position)
