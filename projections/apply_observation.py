@@ -41,7 +41,8 @@ def _apply_deletion(cluster: Cluster, kind: str, one: ObservedObject) -> None:
         cluster.config_errors.put(subject, ())
     drop = drop_owner if observed is None else observed.drop
     drop(cluster, subject, one.uid)
-    cluster.object_facts.get(kind, {}).pop(name, None)
+    if observed is not None and observed.facts_of is not None:
+        cluster.object_facts.get(kind, {}).pop(name, None)
 
 
 def _apply_facts(
