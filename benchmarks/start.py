@@ -20,12 +20,12 @@ from benchmarks.memory import running
 from benchmarks.scale import Scale
 from daemon.fold import refolder
 from daemon.intake import INTAKE_MAX
+from daemon.log.code_key import code_key
 from daemon.log.opening import open_log
 from daemon.log.snapshots import payload_of
 from engine.engine import Engine
 from events.messages import ListStarted, WatchMessage
 from events.watch import WatchClosed, WatchOpened
-from projections import snapshot
 from projections.kind_table import REQUIRED
 
 
@@ -89,7 +89,7 @@ async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
         await log.append(batch)
     began = perf_counter()
     payload = payload_of(engine.state)
-    await log.save_snapshot(engine.head.position, engine.head.digest, snapshot.VERSION, payload)
+    await log.save_snapshot(engine.head.position, engine.head.digest, code_key(), payload)
     seconds = perf_counter() - began
     await log.close()
     return seconds, len(payload)

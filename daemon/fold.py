@@ -7,16 +7,17 @@ from typing import Final
 import structlog
 
 from daemon.composition import build_engine
+from daemon.first_state import first_state
+from daemon.log.code_key import code_key
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.log.snapshots import payload_of, state_of
 from daemon.memory_tuning import collector_paused
-from daemon.view_rebuild import empty_state, write_views_anew
+from daemon.view_rebuild import write_views_anew
 from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
 from events.record import Head
-from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
 from projections.left_out import LeftOut, folded
 from projections.state import State
@@ -53,9 +54,9 @@ async def _fold(
     progress: Callable[[int], None] | None,
 ) -> State:
     """Fold, and keep State behind the last record that is left out, where the next fold can begin."""
-    snapshot = kept[-1] if kept else await log.latest_snapshot(snapshots.VERSION, before=until)
+    snapshot = kept[-1] if kept else await log.latest_snapshot(code_key(), before=until)
     if snapshot is None:
-        state, head = empty_state(log, left_out), log.base
+        state, head = await first_state(log, left_out), log.base
     else:
         state, head = await restore_in_thread(snapshot, left_out), snapshot.head
     to_keep = max(left_out, default=0)
@@ -65,7 +66,7 @@ async def _fold(
             if to_keep and head.position >= to_keep and record.batch == record.position:
                 state.settle(on_error)
                 payload = payload_of(state)
-                kept.append(Snapshot(head.position, head.digest, snapshots.VERSION, payload))
+                kept.append(Snapshot(head.position, head.digest, code_key(), payload))
                 to_keep = 0
             head = check_link(head, record)
             state.apply(record, event_of(record), entry.content, on_error)
@@ -75,10 +76,16 @@ async def _fold(
     return state
 
 
-def restored(snapshot: Snapshot, policy: bytes | None = None) -> State:
-    """Return the State of a snapshot; with another `policy` as if that had been in force before."""
+def restored(snapshot: Snapshot) -> State:
+    """Return the State of a snapshot."""
     with collector_paused():
-        return state_of(snapshot.payload, policy)
+        return state_of(snapshot.payload)
+
+
+def under_policy(state: State, policy: bytes) -> State:
+    """Return State as if another policy had been in force before."""
+    with collector_paused():
+        return state_of(payload_of(state), policy)
 
 
 async def restore_in_thread(snapshot: Snapshot, left_out: LeftOut) -> State:

@@ -21,6 +21,10 @@ _UNITS: Final = {"": 1, "KiB": 1 << 10, "MiB": _MIB, "GiB": 1 << 30, "TiB": 1 <<
 _AMOUNT: Final = re.compile(r"([1-9][0-9]{0,17})([KMGT]iB)?")
 
 
+RATIO_FROM_BYTES: Final = 64 << 20
+"""Unpacked bytes from which on the ratio of a bundle is looked at: a short one may be all alike."""
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """The bounds. A name with a hyphen for the underscore is that of the variable."""
 

@@ -75,7 +75,7 @@ class Log(Protocol):
     async def reopen(self) -> Head:
         """Connect again."""
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
         """Keep State at a position."""
 
 

@@ -67,10 +67,10 @@ class NotifyingLog:
         with self._timed("connecting again"):
             return await self._log.reopen()
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
         """As the log does."""
         with self._timed("a snapshot"):
-            await self._log.save_snapshot(position, digest, version, payload)
+            await self._log.save_snapshot(position, digest, code, payload)
 
     def reasons(self) -> Mapping[str, str]:
         """The reason `log` while the oldest operation has waited for too long."""

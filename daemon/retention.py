@@ -12,14 +12,14 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from daemon.log.code_key import code_key
 from daemon.log.snapshots import state_of
 from daemon.log.store import SqlLog
 from daemon.queries.archive import Archived, archive_until
+from daemon.queries.bases import base_at
 from daemon.queries.moments import entry_at, recorded_at_ns
-from daemon.queries.standing_records import with_standing_records
 from events.errors import DamagedLogError, LogUnavailableError, MusterError
 from events.record import Head
-from projections.snapshot import VERSION
 
 SHARE: Final = 20
 """One part in so many of the time may be spent on it: 5 %."""
@@ -58,15 +58,15 @@ async def archive_old(
     if oldest_ns > now_ns - retention.retain_ns - retention.block_ns:
         return None
     limit = min(await log.position_at(now_ns - retention.retain_ns), end - 1)
-    facts = await log.latest_snapshot(VERSION, before=limit)
-    if facts is None or facts.position <= base:
+    snapshot = await log.latest_snapshot(code_key(), before=limit)
+    if snapshot is None or snapshot.position <= base:
         return None
-    record = (await entry_at(log, facts.position)).record
+    record = (await entry_at(log, snapshot.position)).record
     until = Head(position=record.position, digest=record.digest, epoch=record.epoch)
-    state = await asyncio.to_thread(state_of, facts.payload)
-    facts = await with_standing_records(log, facts, state, pause)
+    state = await asyncio.to_thread(state_of, snapshot.payload)
+    standing = await base_at(log, until, state, pause)
     path = retention.folder / f"log-{base + 1:012}-{until.position:012}.muster"
-    return await archive_until(log, path, until, facts, pause=pause)
+    return await archive_until(log, path, standing, pause=pause)
 
 
 async def keep_retained(

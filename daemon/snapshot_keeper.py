@@ -11,13 +11,13 @@ from typing import Final, Protocol
 
 import structlog
 
+from daemon.log.code_key import code_key
 from daemon.log.snapshots import payload_of
 from daemon.memory_tuning import return_freed_memory
 from daemon.state_access import StateAccess
 from engine.engine import Engine
 from events.errors import LogUnavailableError
 from events.record import Head
-from projections import snapshot
 from projections.state import State
 
 SNAPSHOT_SHARE: Final = 20
@@ -29,7 +29,7 @@ logger: Final = structlog.get_logger("muster")
 class SnapshotLog(Protocol):
     """The part of a log that keeps snapshots."""
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
         """Keep State at a position."""
 
 
@@ -76,7 +76,7 @@ class SnapshotKeeper:
         """Keep State as it is at the end of the log."""
         payload = await self._access.call("a snapshot", lambda: payload_of(engine.state))
         head = engine.head
-        await self._log.save_snapshot(head.position, head.digest, snapshot.VERSION, payload)
+        await self._log.save_snapshot(head.position, head.digest, code_key(), payload)
         self._position = head.position
         return_freed_memory()
 
@@ -99,7 +99,7 @@ class SnapshotKeeper:
             payload = await asyncio.to_thread(payload_of, state)
             del state
             try:
-                await self._log.save_snapshot(head.position, head.digest, snapshot.VERSION, payload)
+                await self._log.save_snapshot(head.position, head.digest, code_key(), payload)
             except LogUnavailableError as error:
                 logger.warning(
                     "a snapshot was not written", position=head.position, error=str(error)

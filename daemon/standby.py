@@ -16,19 +16,19 @@ import structlog
 from msgspec import Struct
 
 from daemon.composition import build_engine
+from daemon.first_state import first_state
 from daemon.fold import restore_in_thread
 from daemon.log.anchors import Anchor
+from daemon.log.code_key import code_key
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
 from daemon.stated_end import UNLED_SECONDS, StatedEnd
-from daemon.view_rebuild import empty_state
 from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
 from events.errors import DamagedLogError, LogUnavailableError, LostRecordsError, UsageError
 from events.record import GENESIS, Head
-from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
 from projections.left_out import ApplyError, LeftOut, leave_out
 from projections.state import State
@@ -239,11 +239,11 @@ class StandbyFollower:
 
     async def _restored(self, log: SqlLog, until: int | None) -> State:
         """Return State from the newest snapshot, or from the beginning of the log."""
-        snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
+        snapshot = await log.latest_snapshot(code_key(), before=until)
         self._views, self._batch = None, 0
         if snapshot is None:
             self._head = log.base
-            return empty_state(log, self._left_out)
+            return await first_state(log, self._left_out)
         self._head = snapshot.head
         return await restore_in_thread(snapshot, self._left_out)
 

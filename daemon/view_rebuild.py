@@ -1,19 +1,14 @@
 """Read a log batch by batch, and rebuild its views from it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 
+from daemon.first_state import first_state
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
-from daemon.log.snapshots import state_of
 from events.chain import check_link
 from events.codec import event_of
-from events.errors import UsageError
-from events.record import GENESIS
-from features.table import FEATURES
 from projections.internal_error import OnError, ignore
 from projections.left_out import LeftOut, folded
-from projections.snapshot import VERSION
 from projections.state import State
 from projections.views.project import Views
 from projections.views.rows import ViewChanges
@@ -72,28 +67,9 @@ async def _write_views(
     return views
 
 
-def empty_state(log: ReadableLog, left_out: LeftOut) -> State:
-    """Return State before the first record of a log without usable facts there.
-
-    Raises UsageError if there are facts of another version: what they say must not be taken for empty.
-    """
-    if log.base != GENESIS and log.facts_version is not None:
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position}: the facts there are a snapshot of version "
-            f"{log.facts_version}, and this release reads version {VERSION}; `muster log join` puts the archive back in front"
-        )
-    state = State(FEATURES, left_out)
-    state.begin_at(log.base.position)
-    return state
-
-
 async def _begin(log: Log, left_out: LeftOut) -> State:
     """Return State before the first record of a log, with every row to be written."""
-    position = log.base.position
-    snapshot = await log.latest_snapshot(VERSION, before=position) if position else None
-    if snapshot is None:
-        return empty_state(log, left_out)
-    state = await asyncio.to_thread(state_of, snapshot.payload)
-    state.left_out = left_out
-    state.cluster.mark_rows_changed()
+    state = await first_state(log, left_out)
+    if log.base_digest is not None:
+        state.cluster.mark_rows_changed()
     return state

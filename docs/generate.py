@@ -16,6 +16,7 @@ from types import ModuleType
 import click
 
 from events.record import Fact
+from events.standing.kinds import STANDING
 from events.union import EVENTS
 from projections.views import catalogue
 
@@ -74,7 +75,7 @@ def events_page() -> str:
     """Every kind of record, in the order of the union, a section a module."""
     lines = ["# Events", "", MADE, "", _prose(importlib.import_module("events.record")), ""]
     module = ""
-    for event in EVENTS:
+    for event in (*EVENTS, *STANDING):
         section = event.__module__
         if section.startswith("events.decisions."):
             section = "events.decision"

@@ -8,6 +8,7 @@ import msgspec
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Record
 from events.union import EVENTS, Event
+from events.upcast import UPCASTS, upcast
 
 FORMAT = 2
 """The format of the log: its columns, its chain, its normalization, and the kinds and fields of its records."""
@@ -28,6 +29,9 @@ encode: Final[Callable[[Event], bytes]] = _ENCODER.encode
 def decode(kind: str, body: bytes, *, position: int) -> Event:
     """The event of a record. Errors name the position."""
     decoder = _DECODERS.get(kind)
+    if decoder is None and kind in UPCASTS:
+        kind, body = upcast(kind, body)
+        decoder = _DECODERS.get(kind)
     if decoder is None:
         raise NewerRecordError(
             f"position {position}: kind {kind} is not known to this release; "

@@ -12,9 +12,12 @@ from projections.feature import FeatureTable
 from projections.kind_table import kinds_with, selections_with
 from scheduling.device_family_table import FAMILIES
 from scheduling.plugin_table import PLUGINS
+from scheduling.standing_tables import STANDING_TABLES
 
 FEATURES: Final = FeatureTable(
-    (POOLS, ASCEND, SUPER_PODS, LEAF_SWITCHES, ASCEND_FAULTS, GPU_SHARES), PLUGINS, FAMILIES
+    (POOLS, ASCEND, SUPER_PODS, LEAF_SWITCHES, ASCEND_FAULTS, GPU_SHARES),
+    PLUGINS,
+    (*FAMILIES, *STANDING_TABLES),
 )
 """In the order in which their hooks are called: placement strategies without rules are tried in this order."""
 

@@ -57,6 +57,10 @@ def settle_pod(
     if old is not None and old.observed.digest == seen.record.object:
         return None
     observed, is_read = read_pod(cluster, seen, old, on_error)
+    if old is not None and not is_read:
+        cluster.last_read.setdefault(seen.record.subject, old.digest)
+    elif cluster.last_read:
+        cluster.last_read.pop(seen.record.subject, None)
     facts = observed.facts
     if old is not None and not old.decided.reported_at and facts == old.facts:
         # Each observation clears the position of a report.
@@ -107,6 +111,7 @@ def _forget_pod(state: "State", uid: str, old: Pod | None) -> None:
         pools.pod_ended(old, cluster.groups.get(old.group_key), is_deleted=True)
     state.assignments.remove(old.node, uid)
     cluster.config_errors.put(f"Pod/{old.key}", ())
+    cluster.last_read.pop(f"Pod/{old.key}", None)
 
 
 def read_pod(
@@ -123,7 +128,7 @@ def read_pod(
     try:
         observed, changed = _read(cluster, seen, content, old)
     except Exception as error:  # any bug: the other pods must still be handled
-        reading = Reading(seen.record, seen.uid, content, on_error)
+        reading = Reading(seen.record.subject, digest, seen.uid, content, on_error)
         problem = reading.fail(error)
         if old is None:
             observed = _unreadable(cluster, digest, problem, reading.names())
@@ -151,7 +156,7 @@ def _read(
     if found is None:
         found = pod_reading.read_facts(content)
     if isinstance(found, str):
-        metadata = Reading(seen.record, seen.uid, content, ignore).metadata()
+        metadata = Reading(seen.record.subject, digest, seen.uid, content, ignore).metadata()
         return _unreadable(cluster, digest, found, metadata), None
     facts, key = found
     classes = cluster.inter_pod_affinity.classes

@@ -180,6 +180,9 @@ class Cluster:
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
+        self.last_read: dict[str, str] = {}
+        """Subject to the digest of the object that its facts come from, if that is not the newest: a later one could not be
+        used, or the object is deleted and still counts."""
         self.device_holders = DeviceHolders()
         self.object_facts: dict[str, dict[str, Struct]] = {}
         """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""

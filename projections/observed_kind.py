@@ -6,7 +6,6 @@ from typing import Final, TypeVar
 from msgspec import Struct, structs
 
 from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG
-from events.record import Record
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.config_errors import Pairs as Faults
@@ -55,10 +54,14 @@ class Reading:
     error is recorded. The log keeps the object, so a release in which the reader is repaired reads it again.
     """
 
-    def __init__(self, record: Record, uid: str, content: bytes, on_error: OnError) -> None:
-        self.subject = record.subject
-        self.digest = record.object or ""
+    def __init__(
+        self, subject: str, digest: str, uid: str, content: bytes, on_error: OnError
+    ) -> None:
+        self.subject = subject
+        self.digest = digest
         self.uid = uid
+        self.counts = True
+        """Whether the object replaces the one before; False if it cannot be used and the one before still counts."""
         self._content = content
         self._on_error = on_error
         self._problem = ""

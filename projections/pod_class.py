@@ -193,8 +193,9 @@ class PodClasses(Index):
         return twin
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Count the pods of all classes again. The classes themselves are facts of a snapshot."""
-        self.uses, self._unused = self.rebuilt(cluster).uses, {}
+        """Count the pods of all classes again. The classes themselves are those that pods were read with."""
+        self.uses = self.rebuilt(cluster).uses
+        self._unused = {index: None for index in self.by_index if index not in self.uses}
 
     def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
         """Return the class of a key; parse it if it is new."""
@@ -211,6 +212,13 @@ class PodClasses(Index):
             found = structs.replace(pod_class, index=self.next_index, plain=self.next_index)
             self.keep(key, found)
         return found
+
+    def demand_key(self, pod_class: PodClass) -> ClassKey:
+        """Return the key of a class without what other pods, plugins and quarantines read of such pods."""
+        plain = self.by_index[pod_class.plain]
+        key = self._keys[plain.index]
+        key = key[: -2 if plain.closed_tenant else None]
+        return key[: -2 if plain.plugin_labels else None]
 
     def stated_request(self, pod_class: PodClass) -> "StatedRequest | None":
         """Return what annotations and labels of the pods of a class state; None for pods that cannot be read."""
@@ -236,10 +244,7 @@ class PodClasses(Index):
         them."""
         if (pod_class.plugin_labels, pod_class.closed_tenant) == (labels, closed_tenant):
             return pod_class
-        plain = self.by_index[pod_class.plain]
-        key = self._keys[plain.index]
-        key = key[: -2 if plain.closed_tenant else None]
-        key = key[: -2 if plain.plugin_labels else None]
+        plain, key = self.by_index[pod_class.plain], self.demand_key(pod_class)
         if labels:
             key = (*key, "labels", labels)
         if closed_tenant:

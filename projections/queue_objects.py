@@ -12,8 +12,7 @@ def put_queue(
 ) -> None:
     """Add, update or (None) remove the object of a queue."""
     queue = cluster.ensure_queue(name)
-    if facts is not None and problem:
-        facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
+    facts = None if facts is None else with_problem(facts, problem)
     cluster.queue_objects += (facts is not None) - (queue.facts is not None)
     before, is_same_spec = queue.facts, queue.has_same_spec(facts)
     queue.set_object(facts, digest)
@@ -30,6 +29,13 @@ def put_queue(
     for key in list(queue.groups):
         cluster.update_group(cluster.groups[key])
     cluster.forget_queue(queue)
+
+
+def with_problem(facts: QueueFacts, problem: str) -> QueueFacts:
+    """Return the facts of a queue with why its object cannot be read, if it cannot."""
+    if not problem:
+        return facts
+    return structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
 
 
 def update_reported_errors(cluster: Cluster, queue: Queue, newly_reported: Faults = ()) -> None:

@@ -1,7 +1,7 @@
 """Convert State to bytes and back, with its position, so that a start need not fold the whole log.
 
-A snapshot contains facts and decisions; sums are computed again when it is restored. Only the same snapshot version
-can read it; another version folds the log from the beginning.
+A snapshot is a cache of rows: facts and decisions; sums are computed again when it is restored. Only the code that wrote it reads it
+(`daemon/log/code_key.py`): other code folds the log from its beginning. What is kept for longer is a base (`projections/base/`).
 """
 
 from collections.abc import Callable, Iterator
@@ -53,9 +53,6 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.victim_waits import VictimWait
 from projections.wakeup_events import WakeupEvents
-
-VERSION: Final = 26
-"""Increase it with every change of State or of what is read from objects."""
 
 
 class NodeImage(Struct, frozen=True, array_like=True):
@@ -175,6 +172,7 @@ class Image(Struct, frozen=True):
     budget_refusals: dict[str, BudgetRefusal] = {}
     volume_kinds: dict[str, str] = {}
     eviction_pauses: dict[str, dict[str, int]] = {}
+    last_read: dict[str, str] = {}
 
 
 _REPEATED: Final = ("namespace", "node", "phase", "scheduler", "priority_class", "queue", "role")
@@ -280,6 +278,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         volume_kinds=cluster.volume_kinds,
         pod_waits=cluster.pod_waits,
         eviction_pauses=cluster.eviction_pauses,
+        last_read=cluster.last_read,
     )
     _write(sink, image)
     groups, pods = iter(cluster.groups.values()), iter(cluster.pods.values())
@@ -331,7 +330,7 @@ def load(
     state.assignments.unconfirmed, state.assignments.ranks = image.unconfirmed, image.ranks
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
     cluster.pod_waits, cluster.now_ns = image.pod_waits, image.now_ns
-    cluster.eviction_pauses = image.eviction_pauses
+    cluster.eviction_pauses, cluster.last_read = image.eviction_pauses, image.last_read
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():
         facts = kinds_with(features)[kind].facts

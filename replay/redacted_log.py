@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from events.chain import Draft, seal
 from events.codec import decode, encode
@@ -21,6 +22,7 @@ from events.json_value import Json
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
 from features.table import FEATURES
+from projections.base.base_table import BaseReader
 from projections.left_out import LeftOut
 from projections.policy.policy import parse_policy
 from projections.state import State
@@ -33,7 +35,7 @@ _DECODER: Final = msgspec.json.Decoder()
 
 
 class RedactedLog:
-    """Takes the records of a log in order, from the first, and returns them under pseudonyms."""
+    """Takes the records of a log in order, from its beginning, and returns them under pseudonyms."""
 
     def __init__(self, redaction: Redaction, left_out: LeftOut | None = None) -> None:
         self.state = State(FEATURES, left_out)
@@ -45,6 +47,21 @@ class RedactedLog:
         self._decider = Decider(self.state)
         self._decided: Iterator[Derived] | None = None
         self._held: OrderedDict[tuple[str, str], tuple[str, bytes]] = OrderedDict()
+
+    def begin(self, reader: BaseReader, head: Head) -> None:
+        """Begin behind a position, with what stands there under pseudonyms (`standing`)."""
+        left_out, self.state = self.state.left_out, reader.finish()
+        self.state.left_out, self.head = left_out, head
+        self._decider = Decider(self.state)
+
+    def before(self, record: Record, content: bytes | None) -> tuple[Record, bytes | None]:
+        """Return a record of a base, and its object."""
+        digest = record.object
+        if digest is not None and content is not None:
+            digest, content = self._object(record.subject.partition("/")[0], digest, content)
+        body = self._redaction.body(record.kind, record.body)
+        subject = self._redaction.subject(record.subject)
+        return structs.replace(record, body=body, subject=subject, object=digest), content
 
     def take(self, record: Record, content: bytes | None) -> tuple[Record, bytes | None]:
         """Return a record and its object."""

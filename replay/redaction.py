@@ -17,6 +17,7 @@ from msgspec import structs
 
 from events.json_value import Json, JsonObject
 from events.requeue import VOLUMES
+from events.standing.kinds import is_standing
 from projections.device_family import device_rejection
 from projections.group_overrides import KIND as OVERRIDES
 from projections.group_overrides import override_name
@@ -37,6 +38,7 @@ from projections.volumes.facts import (
     ZONE_KEYS,
     ZONE_SEPARATOR,
 )
+from projections.wakeup_events import ALL_PODS
 from replay.pseudonyms import WELL_KNOWN, Pseudonyms
 
 ALL: Final = "all"
@@ -226,7 +228,7 @@ class Redaction:
         """Return the `Kind/namespace/name` of an object, or of something of muster's own, under pseudonyms."""
         kind, slash, rest = subject.partition("/")
         namespace, middle, name = rest.partition("/")
-        if not slash or not middle or kind in ("Cycle", "Action"):
+        if not slash or not middle or kind in _OF_NO_OBJECT:
             return subject
         if kind in ("Daemon", "Policy"):
             return f"{kind}//{name if name == 'built-in' else self._value(name)}"
@@ -247,11 +249,13 @@ class Redaction:
         """Return the body of a record of a kind."""
         event = _DECODER.decode(body)
         assert isinstance(event, dict)
-        if kind.startswith("policy_changed."):
+        if kind.startswith(("policy_changed.", "policy_stands.")):
             event["policy"] = self._policy(event.get("policy"))
-            if event.get("source") != "built-in":
-                event["source"] = self._value(str(event.get("source", "")))
+            if "source" in event and event["source"] != "built-in":
+                event["source"] = self._value(str(event["source"]))
             return _CANONICAL.encode(event)
+        if is_standing(kind):
+            return _CANONICAL.encode(self._standing(event))
         return _CANONICAL.encode(self._event(event))
 
     # Names and values
@@ -599,6 +603,68 @@ class Redaction:
             return self._known(value)  # A resource, a card, or a queue.
         return self._value(value) if field in _EVENT_TEXTS else value
 
+    def _standing(self, event: JsonObject) -> JsonObject:
+        """Return a record of a base, or a part of one: beside what all events have, names and values that are decided by."""
+        done: JsonObject = {}
+        for field, value in event.items():
+            if isinstance(value, dict):
+                done[field] = self._standing(value)
+            elif isinstance(value, list):
+                done[field] = self._standing_list(field, value)
+            elif isinstance(value, str) and field in _STANDING_TEXTS:
+                done[field] = self._value(value)
+            elif isinstance(value, str) and field == "namespace":
+                done[field] = self._namespace(value)
+            elif isinstance(value, str) and field in ("tenant", "closed_tenant"):
+                done[field] = self._tenant(value)
+            elif field == "task":
+                done[field] = self._known(str(value))
+            else:
+                done[field] = self._event_field(field, value)
+        is_claim = done.get("code") in (*CLAIM_CODES, *REACH_CODES) and "/" in str(
+            done.get("limit")
+        )
+        if is_claim:
+            done["limit"] = self._key_of(CLAIM, str(event["limit"]))
+        return done
+
+    def _standing_list(self, field: str, value: list[Json]) -> Json:
+        pairs = [one for one in value if isinstance(one, list) and len(one) == 2]
+        match field:
+            case "labels" | "plugin_labels" | "options" | "assignments":
+                return [
+                    [self._label_key(str(key)), self._label_value(str(key), str(text))]
+                    for key, text in pairs
+                ]
+            case "current" | "reported":
+                return [[code, self._value(str(text))] for code, text in pairs]
+            case "min_tasks":
+                return [[self._value(str(name)), number] for name, number in pairs]
+            case "quota_released":
+                return [[self._name("Queue", str(name)), resources] for name, resources in pairs]
+            case "namespaces":
+                return [self._namespace(str(one)) for one in value]
+            case "volumes_changed":
+                return [self.subject(str(one)) for one in value]
+            case "changed_pod_kinds":
+                return (
+                    [ALL_PODS] if value else []
+                )  # Their labels are within a text: all kinds count.
+            case "members" | "network":
+                return self._event_field(field, value)
+            case _:
+                return [
+                    self._standing(one) if isinstance(one, dict) else self._event_field(field, one)
+                    for one in value
+                ]
+
+    def _tenant(self, tenant: str) -> str:
+        """Return a tenant: a namespace, or a label of namespaces with its value."""
+        key, equals, value = tenant.partition("=")
+        if not equals:
+            return self._namespace(tenant)
+        return f"{self._label_key(key)}={self._label_value(key, value)}"
+
     def _restarted_pod(self, member: Json) -> Json:
         """Return an entry of a record of a restart: an array of pod, UID, node, rank, fault and detail."""
         if not isinstance(member, list) or len(member) < 3:
@@ -660,8 +726,18 @@ _EVENT_KEYS: Final = {
     "looked": "PodGroup",
     "queue": "Queue",
     "node": "Node",
+    "assumed": "Node",
+    "nodes_freed": "Node",
+    "nodes_updated": "Node",
+    "groups": "PodGroup",
+    "faulty_groups": "PodGroup",
+    "quota_released_at": "Queue",
+    "victims_added": "Queue",
 }
 """Fields of events to the kind that they name."""
+_OF_NO_OBJECT: Final = ("Cycle", "Action", "Watch", "Pool", "Workload")
+"""Kinds of subjects whose names are none of objects."""
+_STANDING_TEXTS: Final = frozenset({"role", "problem"})
 _EVENT_TEXTS: Final = frozenset({"message", "detail", "holder", "path"})
 
 

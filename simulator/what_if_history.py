@@ -91,7 +91,7 @@ class RecordedPod(Struct):
 
 class RecordedHistory:
     """Takes all records of a log in order. `begin_branch` is called behind the last one that stands. Of a log that begins with
-    facts, it takes first the records of what stood there (`daemon/queries/standing_records.py`), and then `begin_log` is called.
+    facts, it takes first the records of what stood there (`daemon/queries/bases.py`), and then `begin_log` is called.
 
     Records of objects in `dropped` after that position are left out; an empty name stands for all of its kind.
     """

@@ -385,7 +385,7 @@ def export(
 ) -> None:
     """Write a log, or a stretch of it, into a bundle.
 
-    A stretch begins with the facts at its start, so that it can be replayed and asked like a whole log. An existing file is
+    A stretch begins with a base, which says what stands at its start, so that it can be replayed and asked like a whole log. An existing file is
     replaced only with --force.
 
     With --redact the bundle holds pseudonyms, and its decisions are those of the log but for the names. The same key gives the same
@@ -509,7 +509,7 @@ def _print_redacted(path: Path, key: Path, redacted: Redacted, *, as_json: bool)
 def import_(bundle: str, log: str, as_json: bool) -> None:
     """Copy a log, most often a bundle, into a new database, and check it on the way.
 
-    A bundle of a stretch begins with facts: the database then begins with them, too. Views are not written; `muster rebuild` does that.
+    A bundle of a stretch begins with a base: the database then begins with it, too. Views are not written; `muster rebuild` does that.
 
     Example:
 
@@ -539,7 +539,7 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
 def archive(log: str, path: Path, before: LogTime, force: bool, as_json: bool) -> None:
     """Move the older part of a log into a bundle.
 
-    The log then begins with the facts at that moment, and its chain goes on from their digest. `muster log join` puts the
+    The log then begins with a base, which says what stands at that moment, and its chain goes on from there. `muster log join` puts the
     bundle back in front. A command that was killed can be repeated. On SQLite the daemon must be stopped.
 
     Example:

@@ -12,12 +12,11 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
+from daemon.log.base_records import objects_of
 from daemon.log.database import Database
-from daemon.log.entry import Snapshot
+from daemon.log.entry import Base
 from daemon.log.reading import Reader
 from daemon.log.session import Work
-from daemon.log.snapshots import unpack
-from daemon.log.standing_records import objects_of
 from events.errors import DamagedLogError, LogUnavailableError
 from events.record import Head
 
@@ -34,51 +33,52 @@ Pause: TypeAlias = Callable[[], Awaitable[None]]
 """Called after each transaction: whoever deletes beside other work waits there."""
 
 
-async def move(
-    connection: AsyncConnection, old: Head, base: Head, facts: tuple[int, bytes] | None
-) -> None:
-    """Write the base, with the version of its facts and their packed bytes, and delete the snapshots up to it.
+async def move(connection: AsyncConnection, old: Head, head: Head, base: Base | None) -> None:
+    """Write where the log begins, with the records of what stands there, and delete the snapshots up to it.
 
     Raises LogUnavailableError if the base is not the old one any more, or if records between the two are missing.
     """
-    version, packed = facts or (None, None)
     moved = await connection.execute(
         update(tables.log_base)
         .where(tables.log_base.c.position == old.position, tables.log_base.c.digest == old.digest)
         .values(
-            position=base.position,
-            digest=base.digest,
-            epoch=base.epoch,
-            facts_version=version,
-            facts=packed,
+            position=head.position,
+            digest=head.digest,
+            epoch=head.epoch,
+            base_digest=None if base is None else base.digest,
+            records=None if base is None else base.payload,
         )
     )
     log = tables.log
-    if base.position < old.position:
+    if head.position < old.position:
         between = select(func.count()).where(
-            log.c.position > base.position, log.c.position <= old.position
+            log.c.position > head.position, log.c.position <= old.position
         )
-        is_whole = (await connection.execute(between)).scalar() == old.position - base.position
+        is_whole = (await connection.execute(between)).scalar() == old.position - head.position
     else:
         is_whole = True
     if moved.rowcount != 1 or not is_whole:
         raise LogUnavailableError("another process archives or joins this log: ask again")
     table = tables.snapshot
-    await connection.execute(delete(table).where(table.c.position <= base.position))
+    await connection.execute(delete(table).where(table.c.position <= head.position))
 
 
-async def facts(connection: AsyncConnection, place: str) -> Snapshot:
-    """Return the facts at the base. Raises DamagedLogError."""
+async def read(connection: AsyncConnection, place: str) -> Base:
+    """Return the records with which a log begins; whether they are those that were written shows when they are unpacked.
+
+    Raises DamagedLogError.
+    """
     table = tables.log_base
-    query = select(table.c.position, table.c.digest, table.c.facts_version, table.c.facts)
-    position, digest, version, stored = (await connection.execute(query)).one()
-    payload = unpack(stored, position, version, digest) if isinstance(stored, bytes) else None
-    if payload is None:
+    query = select(
+        table.c.position, table.c.digest, table.c.epoch, table.c.base_digest, table.c.records
+    )
+    position, digest, epoch, base_digest, stored = (await connection.execute(query)).one()
+    if not isinstance(stored, bytes) or not isinstance(base_digest, str):
         raise DamagedLogError(
-            f"{place}: table log_base: the facts at position {position} are not those that were written; "
+            f"{place}: table log_base: the records of what stands at position {position} cannot be read; "
             "restore the newest backup"
         )
-    return Snapshot(position=position, digest=digest, version=version, payload=payload)
+    return Base(Head(position, digest, epoch), base_digest, stored)
 
 
 async def purge(
@@ -89,7 +89,7 @@ async def purge(
     also: frozenset[str] = frozenset(),
 ) -> int:
     """Delete the records at or before the base, and of their objects and those of the digests `also` those that neither other
-    records nor the facts at the base refer to; return how many records."""
+    records nor the base refer to; return how many records."""
     log, base = tables.log, reader.base.position
     async with reader.connection(is_patient=True) as connection:
         query = select(func.min(log.c.position)).where(log.c.position <= base)
@@ -119,9 +119,9 @@ async def _purge_objects(
     found = set(also)
     for start in range(first, base + 1, LOOKED_AT_ONCE):
         found |= await _references(reader, start, min(start + LOOKED_AT_ONCE - 1, base))
-    if reader.facts_version is not None:
+    if reader.base_digest is not None:
         async with reader.connection(is_patient=True) as connection:
-            at_base = await facts(connection, database.place)
+            at_base = await read(connection, database.place)
         held = await asyncio.to_thread(objects_of, at_base, database.place)
         found -= {one.digest for one in held}
     seen = base

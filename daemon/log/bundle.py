@@ -1,8 +1,8 @@
 """The file format of an incident bundle: a log, or a part of one, in one file.
 
 JSON lines, compressed as one zstd stream (a bundle may also stand uncompressed, to be read and
-compared by people). First a header, then, if the bundle begins later than the log, the facts at its start as a snapshot in
-pieces, then records in order, each object before the first record that refers to it, at last an end line. Writer and reader both forget all but the last `OBJECTS_HELD`
+compared by people). First a header, then, if the bundle begins later than the log, the records of its base (`daemon/log/base_records.py`),
+then records in order, each object before the first record that refers to it, at last an end line. Writer and reader both forget all but the last `OBJECTS_HELD`
 objects, so that neither needs memory for the whole; one that recurs later is written again. The writer
 also forgets what is beyond `HELD_BYTES`, so that a reader needs no more than that.
 
@@ -12,10 +12,8 @@ A bundle may come from a stranger: it is unpacked as it is read, within the boun
 import io
 import os
 import stat
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeAlias, TypeVar
@@ -24,37 +22,27 @@ import msgspec
 import zstandard
 from msgspec import UNSET, Struct, UnsetType
 
-from daemon.limits import Limits, exceeded, limits_of
+from daemon.limits import RATIO_FROM_BYTES, Limits, exceeded, limits_of
+from daemon.log.base_records import BaseChecker, BaseWriter, entries_of
 from daemon.log.database import check_format
-from daemon.log.entry import Entry, Snapshot
+from daemon.log.entry import Base, Entry
 from daemon.private_files import private_opener, publish
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError, UsageError
 from events.record import Head, Record
 
-BUNDLE = 2
+BUNDLE = 3
 """Version of this file format. Any later one that older readers cannot read has another."""
 WHOLE = 1
-"""The version of a bundle without facts at its start and without pseudonyms, which earlier releases can read."""
+"""The version of a bundle without a base and without pseudonyms, which earlier releases can read."""
+PSEUDONYMIZED = 2
+"""The version of one without a base."""
 OBJECTS_HELD = 4096
 HELD_BYTES = 256 << 20
 """Bytes of objects that a writer takes its reader to hold: half of what a reader allows."""
-RATIO_FROM_BYTES = 64 << 20
-"""Unpacked bytes from which on the ratio of a bundle is looked at: a short one may be all alike."""
 WINDOW_BYTES_MAX = 128 << 20
 """Memory that a zstd frame may ask of its reader: what zstd itself allows, and 16 times what ours need."""
 LEVEL = 9
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-PIECE_BYTES = 4 << 20
-"""Bytes of a snapshot in one line."""
-
-
-class FactsHeader(Struct, frozen=True, forbid_unknown_fields=True):
-    """The snapshot of the facts before the first record."""
-
-    version: int
-    """That of `projections/snapshot.py`."""
-    size_bytes: int
-    sha256: str
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, tag="header", tag_field="line"):
@@ -67,8 +55,10 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, tag="header", tag_
     redacted: tuple[str, ...] = ()
     """Kubernetes kinds whose objects were taken out."""
     notes: dict[str, str] = {}
-    facts: FactsHeader | UnsetType = UNSET
-    """Stands where the bundle begins later than the log."""
+    base_digest: str | UnsetType = UNSET
+    """Stands where the bundle begins later than the log: the digest of the last record of its base."""
+    facts: msgspec.Raw | UnsetType = UNSET
+    """Stands in bundles of earlier releases that begin later than the log. Such facts cannot be read any more."""
     pseudonymized: tuple[str, ...] | UnsetType = UNSET
     """Kubernetes kinds whose names and free values are replaced (`daemon/log/redaction.py`)."""
 
@@ -88,7 +78,7 @@ class ObjectLine(Struct, frozen=True, array_like=True, tag="object"):
 
 
 class FactsLine(Struct, frozen=True, array_like=True, tag="facts"):
-    """A piece of the snapshot, in Base64."""
+    """A piece of the facts in a bundle of an earlier release."""
 
     piece: str
 
@@ -107,6 +97,10 @@ class RecordLine(Struct, frozen=True, array_like=True, tag="record"):
     body: str
     object: str | None
     digest: str
+
+
+class BaseLine(RecordLine, frozen=True, array_like=True, tag="base"):
+    """A record of the base."""
 
 
 class ObjectContent(Struct, frozen=True):
@@ -131,7 +125,7 @@ _UNREADABLE = (
     RecursionError,
 )
 _ENCODER = msgspec.json.Encoder()
-Line: TypeAlias = ObjectLine | RecordLine | FactsLine | EndLine
+Line: TypeAlias = ObjectLine | RecordLine | BaseLine | FactsLine | EndLine
 _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _VERSION = msgspec.json.Decoder(Version)
 _HEADER = msgspec.json.Decoder(Header)
@@ -148,7 +142,7 @@ class BundleWriter:
         path: Path,
         header: Header,
         *,
-        facts: Snapshot | None = None,
+        base: Base | None = None,
         replaces: bool = False,
     ) -> None:
         self._path = path
@@ -165,21 +159,18 @@ class BundleWriter:
             raise UsageError(f"{path}: {error.strerror}") from error
         packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
         self._stream = packer.stream_writer(self._file, closefd=False)
-        if facts is not None:
-            digest = sha256(facts.payload).hexdigest()
-            header = msgspec.structs.replace(
-                header,
-                muster_bundle=BUNDLE,
-                facts=FactsHeader(facts.version, len(facts.payload), digest),
-            )
+        if base is not None:
+            header = msgspec.structs.replace(header, muster_bundle=BUNDLE, base_digest=base.digest)
         self._write([_ENCODER.encode(header)])
-        for begin in range(0, 0 if facts is None else len(facts.payload), PIECE_BYTES):
-            assert facts is not None
-            piece = facts.payload[begin : begin + PIECE_BYTES]
-            self._write([_ENCODER.encode(FactsLine(b64encode(piece).decode()))])
+        for entry in () if base is None else entries_of(base, str(path)):
+            self._write(self._lines([entry], BaseLine))
 
     def add(self, entries: list[Entry]) -> None:
         """Write entries, and what of their objects is not held."""
+        self._records += len(entries)
+        self._write(self._lines(entries, RecordLine))
+
+    def _lines(self, entries: list[Entry], kind: type[RecordLine]) -> list[bytes]:
         lines: list[bytes] = []
         for entry in entries:
             record = entry.record
@@ -191,9 +182,8 @@ class BundleWriter:
                 lines.append(_ENCODER.encode(ObjectLine(record.object, content)))
                 size = 0 if entry.content is None else len(entry.content)
                 self._held.hold(record.object, None, size)
-            lines.append(_ENCODER.encode(_line(record)))
-        self._records += len(entries)
-        self._write(lines)
+            lines.append(_ENCODER.encode(_line(record, kind)))
+        return lines
 
     def finish(self) -> None:
         """Make the bundle whole and durable under its name."""
@@ -260,8 +250,8 @@ class BundleReader:
         """Every entry; the bundle must end with its end line."""
         for line in self._lines():
             match line:
-                case FactsLine():
-                    pass  # `facts` reads them.
+                case FactsLine() | BaseLine():
+                    pass  # `base` reads them.
                 case ObjectLine():
                     self._hold(line)
                 case RecordLine():
@@ -274,24 +264,29 @@ class BundleReader:
                     return
         raise self._torn("it has no end")
 
-    def facts(self) -> Snapshot | None:
-        """The facts before the first record; none in a bundle that begins with the log. To be called before `entries`."""
-        stated = self.header.facts
+    def base(self) -> Base | None:
+        """What it begins with; none in a bundle that begins with the log. To be called before `entries`."""
+        stated, head, place = self.header.base_digest, self.header.base, str(self._path)
         if stated is UNSET:
             return None
-        if stated.size_bytes > self._limits.bundle_held_bytes:
-            raise self._exceeded("bundle_held_bytes", "the facts at its start take more bytes")
-        payload = bytearray()
+        checker, writer, size_bytes = BaseChecker(head, place), BaseWriter(head, 0), 0
         for line in self._lines():
-            if not isinstance(line, FactsLine):
-                break
-            payload += _piece(line, self._torn)
-            if len(payload) >= stated.size_bytes:
-                break
-        if sha256(payload).hexdigest() != stated.sha256:
-            raise self._torn("the facts at its start are not those that were written")
-        base = self.header.base
-        return Snapshot(base.position, base.digest, stated.version, bytes(payload))
+            match line:
+                case ObjectLine():
+                    self._hold(line)
+                    size_bytes += len(line.content or "")
+                    if size_bytes > self._limits.bundle_held_bytes:
+                        raise self._exceeded(
+                            "bundle_held_bytes", "the objects of its base take more bytes"
+                        )
+                case BaseLine():
+                    entry = self._entry(line)
+                    checker.take(entry)
+                    writer.add(entry)
+                case _:
+                    break
+        checker.finish(stated)
+        return writer.finish()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -345,9 +340,15 @@ class BundleReader:
                 f"this release knows up to {BUNDLE}"
             )
         try:
-            return _HEADER.decode(first)
+            header = _HEADER.decode(first)
         except (msgspec.DecodeError, RecursionError) as error:
             raise DamagedLogError(f"{self._path}: its header cannot be read: {error}") from error
+        if header.facts is not UNSET:
+            raise UsageError(
+                f"{self._path} begins with the facts of an earlier release, which this one cannot read: "
+                "export it again from the log"
+            )
+        return header
 
     def _lines(self) -> Iterator[Line]:
         try:
@@ -424,15 +425,8 @@ def _taken(path: Path) -> UsageError:
     return UsageError(f"{path} is there already; --force replaces it")
 
 
-def _piece(line: FactsLine, torn: Callable[[str], DamagedLogError]) -> bytes:
-    try:
-        return b64decode(line.piece, validate=True)
-    except (Base64Error, ValueError) as error:
-        raise torn(f"a piece of its facts is not Base64: {error}") from error
-
-
-def _line(record: Record) -> RecordLine:
-    return RecordLine(
+def _line(record: Record, kind: type[RecordLine]) -> RecordLine:
+    return kind(
         position=record.position,
         batch=record.batch,
         epoch=record.epoch,

@@ -8,9 +8,8 @@ from pathlib import Path
 from msgspec import UNSET, Struct, field
 
 from daemon.log.bundle import BundleReader
-from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.entry import Base, Entry, Projection, Snapshot
 from daemon.log.memory import last_before
-from daemon.log.snapshots import state_of
 from daemon.log.tables import CYCLE_KINDS
 from events.errors import DamagedLogError
 from events.record import Record
@@ -37,7 +36,7 @@ class _Index(Struct):
 
 
 class BundleLog:
-    """A bundle as a log. It has no views, and no snapshot but that of the facts at its start."""
+    """A bundle as a log. It has no views and no snapshots."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,9 +46,9 @@ class BundleLog:
         self.header = reader.header
         self.base = reader.header.base
         self.head = reader.header.head
-        self.facts_version = None if self.header.facts is UNSET else self.header.facts.version
-        """The version of the snapshot at its start; None if it has none."""
-        self._facts: Snapshot | None = None
+        stated = self.header.base_digest
+        self.base_digest = None if stated is UNSET else stated
+        self._base: Base | None = None
         self._index: _Index | None = None
 
     async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
@@ -135,17 +134,19 @@ class BundleLog:
             self._index = index
         return self._index
 
-    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
-        """The facts at its start. Raises DamagedLogError where they cannot be read."""
-        if version != self.facts_version or (before is not None and before < self.base.position):
-            return None
-        if self._facts is None:
-            self._facts = await asyncio.to_thread(self._checked_facts)
-        return self._facts
+    async def read_base(self) -> Base | None:
+        """The records with which it begins, packed. Raises DamagedLogError where they are not those that were written."""
+        if self._base is None and self.base_digest is not None:
+            self._base = await asyncio.to_thread(self._checked_base)
+        return self._base
 
-    async def snapshot_positions(self, version: int) -> list[int]:
-        """Where it begins, if it has the facts there."""
-        return [self.base.position] if version == self.facts_version else []
+    async def latest_snapshot(self, code: str, before: int | None = None) -> Snapshot | None:
+        """A bundle has no snapshots."""
+        return None
+
+    async def snapshot_positions(self, code: str) -> list[int]:
+        """A bundle has no snapshots."""
+        return []
 
     async def view_rows(self, view: str) -> list[Row]:
         """A bundle has no views."""
@@ -156,7 +157,8 @@ class BundleLog:
         return []
 
     async def check_rest(self) -> None:
-        """There is nothing beside the records."""
+        """Check the records with which it begins; there is nothing else beside the records."""
+        await self.read_base()
 
     def condemn(self, error: DamagedLogError) -> None:
         """Nothing is ever written."""
@@ -164,26 +166,12 @@ class BundleLog:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    def _checked_facts(self) -> Snapshot | None:
+    def _checked_base(self) -> Base | None:
         reader = BundleReader(self._path)
         try:
-            facts = reader.facts()
+            return reader.base()
         finally:
             reader.close()
-        if facts is None:
-            return None
-        try:
-            state = state_of(facts.payload)
-        except Exception as error:  # They may come from a stranger, and anything may be in them.
-            raise DamagedLogError(
-                f"{self._path}: the facts at position {facts.position} cannot be read: "
-                f"{type(error).__name__}"
-            ) from error
-        if state.position != facts.position:
-            raise DamagedLogError(
-                f"{self._path}: its facts are of position {state.position}, not {facts.position}"
-            )
-        return facts
 
 
 def _chunk(entries: Iterator[Entry], after: int, last: int | None) -> list[Entry]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from daemon.log.contents import ObjectRow
-from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.entry import Base, Entry, Projection, Snapshot
 from engine.batch import Batch
 from events.errors import DamagedLogError
 from events.record import Head, Record
@@ -23,8 +23,8 @@ class ReadableLog(Protocol):
         """The head before the first record: genesis, or where a part of a log begins."""
 
     @property
-    def facts_version(self) -> int | None:
-        """The version of the snapshot of facts at the base; None if there is none."""
+    def base_digest(self) -> str | None:
+        """The digest of the records with which it begins; None if it has none."""
 
     @property
     def head(self) -> Head:
@@ -59,11 +59,14 @@ class ReadableLog(Protocol):
     async def newest_objects(self, subjects: list[str], until: int | None = None) -> dict[str, int]:
         """The position of the last record with an object of each subject that has one, up to a position."""
 
-    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
-        """The newest snapshot of a version, at or before a position, that is one of this log."""
+    async def read_base(self) -> Base | None:
+        """The records with which it begins; None for a log that begins with the first record, and for one without what stood."""
 
-    async def snapshot_positions(self, version: int) -> list[int]:
-        """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
+    async def latest_snapshot(self, code: str, before: int | None = None) -> Snapshot | None:
+        """The newest snapshot of some code, at or before a position, that is one of this log."""
+
+    async def snapshot_positions(self, code: str) -> list[int]:
+        """The positions of the snapshots of some code, in order; whether they are sound is not looked at."""
 
     async def view_rows(self, view: str) -> list[Row]:
         """The rows of a view that stand now, with `from_position` behind where it has a history."""
@@ -97,8 +100,8 @@ class Log(ReadableLog, Protocol):
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are; the views are to be rebuilt then."""
 
-    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
-        """Let an empty log begin behind a position, with the facts there."""
+    async def begin_behind(self, head: Head, base: Base | None) -> None:
+        """Let an empty log begin behind a position, with what stands there."""
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
         """Raise the epoch, so that earlier writers are fenced out; the head of the new epoch.
@@ -109,8 +112,8 @@ class Log(ReadableLog, Protocol):
     async def reopen(self) -> Head:
         """Connect again after `LogUnavailableError`; the head says what the log holds."""
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
-        """Keep State at a position. Of the snapshots of a version a ladder is kept (`daemon/log/ladder.py`)."""
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
+        """Keep State at a position. Of the snapshots of some code a ladder is kept (`daemon/log/ladder.py`)."""
 
     async def clear_views(self) -> None:
         """Empty every view, to be written again from the first position."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from daemon.log.bundle import WHOLE, BundleWriter, Header, Held
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
-from daemon.log.entry import Entry, Snapshot
+from daemon.log.entry import Base, Entry
 from daemon.log.verify import Checker, Progress, Verified
 from events.codec import FORMAT
 from events.errors import UsageError
@@ -31,7 +31,7 @@ async def export(
     *,
     first: int | None = None,
     last: int | None = None,
-    facts: Snapshot | None = None,
+    base: Base | None = None,
     redact: frozenset[str] = frozenset(),
     notes: dict[str, str] | None = None,
     replaces: bool = False,
@@ -39,24 +39,24 @@ async def export(
 ) -> Exported:
     """Write the batches that hold positions `first` to `last` into a bundle; by default all.
 
-    `facts` are those at the end of the batch before `first`; without them such a bundle can be read, but not folded.
+    `base` says what stands at the end of the batch before `first`; without it such a bundle can be read, but not folded.
     `redact` names Kubernetes kinds, as records call them, whose objects are replaced by tombstones. A file
     that is there already is replaced only where `replaces` says so. `pause` is awaited between chunks.
     """
-    base, head = await bounds(log, first, last)
-    assert facts is None or facts.position == base.position
+    begin, head = await bounds(log, first, last)
+    assert base is None or base.head.position == begin.position
     header = Header(
         muster_bundle=WHOLE,
         format=FORMAT,
-        base=base,
+        base=begin,
         head=head,
         redacted=tuple(sorted(redact)),
         notes=notes or {},
     )
-    checker = Checker(base)
-    writer = await asyncio.to_thread(BundleWriter, path, header, facts=facts, replaces=replaces)
+    checker = Checker(begin)
+    writer = await asyncio.to_thread(BundleWriter, path, header, base=base, replaces=replaces)
     try:
-        async for entries in log.read(base.position, head.position):
+        async for entries in log.read(begin.position, head.position):
             for entry in entries:
                 checker.take(entry)
             await asyncio.to_thread(writer.add, entries)
@@ -72,13 +72,13 @@ async def export(
 async def copy_whole(
     source: ReadableLog, target: Log, progress: Progress | None = None
 ) -> Verified:
-    """Copy a log into an empty one, record by record, and check it on the way. One that begins with facts stays so: they become
-    the base of the target."""
-    facts = await _facts_at_start(source)
+    """Copy a log into an empty one, record by record, and check it on the way. One that begins behind a position stays so: what
+    stands there becomes the base of the target."""
+    base = await _base_of(source)
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
-    if facts is not None:
-        await target.begin_behind(source.base, facts)
+    if base is not None:
+        await target.begin_behind(source.base, base)
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source):
         for entry in entries:
@@ -96,13 +96,13 @@ async def copy_whole(
 
 
 async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
-    """Copy a log into an empty one up to a position at which a batch ends, and check it on the way. One that begins with facts
-    stays so."""
-    facts = await _facts_at_start(source)
+    """Copy a log into an empty one up to a position at which a batch ends, and check it on the way. One that begins
+    behind a position stays so."""
+    base = await _base_of(source)
     if target.head != GENESIS:
         raise UsageError(f"{target.place} is not empty; a branch is written to a new log")
-    if facts is not None:
-        await target.begin_behind(source.base, facts)
+    if base is not None:
+        await target.begin_behind(source.base, base)
     checker, packer = Checker(source.base), _Packed()
     async for entries in _whole_batches(source, position):
         for entry in entries:
@@ -113,19 +113,17 @@ async def copy_until(source: ReadableLog, target: Log, position: int) -> None:
         await target.append_stored([entry.record for entry in entries], packer.rows(entries))
 
 
-async def _facts_at_start(source: ReadableLog) -> Snapshot | None:
-    """Return the facts with which a log begins; None for one that begins with the first record. Raises UsageError without them."""
+async def _base_of(source: ReadableLog) -> Base | None:
+    """Return what a log begins with; None for one that begins with the first record. Raises UsageError if that is missing."""
     if source.base == GENESIS:
         return None
-    facts: Snapshot | None = None
-    if source.facts_version is not None:
-        facts = await source.latest_snapshot(source.facts_version, before=source.base.position)
-    if facts is None:
+    base = await source.read_base()
+    if base is None:
         raise UsageError(
-            f"{source.place} begins behind position {source.base.position} without the facts there; "
+            f"{source.place} begins behind position {source.base.position} without what stands there; "
             "such a log cannot be imported"
         )
-    return facts
+    return base
 
 
 async def bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:

@@ -15,19 +15,29 @@ class Entry(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """State at a position of the log, as written by code of one snapshot version."""
+    """State at a position of the log, a cache of the code that wrote it (`daemon/log/code_key.py`)."""
 
     position: int
     digest: str
-    version: int
+    code: str
     payload: bytes
-    """A zstd frame of what `projections/snapshot.py` writes. Where a log begins with it, one with records stands
-    before (`daemon/log/standing_records.py`)."""
+    """A zstd frame of what `projections/snapshot.py` writes."""
 
     @property
     def head(self) -> Head:
         """Return the head of the log at its position, without the epoch."""
         return Head(position=self.position, digest=self.digest, epoch=0)
+
+
+class Base(Struct, frozen=True):
+    """What a log begins with that does not begin with its first record (`daemon/log/base_records.py`)."""
+
+    head: Head
+    """The head of the log there."""
+    digest: str
+    """The digest of the last record of the base."""
+    payload: bytes
+    """Its records, packed."""
 
 
 class Projection(Struct, frozen=True):

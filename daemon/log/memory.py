@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec import Struct, field
 
+from daemon.log.base_records import objects_of
 from daemon.log.contents import ObjectRow, Unpacker
-from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.entry import Base, Entry, Projection, Snapshot
 from daemon.log.ladder import StoredSnapshot, bytes_max, surplus
-from daemon.log.standing_records import objects_of
 from daemon.log.tables import CYCLE_KINDS
 from engine.batch import Batch
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
@@ -44,7 +44,8 @@ class MemoryLog:
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()
         self.base = self.memory.head
-        self.facts_version: int | None = None
+        self.base_digest: str | None = None
+        self._base: Base | None = None
         self.head = self.memory.head
         self._unpacker = Unpacker()
         self._appended = asyncio.Event()
@@ -65,14 +66,13 @@ class MemoryLog:
             self.memory.contents.setdefault(digest, unpacked.content)
         self._take(records)
 
-    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
+    async def begin_behind(self, head: Head, base: Base | None) -> None:
         """Begin behind a position."""
         assert not self.memory.records
-        self.base = self.head = self.memory.head = base
-        if facts is not None:
-            self.facts_version = facts.version
-            self.memory.snapshots = [facts]
-            objects = objects_of(facts, self.place)
+        self.base = self.head = self.memory.head = head
+        if base is not None:
+            self._base, self.base_digest = base, base.digest
+            objects = objects_of(base, self.place)
             self.memory.contents.update((one.digest, one.content) for one in objects)
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
@@ -150,35 +150,39 @@ class MemoryLog:
         records = self.memory.records
         return [one.position for one in records if after < one.position <= until and is_wanted(one)]
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
         """Keep State at a position."""
         if not self._holds(position, digest):
             raise DamagedLogError(
                 f"position {position}: the log does not have the digest of the snapshot"
             )
-        kept = [s for s in self.memory.snapshots if (s.position, s.version) != (position, version)]
-        kept.append(Snapshot(position=position, digest=digest, version=version, payload=payload))
+        kept = [s for s in self.memory.snapshots if (s.position, s.code) != (position, code)]
+        kept.append(Snapshot(position=position, digest=digest, code=code, payload=payload))
         kept.sort(key=lambda snapshot: snapshot.position)
         stored = [
-            StoredSnapshot(one.position, len(one.payload)) for one in kept if one.version == version
+            StoredSnapshot(one.position, len(one.payload)) for one in kept if one.code == code
         ]
         size_bytes = sum(len(one.body) for one in self.memory.records)
         size_bytes += sum(len(one) for one in self.memory.contents.values() if one is not None)
         dropped = surplus(stored, self.head.position, bytes_max(size_bytes))
         self.memory.snapshots = [
-            one for one in kept if one.version != version or one.position not in dropped
+            one for one in kept if one.code != code or one.position not in dropped
         ]
 
-    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
-        """The newest snapshot of a version."""
+    async def read_base(self) -> Base | None:
+        """The records with which it begins."""
+        return self._base
+
+    async def latest_snapshot(self, code: str, before: int | None = None) -> Snapshot | None:
+        """The newest snapshot of some code."""
         for snapshot in reversed(self.memory.snapshots):
-            if snapshot.version == version and (before is None or snapshot.position <= before):
+            if snapshot.code == code and (before is None or snapshot.position <= before):
                 return snapshot
         return None
 
-    async def snapshot_positions(self, version: int) -> list[int]:
-        """The positions of the snapshots of a version."""
-        return [one.position for one in self.memory.snapshots if one.version == version]
+    async def snapshot_positions(self, code: str) -> list[int]:
+        """The positions of the snapshots of some code."""
+        return [one.position for one in self.memory.snapshots if one.code == code]
 
     async def view_rows(self, view: str) -> list[Row]:
         """No views are kept in memory."""

@@ -51,8 +51,8 @@ class Reader:
         self._unpacker = Unpacker()
         self.base = GENESIS
         """The head before the first record. What stands before it is archived, and not read."""
-        self.facts_version: int | None = None
-        """The version of the snapshot of facts there; None if there is none."""
+        self.base_digest: str | None = None
+        """The digest of the records with which it begins there; None if there are none."""
 
     async def load_base(self) -> None:
         """Read where the log begins."""
@@ -61,15 +61,15 @@ class Reader:
             found = await connection.exec_driver_sql(database.statements.read_base)
             row = tuple(found.one_or_none() or ())
         try:
-            position, digest, epoch, version = msgspec.convert(
-                row, tuple[int, str, int, int | None]
+            position, digest, epoch, base_digest = msgspec.convert(
+                row, tuple[int, str, int, str | None]
             )
         except msgspec.ValidationError as error:
             raise DamagedLogError(
                 f"{database.place}: table log_base: the base cannot be read: {error}"
             ) from error
         self.base = Head(position=position, digest=digest, epoch=epoch)
-        self.facts_version = version
+        self.base_digest = base_digest
 
     async def head(self) -> Head:
         """The head as it stands in the database."""

@@ -1,11 +1,13 @@
 """Whether a log is a shadow's: every record of it was made without acting on the cluster."""
 
+from daemon.log.base_records import entries_of
 from daemon.log.contract import ReadableLog
-from daemon.log.snapshots import state_of
+from daemon.log.entry import Base
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.errors import UsageError
-from projections import snapshot
+from events.standing.kinds import decode_standing
+from events.standing.log import DaemonStands
 
 
 async def is_shadow(log: ReadableLog) -> bool:
@@ -17,8 +19,17 @@ async def is_shadow(log: ReadableLog) -> bool:
         event = event_of(entries[0].record)
         if isinstance(event, DaemonStarted):
             return event.is_shadow
-    facts = await log.latest_snapshot(snapshot.VERSION, base)
-    return facts is not None and state_of(facts.payload).cluster.is_shadow
+    found = await log.read_base()
+    return found is not None and _is_shadow(found, log.place)
+
+
+def _is_shadow(base: Base, place: str) -> bool:
+    stands = (
+        decode_standing(DaemonStands, one.record.body)
+        for one in entries_of(base, place)
+        if one.record.kind == DaemonStands.kind
+    )
+    return any(one.is_shadow for one in stands)
 
 
 async def check_mode(log: ReadableLog, *, shadow: bool) -> None:

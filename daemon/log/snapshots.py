@@ -1,7 +1,7 @@
 """Snapshots: State at a position, packed. They only save time, so a bad one is passed over. `daemon/log/ladder.py` says which are kept.
 
-Stored bytes: `MAGIC`, then the SHA-256 (32 bytes) of the log's digest at the position, the position, the version
-and the rest; the rest is a zstd frame. So a snapshot that was damaged, or is of another position or another log,
+Stored bytes: `MAGIC`, then the SHA-256 (32 bytes) of the log's digest at the position, the position, the code
+that wrote it (`daemon/log/code_key.py`) and the rest; the rest is a zstd frame. So a snapshot that was damaged, or is of another position or another log,
 is never taken for State.
 """
 
@@ -21,9 +21,6 @@ from projections.state import State
 
 LEVEL = 3
 MAGIC = b"muster snapshot 1\n"
-SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
-"""Beginning of a zstd frame that a decompressor skips: in it stand records (`daemon/log/standing_records.py`)."""
-_SIZE_BYTES = 4
 
 
 def payload_of(state: State) -> bytes:
@@ -40,49 +37,33 @@ def state_of(payload: bytes, policy: bytes | None = None) -> State:
         FEATURES,  # the table imports all that decides; a log is opened without
     )
 
-    with zstandard.ZstdDecompressor().stream_reader(frames_of(payload)[1]) as reader:
+    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
         return load(BufferedReader(reader).read, FEATURES, policy)
 
 
 def facts_of(payload: bytes) -> bytes:
     """The bytes that `projections/snapshot.py` wrote."""
-    with zstandard.ZstdDecompressor().stream_reader(frames_of(payload)[1]) as reader:
+    with zstandard.ZstdDecompressor().stream_reader(payload) as reader:
         return reader.readall()
-
-
-def frames_of(payload: bytes) -> tuple[memoryview, memoryview]:
-    """The records before State in a payload, empty where there are none, and State."""
-    whole = memoryview(payload)
-    if whole[: len(SKIPPABLE)] != SKIPPABLE:
-        return whole[:0], whole
-    begin = len(SKIPPABLE) + _SIZE_BYTES
-    end = begin + int.from_bytes(whole[len(SKIPPABLE) : begin], "little")
-    return whole[begin:end], whole[end:]
-
-
-def with_frame(records: bytes, payload: bytes) -> bytes:
-    """A payload with other records before its State."""
-    size = len(records).to_bytes(_SIZE_BYTES, "little")
-    return b"".join((SKIPPABLE, size, records, frames_of(payload)[1]))
 
 
 def pack(snapshot: Snapshot) -> bytes:
     """A snapshot as stored."""
     frame = snapshot.payload
-    return MAGIC + _digest(snapshot.position, snapshot.version, snapshot.digest, frame) + frame
+    return MAGIC + _digest(snapshot.position, snapshot.code, snapshot.digest, frame) + frame
 
 
-def unpack(stored: bytes, position: int, version: int, digest: str) -> bytes | None:
+def unpack(stored: bytes, position: int, code: str, digest: str) -> bytes | None:
     """The payload, or null where the stored bytes are not those that were packed for this position."""
     begin = len(MAGIC) + sha256().digest_size
     frame = stored[begin:]
-    if stored[:begin] != MAGIC + _digest(position, version, digest, frame):
+    if stored[:begin] != MAGIC + _digest(position, code, digest, frame):
         return None
     return frame
 
 
-def _digest(position: int, version: int, digest: str, frame: bytes) -> bytes:
-    return sha256(f"{digest} {position} {version} ".encode() + frame).digest()
+def _digest(position: int, code: str, digest: str, frame: bytes) -> bytes:
+    return sha256(f"{digest} {position} {code} ".encode() + frame).digest()
 
 
 async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -> None:
@@ -93,39 +74,39 @@ async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -
         raise DamagedLogError(
             f"position {snapshot.position}: the log does not have the digest of the snapshot"
         )
-    same = (table.c.position == snapshot.position) & (table.c.version == snapshot.version)
+    same = (table.c.position == snapshot.position) & (table.c.code == snapshot.code)
     await connection.execute(delete(table).where(same))
     await connection.execute(
         insert(table).values(
             position=snapshot.position,
-            version=snapshot.version,
+            code=snapshot.code,
             digest=snapshot.digest,
             payload=packed,
         )
     )
-    await _thin(connection, snapshot.version)
+    await _thin(connection, snapshot.code)
 
 
-async def _thin(connection: AsyncConnection, version: int) -> None:
-    """Delete what the ladder of a version does not keep. Of other versions the newest few are kept, for another release."""
+async def _thin(connection: AsyncConnection, code: str) -> None:
+    """Delete what the ladder of some code does not keep. Of other code the newest few are kept, for another release."""
     table = tables.snapshot
-    stored, others = await _stored(connection, version), table.c.version != version
+    stored, others = await _stored(connection, code), table.c.code != code
     head = await connection.execute(select(tables.log_head.c.position))
     most = bytes_max(await _log_bytes(connection))
     dropped = surplus(stored, head.scalar() or 0, most)
     if dropped:
-        is_dropped = (table.c.version == version) & table.c.position.in_(dropped)
+        is_dropped = (table.c.code == code) & table.c.position.in_(dropped)
         await connection.execute(delete(table).where(is_dropped))
     newest = select(table.c.position).where(others).distinct()
     newest = newest.order_by(table.c.position.desc()).limit(NEWEST_KEPT)
     await connection.execute(delete(table).where(others, table.c.position.not_in(newest)))
 
 
-async def _stored(connection: AsyncConnection, version: int) -> list[StoredSnapshot]:
-    """Return the snapshots of a version, in order, without reading them."""
+async def _stored(connection: AsyncConnection, code: str) -> list[StoredSnapshot]:
+    """Return the snapshots of some code, in order, without reading them."""
     table = tables.snapshot
     length = func.octet_length if connection.dialect.name == "postgresql" else func.length
-    query = select(table.c.position, length(table.c.payload)).where(table.c.version == version)
+    query = select(table.c.position, length(table.c.payload)).where(table.c.code == code)
     rows = await connection.execute(query.order_by(table.c.position))
     return [
         StoredSnapshot(position=position, size_bytes=size_bytes) for position, size_bytes in rows
@@ -145,38 +126,38 @@ async def _log_bytes(connection: AsyncConnection) -> int:
     return (pages - free) * size_bytes - (payloads.scalar() or 0)
 
 
-async def positions(connection: AsyncConnection, version: int) -> list[int]:
-    """Return the positions of the snapshots of a version, in order."""
-    return sorted(await _positions(connection, version, None))
+async def positions(connection: AsyncConnection, code: str) -> list[int]:
+    """Return the positions of the snapshots of some code, in order."""
+    return sorted(await _positions(connection, code, None))
 
 
 async def latest(
-    connection: AsyncConnection, version: int, before: int | None
+    connection: AsyncConnection, code: str, before: int | None
 ) -> tuple[Snapshot | None, list[str]]:
-    """The newest sound snapshot of a version at or before a position, and what is wrong with newer ones."""
+    """The newest sound snapshot of some code at or before a position, and what is wrong with newer ones."""
     wrong: list[str] = []
-    for position in await _positions(connection, version, before):
-        found, reason = await _one(connection, position, version)
+    for position in await _positions(connection, code, before):
+        found, reason = await _one(connection, position, code)
         if found is not None:
             return found, wrong
         wrong.append(f"snapshot at position {position}: {reason}")
     return None, wrong
 
 
-async def check(connection: AsyncConnection, versions: frozenset[int]) -> list[str]:
-    """What is wrong with the snapshots of these versions."""
+async def check(connection: AsyncConnection, codes: frozenset[str]) -> list[str]:
+    """What is wrong with the snapshots of these codes."""
     wrong: list[str] = []
-    for version in sorted(versions):
-        for position in await _positions(connection, version, None):
-            _, reason = await _one(connection, position, version)
+    for code in sorted(codes):
+        for position in await _positions(connection, code, None):
+            _, reason = await _one(connection, position, code)
             if reason:
                 wrong.append(f"snapshot at position {position}: {reason}")
     return wrong
 
 
-async def _positions(connection: AsyncConnection, version: int, before: int | None) -> list[int]:
+async def _positions(connection: AsyncConnection, code: str, before: int | None) -> list[int]:
     table = tables.snapshot
-    query = select(table.c.position).where(table.c.version == version)
+    query = select(table.c.position).where(table.c.code == code)
     if before is not None:
         query = query.where(table.c.position <= before)
     rows = await connection.execute(query.order_by(table.c.position.desc()))
@@ -184,13 +165,13 @@ async def _positions(connection: AsyncConnection, version: int, before: int | No
 
 
 async def _one(
-    connection: AsyncConnection, position: int, version: int
+    connection: AsyncConnection, position: int, code: str
 ) -> tuple[Snapshot | None, str]:
     """The snapshot, or why it does not count."""
     table, log = tables.snapshot, tables.log
     at = select(log.c.digest).where(log.c.position == position)
     expected = (await connection.execute(at)).scalar()
-    here = (table.c.position == position) & (table.c.version == version)
+    here = (table.c.position == position) & (table.c.code == code)
     query = select(table.c.digest, table.c.payload).where(here)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
@@ -200,8 +181,8 @@ async def _one(
         return None, "the log has another digest there"
     if not isinstance(stored, bytes):
         return None, "its bytes are of another type"
-    payload = unpack(stored, position, version, digest)
+    payload = unpack(stored, position, code, digest)
     if payload is None:
         return None, "its bytes are not those that were written"
-    found = Snapshot(position=position, digest=digest, version=version, payload=payload)
+    found = Snapshot(position=position, digest=digest, code=code, payload=payload)
     return found, ""

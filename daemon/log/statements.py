@@ -106,7 +106,7 @@ def statements(dialect: Dialect) -> Statements:
         ),
         read_head=sql(read_head),
         read_end=sql(read_head.add_columns(last, last_digest, begin, begin_digest)),
-        read_base=sql(select(base.c.position, base.c.digest, base.c.epoch, base.c.facts_version)),
+        read_base=sql(select(base.c.position, base.c.digest, base.c.epoch, base.c.base_digest)),
         lock_head=sql(read_head.with_for_update() if on_postgresql else read_head),
         digest_at=sql(select(log.c.digest).where(log.c.position == bindparam("at")), ("at",)),
         position_at=sql(

@@ -16,7 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import bases, signatures, snapshots, tables
 from daemon.log.anchors import Anchor
+from daemon.log.base_records import entries_of, objects_of
 from daemon.log.bases import Pause
+from daemon.log.code_key import code_key
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
@@ -28,13 +30,12 @@ from daemon.log.database import (
     damaged,
     located,
 )
-from daemon.log.entry import Entry, Projection, Snapshot, StandingView
+from daemon.log.entry import Base, Entry, Projection, Snapshot, StandingView
 from daemon.log.lost_records import check_anchors
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
 from daemon.log.signatures import Signature
-from daemon.log.standing_records import objects_of
 from daemon.log.verify import verify
 from daemon.log.views import (
     changes_script,
@@ -48,7 +49,6 @@ from daemon.log.writing import Writer
 from engine.batch import Batch
 from events.errors import DamagedLogError, UsageError
 from events.record import Head, Record
-from projections.snapshot import VERSION
 from projections.views.catalogue import VIEWS
 from projections.views.rows import Row, ViewChanges
 
@@ -95,9 +95,9 @@ class SqlLog:
         return self._reader.base
 
     @property
-    def facts_version(self) -> int | None:
-        """The version of the snapshot of facts at the base; None if there is none."""
-        return self._reader.facts_version
+    def base_digest(self) -> str | None:
+        """The digest of the records with which it begins; None if there are none."""
+        return self._reader.base_digest
 
     @property
     def head(self) -> Head:
@@ -193,27 +193,25 @@ class SqlLog:
         await self._reader.load_base()
         return self._head
 
-    async def begin_behind(self, base: Head, facts: Snapshot | None) -> None:
-        """Let an empty log begin behind a position, with the facts there and the objects that they refer to."""
-        if facts is not None:
-            await self.insert_objects(facts)
-        packed = None if facts is None else (facts.version, snapshots.pack(facts))
+    async def begin_behind(self, head: Head, base: Base | None) -> None:
+        """Let an empty log begin behind a position, with what stands there and its objects."""
+        if base is not None:
+            await self.insert_objects(base)
 
         async def work(connection: AsyncConnection) -> None:
-            await bases.move(connection, self.base, base, packed)
+            await bases.move(connection, self.base, head, base)
 
-        await self._writing.begin_behind(base, work)
+        await self._writing.begin_behind(head, work)
         await self._reader.load_base()
 
-    async def move_base(self, base: Head, facts: Snapshot | None) -> None:
+    async def move_base(self, head: Head, base: Base | None) -> None:
         """Let the log begin behind another position, in one transaction. `purge` deletes what then stands before it."""
-        packed = None if facts is None else (facts.version, snapshots.pack(facts))
-        await self._writing.run(lambda connection: bases.move(connection, self.base, base, packed))
+        await self._writing.run(lambda connection: bases.move(connection, self.base, head, base))
         await self._reader.load_base()
 
-    async def insert_objects(self, facts: Snapshot) -> None:
-        """Insert the objects that facts refer to, as far as they are not there."""
-        objects, packer = await asyncio.to_thread(objects_of, facts, self.place), Packer()
+    async def insert_objects(self, base: Base) -> None:
+        """Insert the objects that stand, as far as they are not there."""
+        objects, packer = await asyncio.to_thread(objects_of, base, self.place), Packer()
         for start in range(0, len(objects), bases.PURGED_AT_ONCE):
             some = objects[start : start + bases.PURGED_AT_ONCE]
             await self._writing.insert_objects(await asyncio.to_thread(packer.rows, some))
@@ -225,48 +223,47 @@ class SqlLog:
 
     async def purge(self, pause: Pause | None = None, also: frozenset[str] = frozenset()) -> int:
         """Delete the records at or before the base; return how many. Objects that only they refer to are deleted, too, but for those
-        of the facts, and so are those of the digests `also` that nothing refers to.
+        of the base, and so are those of the digests `also` that nothing refers to.
 
         Each transaction is short; `pause` is called after each. May be broken off at any point and repeated.
         """
         return await bases.purge(self._database, self._reader, self._writing.run, pause, also)
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
-        """Keep State at a position, and of the snapshots of its version a ladder. Into a torn table nothing is written."""
-        snapshot = Snapshot(position=position, digest=digest, version=version, payload=payload)
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
+        """Keep State at a position, and of the snapshots of its code a ladder. Into a torn table nothing is written."""
+        snapshot = Snapshot(position=position, digest=digest, code=code, payload=payload)
         if self._torn_snapshots:
             return
         packed = snapshots.pack(snapshot)
         await self._writing.run(lambda connection: snapshots.save(connection, snapshot, packed))
 
-    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
-        """The newest sound snapshot of a version, at or before a position; what is passed over is logged.
+    async def read_base(self) -> Base | None:
+        """The records with which the log begins, packed; None for one that begins with the first record."""
+        if self.base_digest is None:
+            return None
+        async with self._reader.connection(is_patient=True) as connection:
+            return await bases.read(connection, self.place)
+
+    async def latest_snapshot(self, code: str, before: int | None = None) -> Snapshot | None:
+        """The newest sound snapshot of some code, at or before a position; what is passed over is logged.
 
         Where the table itself is torn there is none, and this process writes none.
         """
         try:
             async with self._reader.connection(is_patient=True) as connection:
-                found, wrong = await snapshots.latest(connection, version, before)
+                found, wrong = await snapshots.latest(connection, code, before)
         except DamagedLogError as error:
             if not IN_SNAPSHOTS.search(str(error)):
                 raise
             found, wrong, self._torn_snapshots = None, [str(error)], True
-        if found is None and self._has_facts(version, before):
-            async with self._reader.connection(is_patient=True) as connection:
-                found = await bases.facts(connection, self.place)
         for one in wrong:
             logger.warning("a snapshot is passed over", place=self.place, error=one)
         return found
 
-    async def snapshot_positions(self, version: int) -> list[int]:
-        """The positions of the snapshots of a version, in order; whether they are sound is not looked at."""
+    async def snapshot_positions(self, code: str) -> list[int]:
+        """The positions of the snapshots of some code, in order; whether they are sound is not looked at."""
         async with self._reader.connection(is_patient=True) as connection:
-            found = await snapshots.positions(connection, version)
-        return [self.base.position, *found] if self._has_facts(version, None) else found
-
-    def _has_facts(self, version: int, before: int | None) -> bool:
-        """Return whether the facts at the base are a snapshot of a version, at or before a position."""
-        return self.facts_version == version and (before is None or before >= self.base.position)
+            return await snapshots.positions(connection, code)
 
     async def save_signature(self, signature: Signature) -> None:
         """Store a signature of a head. `DamagedLogError` where the log does not have its digest."""
@@ -286,10 +283,11 @@ class SqlLog:
         if (damage := await database.damage(is_thorough=True)) is not None:
             raise damaged(self.place, damage)
         async with self._reader.connection(is_patient=True) as connection:
-            if wrong := await snapshots.check(connection, frozenset({VERSION})):
+            if wrong := await snapshots.check(connection, frozenset({code_key()})):
                 raise damaged(self.place, f"table snapshot: {wrong[0]}")
-            if self.facts_version == VERSION:
-                await bases.facts(connection, self.place)
+            if self.base_digest is not None:
+                base = await bases.read(connection, self.place)
+                await asyncio.to_thread(lambda: all(True for _ in entries_of(base, self.place)))
             if other := await differing_view(connection, database.begin_reading):
                 raise damaged(self.place, f"table {other}: its rows are not those of its checksum")
 

@@ -42,6 +42,8 @@ REVISIONS = (
     "0011",
     "0012",
     "0013",
+    "0014",
+    "0015",
 )
 """The schema revisions that this release knows, oldest first."""
 
@@ -119,21 +121,22 @@ log_base = Table(
     Column("digest", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("purging", Integer, nullable=False),
-    Column("facts_version", Integer),
-    Column("facts", LargeBinary),
+    Column("base_digest", Text),
+    Column("records", LargeBinary),
     CheckConstraint("id = 1", name="log_base_is_one_row"),
 )
-"""The head before the first record, and the facts there, packed like a snapshot; none in a log that begins with the first record.
+"""The head before the first record, and the records of what stands there (`daemon/log/base_records.py`) with the digest of the last one; none
+in a log that begins with the first record.
 Records at or before it are archived: they are not read, and are deleted step by step. `purging` is 1 while objects may be deleted."""
 
 snapshot = Table(
     "snapshot",
     metadata,
     Column("position", BigInteger, nullable=False),
-    Column("version", Integer, nullable=False),
+    Column("code", Text, nullable=False),
     Column("digest", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("position", "version"),
+    PrimaryKeyConstraint("position", "code"),
 )
 """State at a position, zstd-compressed. `digest` is that of the record at `position`."""
 

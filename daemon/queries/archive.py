@@ -1,7 +1,7 @@
 """Move the older part of a log into a bundle, and put it back in front.
 
 An archive is a bundle of whole batches. The order makes a kill harmless: the bundle is written beside its place, put on disk,
-verified and named; then one transaction lets the log begin behind it, with the facts there; then the records before that are deleted.
+verified and named; then one transaction lets the log begin behind it, with what stands there; then the records before that are deleted.
 Killed before that transaction, the log is as before, and killed after it, the log is whole without them: repeating the command
 finishes the work.
 """
@@ -12,19 +12,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from daemon.log.base_records import objects_of
 from daemon.log.bases import Pause
 from daemon.log.bundle import check_free
 from daemon.log.bundle_log import BundleLog
 from daemon.log.copying import bounds, export, stored_batches
-from daemon.log.entry import Snapshot
-from daemon.log.standing_records import objects_of
+from daemon.log.entry import Base
 from daemon.log.store import SqlLog
 from daemon.log.verify import Checker, Progress, Verified
 from daemon.private_files import publish
-from daemon.queries.bundles import facts_before
+from daemon.queries.bundles import base_before
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, position_from
-from daemon.queries.standing_records import facts_at_base
 from events.errors import MusterError, UsageError
 from events.record import GENESIS, Head
 
@@ -56,7 +55,7 @@ async def archive(
     Raises UsageError if there are none, or if the file exists, unless it is the archive that a command that was killed has written.
     `reached` is called behind each step: `written`, `verified`, `named`, `moved`, `deleted`.
     """
-    check_complete(log, ", and an archive leaves the facts at its end behind")
+    check_complete(log, ", and an archive leaves what stands at its end behind")
     await log.purge()  # What a command that was killed has left.
     try:
         until = await _cut(log, await position_from(log, before, "--before"))
@@ -65,34 +64,33 @@ async def archive(
         if found is not None and _is_end(found.head, log.base):
             return Archived(found.base, found.head)  # A command that was killed has moved it.
         raise
-    facts = await facts_before(log, until)
-    assert facts is not None
+    base = await base_before(log, until)
+    assert base is not None
     return await archive_until(
-        log, path, until, facts, replaces=replaces, progress=progress, reached=reached
+        log, path, base, replaces=replaces, progress=progress, reached=reached
     )
 
 
 async def archive_until(
     log: SqlLog,
     path: Path,
-    until: Head,
-    facts: Snapshot,
+    standing: Base,
     *,
     replaces: bool = False,
     progress: Progress | None = None,
     pause: Pause | None = None,
     reached: Callable[[str], None] = no_stop,
 ) -> Archived:
-    """Move all batches up to the end of one into a bundle; `facts` are those there. `pause` is awaited between small steps."""
-    base, found = log.base, await asyncio.to_thread(_there, path)
+    """Move all batches up to the end of one into a bundle; `standing` is what stands there. `pause` is awaited between small steps."""
+    until, base, found = standing.head, log.base, await asyncio.to_thread(_there, path)
     is_there = found is not None and found.base == base and _is_end(found.head, until)
     if not is_there:
         check_free(path, replaces=replaces)
         part = path.with_name(f".{path.name}.archive")
         for left in path.parent.glob(f".{part.name}.*.part"):
             left.unlink(missing_ok=True)
-        before = await facts_before(log, base)
-        await export(log, part, last=until.position, facts=before, replaces=True, pause=pause)
+        before = await log.read_base()
+        await export(log, part, last=until.position, base=before, replaces=True, pause=pause)
         reached("written")
         await _verify(BundleLog(part), base, until, progress, pause)
         reached("verified")
@@ -100,9 +98,9 @@ async def archive_until(
         reached("named")
     else:
         await _verify(BundleLog(path), base, until, progress, pause)
-    earlier = await facts_at_base(log)
+    earlier = await log.read_base()
     objects = [] if earlier is None else await asyncio.to_thread(objects_of, earlier, log.place)
-    await log.move_base(until, facts)
+    await log.move_base(until, standing)
     reached("moved")
     await log.purge(pause, frozenset(one.digest for one in objects))
     reached("deleted")
@@ -121,14 +119,11 @@ async def join(log: SqlLog, bundle: BundleLog, progress: Progress | None = None)
             f"{bundle.place} ends at position {bundle.head.position} with digest {bundle.head.digest[:12]}, and "
             f"{log.place} begins behind position {base.position} with digest {base.digest[:12]}"
         )
-    facts = None
-    if bundle.base != GENESIS:
-        if bundle.facts_version is not None:
-            facts = await bundle.latest_snapshot(bundle.facts_version)
-        if facts is None:
-            raise UsageError(
-                f"{bundle.place} begins behind position {bundle.base.position} without the facts there"
-            )
+    before = await bundle.read_base()
+    if bundle.base != GENESIS and before is None:
+        raise UsageError(
+            f"{bundle.place} begins behind position {bundle.base.position} without what stands there"
+        )
     await log.purge()
     checker = Checker(bundle.base)
     async for entries, objects in stored_batches(bundle):
@@ -138,9 +133,9 @@ async def join(log: SqlLog, bundle: BundleLog, progress: Progress | None = None)
         if progress is not None:
             progress(entries[-1].record.position)
     verified = checker.finish(bundle.head)
-    if facts is not None:
-        await log.insert_objects(facts)
-    await log.move_base(bundle.base, facts)
+    if before is not None:
+        await log.insert_objects(before)
+    await log.move_base(bundle.base, before)
     return verified
 
 
@@ -158,9 +153,8 @@ async def _cut(log: SqlLog, position: int) -> Head:
 async def _verify(
     bundle: BundleLog, base: Head, until: Head, progress: Progress | None, pause: Pause | None
 ) -> None:
-    """Read a bundle from the disk, whole; its facts, too. Raises DamagedLogError."""
-    if bundle.facts_version is not None:
-        await bundle.latest_snapshot(bundle.facts_version)
+    """Read a bundle from the disk, whole; what stands at its start, too. Raises DamagedLogError."""
+    await bundle.read_base()
     checker = Checker(base)
     async for entries in bundle.read():
         for entry in entries:

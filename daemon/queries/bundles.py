@@ -7,23 +7,33 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from daemon.log.bundle import BUNDLE, BundleReader, BundleWriter, Header, check_free
+from daemon.log.base_records import BaseWriter, entries_of
+from daemon.log.bundle import (
+    PSEUDONYMIZED,
+    WHOLE,
+    BundleReader,
+    BundleWriter,
+    Header,
+    check_free,
+)
+from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import Exported, bounds, export
-from daemon.log.entry import Entry, Snapshot
-from daemon.log.snapshots import payload_of
+from daemon.log.entry import Base, Entry
 from daemon.log.verify import Progress
 from daemon.private_files import write_whole
+from daemon.queries.bases import base_at
 from daemon.queries.history import History
-from daemon.queries.log_state import check_whole
-from daemon.queries.standing_records import facts_at_base, with_standing_records
+from daemon.queries.log_state import check_complete
 from events.cluster import ObjectObserved
 from events.codec import FORMAT
 from events.errors import UsageError
 from events.record import GENESIS, Head
-from projections import snapshot as snapshots
+from events.standing.kinds import is_standing
+from features.table import FEATURES
+from projections.base.base_table import BaseReader
 from projections.left_out import LeftOut, folded
 from replay.pseudonyms import Pseudonyms
 from replay.redacted_log import RedactedLog
@@ -42,35 +52,31 @@ async def export_stretch(
     leave_out: frozenset[str] = frozenset(),
     replaces: bool = False,
 ) -> Exported:
-    """Write the batches that hold positions `first` to `last`, by default all, behind the facts at their start.
+    """Write the batches that hold positions `first` to `last`, by default all, behind what stands at their start.
 
-    `leave_out` names kinds whose objects are replaced by tombstones; such a bundle has no facts, for it cannot be folded.
+    `leave_out` names kinds whose objects are replaced by tombstones; such a bundle has no base, for it cannot be folded.
     """
     check_free(path, replaces=replaces)
-    base, head = await bounds(log, first, last)
-    facts = None if leave_out else await facts_before(log, base)
+    begin, head = await bounds(log, first, last)
+    base = None if leave_out else await base_before(log, begin)
     return await export(
         log,
         path,
-        first=base.position + 1,
+        first=begin.position + 1,
         last=head.position,
-        facts=facts,
+        base=base,
         redact=leave_out,
         replaces=replaces,
     )
 
 
-async def facts_before(log: ReadableLog, base: Head) -> Snapshot | None:
-    """Return the facts at the end of a batch with the records of what stands there; None at the beginning of a log, or of a
-    bundle that has none."""
-    if base == GENESIS or (log.base != GENESIS and log.facts_version != snapshots.VERSION):
+async def base_before(log: ReadableLog, head: Head) -> Base | None:
+    """Return what stands at the end of a batch; None at the beginning of a log, or of a bundle that does not say it."""
+    if head == GENESIS or (log.base != GENESIS and log.base_digest is None):
         return None
-    if base.position == log.base.position:
-        return await facts_at_base(log)
-    state = await History(log).facts_at_position(base.position)
-    payload = await asyncio.to_thread(payload_of, state)
-    facts = Snapshot(base.position, base.digest, snapshots.VERSION, payload)
-    return await with_standing_records(log, facts, state)
+    if head.position == log.base.position:
+        return await log.read_base()
+    return await base_at(log, head, await History(log).facts_at_position(head.position))
 
 
 class Redacted(Struct, frozen=True):
@@ -100,11 +106,11 @@ async def export_redacted(
 ) -> Redacted:
     """Write a log, or a stretch of it, under pseudonyms (`replay/redaction.py`).
 
-    `named` is what the user called kinds, to the kinds. The log is read twice, from its first record: names are collected, then
+    `named` is what the user called kinds, to the kinds. The log is read twice, from where it begins: names are collected, then
     each record is written again and each decision made again. Raises UsageError for a name of which there is no object.
     """
     check_free(path, replaces=replaces)
-    check_whole(log, ", and pseudonyms are given from the first record on")
+    check_complete(log, ", and pseudonyms are given from there on")
     base, head = await bounds(log, first, last)
     kinds = frozenset(kind for one in named.values() for kind in one)
     names, objects = await _collected(log, head.position, kinds, progress)
@@ -157,17 +163,24 @@ async def _collected(
     names = Redaction(kinds)
     objects: dict[str, set[str]] = {}
     seen: set[tuple[str, str]] = set()
+
+    def take(entry: Entry) -> None:
+        record = entry.record
+        names.subject(record.subject)
+        names.body(record.kind, record.body)
+        kind = record.subject.partition("/")[0]
+        if record.kind == ObjectObserved.kind and (ALL in kinds or kind in kinds):
+            objects.setdefault(kind, set()).add(record.subject)
+        if entry.content is not None and (kind, record.object or "") not in seen:
+            seen.add((kind, record.object or ""))
+            names.content(kind, entry.content)
+
+    base = await log.read_base()
+    for entry in () if base is None else entries_of(base, log.place):
+        take(entry)
     async for entries in log.read(until=until):
         for entry in entries:
-            record = entry.record
-            names.subject(record.subject)
-            names.body(record.kind, record.body)
-            kind = record.subject.partition("/")[0]
-            if record.kind == ObjectObserved.kind and (ALL in kinds or kind in kinds):
-                objects.setdefault(kind, set()).add(record.subject)
-            if entry.content is not None and (kind, record.object or "") not in seen:
-                seen.add((kind, record.object or ""))
-                names.content(kind, entry.content)
+            take(entry)
         if progress is not None:
             progress(entries[-1].record.position // 2)
     return names, {kind: len(objects[kind]) for kind in sorted(objects)}
@@ -190,19 +203,9 @@ async def _redact(
     redaction.ephemeral_claims = names.ephemeral_claims
     redaction.overrides = names.overrides
     redacted = RedactedLog(redaction, left_out)
-    base, facts = GENESIS, None
-    if begin != GENESIS:
-        async for entries in log.read(until=begin.position):
-            for entry in entries:
-                redacted.take(entry.record, entry.content)
-        base = redacted.head
-        facts = Snapshot(
-            base.position,
-            base.digest,
-            snapshots.VERSION,
-            await asyncio.to_thread(payload_of, redacted.state),
-        )
-    header = Header(BUNDLE, FORMAT, base, base, pseudonymized=tuple(sorted(kinds)))
+    base = await _redacted_base(log, begin, redacted, staged)
+    start = redacted.head
+    header = Header(PSEUDONYMIZED, FORMAT, start, start, pseudonymized=tuple(sorted(kinds)))
     writer = await asyncio.to_thread(BundleWriter, staged, header, replaces=True)
     try:
         async for entries in log.read(after=begin.position, until=end.position):
@@ -213,19 +216,51 @@ async def _redact(
         await asyncio.to_thread(writer.finish)
     finally:
         writer.abandon()
-    header = Header(BUNDLE, FORMAT, base, redacted.head, pseudonymized=header.pseudonymized)
-    await asyncio.to_thread(_write, staged, path, header, facts, replaces)
+    header = structs.replace(header, head=redacted.head)
+    await asyncio.to_thread(_write, staged, path, header, base, replaces)
     return Redacted(
         header, objects, redacted.different, redacted.first_different, pseudonyms.made()
     )
 
 
-def _write(
-    staged: Path, path: Path, header: Header, facts: Snapshot | None, replaces: bool
-) -> None:
+async def _redacted_base(
+    log: ReadableLog, begin: Head, redacted: RedactedLog, staged: Path
+) -> Base | None:
+    """Redact the records before a position, and return what stands there; None at the beginning of a log. What is redacted is a log of
+    its own, in a file, as long as it is needed."""
+    base = await log.read_base()
+    if base is not None:
+        base = await asyncio.to_thread(_begin, base, log.place, redacted)
+    if begin.position == log.base.position:
+        return base
+    header = Header(WHOLE, FORMAT, redacted.head, begin)
+    writer = await asyncio.to_thread(BundleWriter, staged, header, base=base, replaces=True)
+    try:
+        async for entries in log.read(until=begin.position):
+            done = [Entry(*redacted.take(one.record, one.content)) for one in entries]
+            await asyncio.to_thread(writer.add, done)
+        await asyncio.to_thread(writer.finish)
+    finally:
+        writer.abandon()
+    return await base_at(BundleLog(staged), redacted.head, redacted.state)
+
+
+def _begin(base: Base, place: str, redacted: RedactedLog) -> Base:
+    """Redact a base, and fold it."""
+    writer, reader = BaseWriter(base.head, 0), BaseReader(base.head.position, FEATURES)
+    for entry in entries_of(base, place):
+        record, content = redacted.before(entry.record, entry.content)
+        writer.add(Entry(record, content))
+        if is_standing(record.kind):
+            reader.take(record.kind, record.subject, record.body, record.object, content)
+    redacted.begin(reader, base.head)
+    return writer.finish()
+
+
+def _write(staged: Path, path: Path, header: Header, base: Base | None, replaces: bool) -> None:
     reader = BundleReader(staged)
     try:
-        writer = BundleWriter(path, header, facts=facts, replaces=replaces)
+        writer = BundleWriter(path, header, base=base, replaces=replaces)
         try:
             entries = reader.entries()
             while some := list(islice(entries, COPIED_AT_ONCE)):

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from daemon.first_state import first_state
 from daemon.fold import restore_in_thread
+from daemon.log.code_key import code_key
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.snapshots import payload_of
 from daemon.queries.log_state import check_complete
@@ -17,8 +19,6 @@ from daemon.queries.moments import At, position_at
 from events.chain import check_link
 from events.codec import event_of
 from events.record import Head
-from features.table import FEATURES
-from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from projections.state import State
 
@@ -62,7 +62,7 @@ class History:
 
     async def nearest(self, position: int) -> int:
         """Return the position of the last snapshot at or before a position; that of the base where there is none."""
-        stored = await self._log.snapshot_positions(snapshots.VERSION)
+        stored = await self._log.snapshot_positions(code_key())
         return max((one for one in stored if one <= position), default=self._log.base.position)
 
     async def _fold(
@@ -84,9 +84,9 @@ class History:
         # A State that left records out, or may have to, is not reused.
         kept = [] if left_out else [one for one in self._kept if one <= until]
         nearest = max(kept, default=0)
-        stored = await self._log.snapshot_positions(snapshots.VERSION)
+        stored = await self._log.snapshot_positions(code_key())
         if any(nearest < one <= until for one in stored):
-            snapshot = await self._log.latest_snapshot(snapshots.VERSION, before=until)
+            snapshot = await self._log.latest_snapshot(code_key(), before=until)
             if snapshot is not None and snapshot.position > nearest:
                 return await restore_in_thread(snapshot, left_out), snapshot.head
         if nearest:
@@ -94,9 +94,7 @@ class History:
             state = state.fork()
             state.left_out = dict(state.left_out)
             return state, head
-        state = State(FEATURES, left_out)
-        state.begin_at(self._log.base.position)
-        return state, self._log.base
+        return await first_state(self._log, left_out), self._log.base
 
 
 async def write_snapshots(
@@ -108,24 +106,20 @@ async def write_snapshots(
     """
     check_complete(log)
     await folded(lambda left_out: _write_snapshots(log, every, left_out, progress))
-    return await log.snapshot_positions(snapshots.VERSION)
+    return await log.snapshot_positions(code_key())
 
 
 async def _write_snapshots(
     log: Log, every: int, left_out: LeftOut, progress: Progress | None
 ) -> None:
-    stored = await log.snapshot_positions(snapshots.VERSION)
+    stored = await log.snapshot_positions(code_key())
     end = log.head.position
-    state, head = State(FEATURES, left_out), log.base
-    if head.position:
-        facts = await log.latest_snapshot(snapshots.VERSION, before=head.position)
-        assert facts is not None  # The log is complete.
-        state = await restore_in_thread(facts, left_out)
+    state, head = await first_state(log, left_out), log.base
     for begin, until in pairwise([head.position, *stored, end]):
         if until - begin < 2 * every:  # A long batch is not divided.
             continue
         if begin > head.position:
-            snapshot = await log.latest_snapshot(snapshots.VERSION, before=begin)
+            snapshot = await log.latest_snapshot(code_key(), before=begin)
             if snapshot is not None and snapshot.position > head.position:
                 state, head = await restore_in_thread(snapshot, left_out), snapshot.head
         last = begin
@@ -148,4 +142,4 @@ async def _write_snapshots(
 
 async def _save(log: Log, state: State, head: Head) -> None:
     payload = await asyncio.to_thread(payload_of, state)
-    await log.save_snapshot(head.position, head.digest, snapshots.VERSION, payload)
+    await log.save_snapshot(head.position, head.digest, code_key(), payload)

@@ -5,16 +5,17 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
+from daemon.first_state import state_at_base
 from daemon.fold import restored
+from daemon.log.code_key import code_key
 from daemon.log.contract import ReadableLog
+from daemon.queries.bases import past_at_base
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import recorded_at_ns, resolved
-from daemon.queries.standing_records import facts_at_base, records_at_base
 from events.chain import check_link
 from events.errors import UsageError
 from events.record import Head
 from projections.left_out import ApplyError, LeftOut, folded
-from projections.snapshot import VERSION
 from replay.incident_answer import IncidentReport
 from replay.incident_selection import Selection
 from replay.incidents import Incidents
@@ -39,7 +40,7 @@ async def incidents(
 ) -> FoundIncidents:
     """Return the incidents that are asked for, oldest first. Raises UsageError where the log cannot answer.
 
-    The log is read up to where the answer is complete: from its first record or the facts with which it begins, or for a fault
+    The log is read up to where the answer is complete: from its first record or what stands where it begins, or for a fault
     with a position from the newest snapshot before it, unless the incident may have begun earlier. `progress` is called with positions
     as they are read.
     """
@@ -50,12 +51,12 @@ async def incidents(
         found = await _from_snapshot(log, selection, progress)
         if found is not None:
             return found
-    facts, before = await facts_at_base(log), await records_at_base(log)
+    before = await past_at_base(log)
 
     async def attempt(left_out: LeftOut) -> FoundIncidents:
-        if facts is None:
+        state = await state_at_base(log)
+        if state is None:
             return await _find(log, Incidents(selection, left_out=left_out), log.base, progress)
-        state = restored(facts)
         state.left_out = left_out
         found = Incidents(
             selection,
@@ -73,8 +74,8 @@ async def _from_snapshot(
     log: ReadableLog, selection: Selection, progress: Progress | None
 ) -> FoundIncidents | None:
     """Return the incident of a fault from the newest snapshot before it; None if that may not be the whole answer."""
-    snapshot = await log.latest_snapshot(VERSION, before=selection.position - 1)
-    if snapshot is None or snapshot.position == log.base.position:
+    snapshot = await log.latest_snapshot(code_key(), before=selection.position - 1)
+    if snapshot is None:
         return None
     state = restored(snapshot)
     if state.cluster.reschedulings.restarts:

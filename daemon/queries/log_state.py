@@ -7,33 +7,16 @@ from daemon.log.contract import ReadableLog
 from daemon.queries.moments import At, position_at
 from events.errors import UsageError
 from events.record import GENESIS
-from projections import snapshot as snapshots
 from projections.state import State
 
 
 def check_complete(log: ReadableLog, purpose: str = "") -> None:
-    """Raise UsageError for a log that begins neither with the first record nor with the facts at its start."""
-    if log.base == GENESIS:
+    """Raise UsageError for a log that begins neither with the first record nor with what stands at its start."""
+    if log.base == GENESIS or log.base_digest is not None:
         return
-    version = log.facts_version
-    if version == snapshots.VERSION:
-        return
-    reason = "what led there is missing"
-    if version is not None:
-        reason = (
-            f"the facts there are a snapshot of version {version}, and this release reads version "
-            f"{snapshots.VERSION}"
-        )
-    raise UsageError(f"{log.place} begins behind position {log.base.position}: {reason}{purpose}")
-
-
-def check_whole(log: ReadableLog, purpose: str = "") -> None:
-    """Raise UsageError for a log that does not begin with the first record."""
-    if log.base != GENESIS:
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position}: what led there is missing{purpose}"
-            + ("; `muster log join` puts its archive back in front" if log.facts_version else "")
-        )
+    raise UsageError(
+        f"{log.place} begins behind position {log.base.position}: what led there is missing{purpose}"
+    )
 
 
 async def state_at(

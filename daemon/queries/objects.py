@@ -5,9 +5,8 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
-from daemon.log.standing_records import has_records
+from daemon.queries.bases import past_at_base
 from daemon.queries.moments import At, entries_at, position_at, position_from
-from daemon.queries.standing_records import facts_at_base, records_at_base
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.errors import UsageError
@@ -85,15 +84,9 @@ async def observations(log: ReadableLog, subject: str, until: int) -> list[Entry
     there, the newest is among them."""
     kinds = (ObjectObserved.kind, ObjectDeleted.kind)
     positions = await log.positions_of([subject], until, kinds)
-    found = [one for one in await _records_at_base(log) if one.record.subject == subject]
+    found = [one for one in await past_at_base(log) if one.record.subject == subject]
     found += await entries_at(log, positions)
     return [one for one in found if one.record.kind in kinds]
-
-
-async def _records_at_base(log: ReadableLog) -> list[Entry]:
-    """Return the records with which a log begins; none if its facts hold none."""
-    facts = await facts_at_base(log)
-    return [] if facts is None or not has_records(facts) else await records_at_base(log)
 
 
 def _first_alike(entries: list[Entry]) -> Entry:

@@ -13,9 +13,9 @@ from msgspec import Struct, structs
 
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
+from daemon.queries.bases import past_at_base
 from daemon.queries.log_state import check_complete
 from daemon.queries.replay import begin_replay
-from daemon.queries.standing_records import records_at_base
 from daemon.view_rebuild import batches
 from events.codec import event_of
 from events.cycle import CycleOpened
@@ -112,7 +112,7 @@ async def starting_point(
     Raises UsageError for a divergence that is not in a cycle. `scheduler_names` are those of a simulation.
     """
     check_complete(log)
-    before = await records_at_base(log)
+    before = await past_at_base(log)
 
     async def attempt(left_out: LeftOut) -> StartingPoint | None:
         moment = await _find(log, condition, stretch, left_out, progress)
@@ -468,7 +468,7 @@ async def timeline_of(
     progress: Progress | None = None,
 ) -> tuple[list[TimedChange], int]:
     """Return the changes from outside up to the cycle of a starting point, and its time on their timeline."""
-    before = await records_at_base(log)
+    before = await past_at_base(log)
 
     async def attempt(left_out: LeftOut) -> tuple[list[TimedChange], int]:
         replay = await begin_replay(log, stretch.policy, left_out)

@@ -1,20 +1,21 @@
 """Decide a recorded log again and compare it with the record, byte for byte."""
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
-from daemon.fold import restored
+from daemon.first_state import state_at_base
+from daemon.fold import restore_in_thread, under_policy
+from daemon.log.code_key import code_key
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import entry_at
-from daemon.queries.standing_records import facts_at_base
 from daemon.view_rebuild import batches
 from events.errors import UsageError
 from events.record import Head
-from projections import snapshot as snapshots
 from projections.left_out import LeftOut, folded
 from replay.log_replay import Counts, Divergence, Replay, Side
 from scheduling.decide import DECIDER
@@ -49,7 +50,7 @@ async def replay_log(
     """Replay a whole log, or a stretch of it. Records that State cannot apply are left out.
 
     A stretch begins at the newest snapshot before it, if there is one and the recorded policies are used. Another policy is in force
-    from the first record on, or in the facts with which the log begins.
+    from the first record on, or in what stands where the log begins.
     """
     check_stretch(log, first, last)
     stretch = (first or log.base.position + 1, last or log.head.position)
@@ -64,17 +65,19 @@ async def replay_log(
 async def begin_replay(
     log: ReadableLog, policy: bytes | None, left_out: LeftOut, first: int | None = None
 ) -> Replay:
-    """Return a replay behind the facts with which a log begins, or of a whole log; under the recorded policies behind the newest
+    """Return a replay of a log from its beginning; under the recorded policies behind the newest
     snapshot before the position `first`."""
     if policy is None and first is not None:
-        snapshot = await log.latest_snapshot(snapshots.VERSION, before=first - 1)
-    else:
-        snapshot = await facts_at_base(log)
-    if snapshot is None:
+        snapshot = await log.latest_snapshot(code_key(), before=first - 1)
+        if snapshot is not None:
+            return Replay(snapshot.head, state=await restore_in_thread(snapshot, left_out))
+    state = await state_at_base(log)
+    if state is None:
         return Replay(log.base, policy=policy, left_out=left_out)
-    state = restored(snapshot, policy)
+    if policy is not None:
+        state = await asyncio.to_thread(under_policy, state, policy)
     state.left_out = left_out
-    return Replay(snapshot.head, policy=policy, state=state)
+    return Replay(log.base, policy=policy, state=state)
 
 
 async def _replayed(

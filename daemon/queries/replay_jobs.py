@@ -17,8 +17,10 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
+from daemon.first_state import first_state
 from daemon.fold import restored
 from daemon.installed_plugins import load_plugins
+from daemon.log.code_key import code_key
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.log.opening import open_log
@@ -30,9 +32,8 @@ from daemon.view_rebuild import batches
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.errors import MusterError
-from events.record import GENESIS, Head
+from events.record import Head
 from features.table import FEATURES
-from projections import snapshot as snapshots
 from projections.left_out import ApplyError
 from projections.snapshot import restore, take
 from replay.log_replay import Counts, Divergence, Replay
@@ -114,7 +115,7 @@ async def replay_in_processes(
 
 async def _stretches(log: ReadableLog, jobs: int, first: int, last: int) -> list[Stretch]:
     """Return the stretches, in order and of about the same length."""
-    stored = await log.snapshot_positions(snapshots.VERSION)
+    stored = await log.snapshot_positions(code_key())
     begin = max((one for one in stored if one < first), default=log.base.position)
     between = [one for one in stored if first <= one < last]
     wanted = min(jobs * STRETCHES_PER_JOB, max(jobs, (last - first) // STRETCH_RECORDS))
@@ -200,8 +201,8 @@ async def replay_stretch(log: ReadableLog, stretch: Stretch) -> StretchResult:
 
 async def _begin(log: ReadableLog, stretch: Stretch) -> Replay:
     base = log.base.position
-    if stretch.begin == GENESIS.position:
-        return Replay(log.base)
+    if stretch.begin == base:
+        return Replay(log.base, state=await first_state(log, {}))
     snapshot = await _snapshot_at(log, stretch.begin)
     state = await asyncio.to_thread(restored, snapshot)
     replay = Replay(snapshot.head, state=state)
@@ -217,7 +218,7 @@ async def _begin(log: ReadableLog, stretch: Stretch) -> Replay:
 
 
 async def _snapshot_at(log: ReadableLog, position: int) -> Snapshot:
-    snapshot = await log.latest_snapshot(snapshots.VERSION, before=position)
+    snapshot = await log.latest_snapshot(code_key(), before=position)
     if snapshot is None or snapshot.position != position:
         raise MusterError(f"the snapshot at position {position} cannot be used")
     return snapshot

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from daemon.log.contract import ReadableLog
 from daemon.log.store import SqlLog
+from daemon.queries.bases import past_at_base
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, recorded_at_ns, resolved
 from daemon.queries.recorded_pods import (
@@ -17,7 +18,6 @@ from daemon.queries.recorded_pods import (
     pods_of_groups,
     top_owners,
 )
-from daemon.queries.standing_records import records_at_base
 from events.errors import UsageError
 from events.limits import quoted
 from projections.views.catalogue import PLACEMENT, POD_GROUP
@@ -189,7 +189,7 @@ async def _names_of_pods(
     """
     check_complete(log, ", and labels and owners of pods that were bound before are in them")
     pods = await pods_at(log, [one.seen for one in placed if one.seen is not None])
-    earlier = EarlierObjects(await records_at_base(log))
+    earlier = EarlierObjects(await past_at_base(log))
     of_group: dict[str, RecordedPod] = {}
 
     def pod_of(one: _Placement) -> RecordedPod | None:

@@ -16,9 +16,9 @@ from daemon.log.memory import Memory, MemoryLog
 from daemon.log.shadow_mode import is_shadow
 from daemon.loop import Loop, Running
 from daemon.loop_mode import SteppedMode
+from daemon.queries.bases import past_at_base
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import resolved
-from daemon.queries.standing_records import records_at_base
 from daemon.simulation import run_loop
 from daemon.version import VERSION
 from daemon.view_rebuild import batches
@@ -83,7 +83,7 @@ async def what_if(
     read_change(None, None)
     if log.base == GENESIS or moment.position != log.base.position:
         moment = await resolved(log, moment, option)
-    before = await records_at_base(log)
+    before = await past_at_base(log)
     past = await _read_past(log, before, moment, frozenset(), progress, option)
     past.checkpoint_ns = checkpoint_ns
     history, at_ns = past.history, past.at_ns

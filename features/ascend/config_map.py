@@ -38,6 +38,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
         _replace(cluster, kind, name, found)
         cluster.config_errors.put(reading.subject, (*reading.faults, *found.errors))
     else:
+        reading.counts = False
         cluster.config_errors.put(reading.subject, (*reading.faults, found))
 
 

@@ -15,6 +15,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     found = reading.of(read_switch_map, lambda problem, _: problem)
     if isinstance(found, str):
         # The map before stays: what runs by it keeps its place.
+        reading.counts = False
         cluster.config_errors.put(reading.subject, reading.faults or ((INVALID_MAP, found),))
         return
     cluster.config_errors.put(reading.subject, (*reading.faults, *found.errors))

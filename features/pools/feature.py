@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from features.pools.standing import STANDING
 from projections.feature import Feature
 from projections.policy.policy import Policy
 from projections.pool_facts import PoolFacts
@@ -13,4 +14,10 @@ def has_pools(policy: Policy) -> bool:
     return not policy.pools.is_plain
 
 
-POOLS: Final = Feature(name="pools", is_named=has_pools, tables=(PoolFacts,), indexes=(PoolIndex,))
+POOLS: Final = Feature(
+    name="pools",
+    is_named=has_pools,
+    hooks=(STANDING,),
+    tables=(PoolFacts,),
+    indexes=(PoolIndex,),
+)

@@ -24,6 +24,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
 
     facts = reading.of(whole, lambda *_: None)
     cluster.config_errors.put(reading.subject, reading.faults)
+    reading.counts = facts is not None
     if facts is not None and cluster.budgets.put(facts, cluster.pods.values()):
         cluster.wake_preemptors()
 

@@ -24,12 +24,17 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
     if node is not None and node.digest == reading.digest:
         return
+    put_node(cluster, read_node(cluster, reading), reading.digest)
+
+
+def read_node(cluster: Cluster, reading: Reading) -> NodeFacts:
+    """Return the facts of a node, with what reports say of its devices."""
     report = node_report(cluster, reading.subject.rpartition("/")[2])
 
     def facts_of(obj: NodeObject, problem: str) -> NodeFacts:
         return node_facts(obj, problem, report)
 
-    put_node(cluster, reading.facts_of(NodeObject, facts_of), reading.digest)
+    return reading.facts_of(NodeObject, facts_of)
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:

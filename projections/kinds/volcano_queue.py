@@ -28,6 +28,13 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     queue = cluster.queues.get(reading.subject.rpartition("/")[2])
     if queue is not None and queue.digest == reading.digest:
         return
+    facts, problem = read_queue(reading)
+    cluster.config_errors.put(reading.subject, reading.faults, keeps=(GUARANTEE_ERROR,))
+    put_queue(cluster, facts, facts.name, reading.digest, problem)
+
+
+def read_queue(reading: Reading) -> tuple[QueueFacts, str]:
+    """Return the facts of a queue, and why it cannot be read."""
 
     def bare(problem: str, metadata: Metadata) -> tuple[QueueFacts, str]:
         return queue_facts(QueueObject(metadata=metadata)), problem
@@ -40,8 +47,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     if reading.is_failed:
         # Its limits are not known: admit nothing more.
         facts = structs.replace(facts, is_open=False, state="Unknown")
-    cluster.config_errors.put(reading.subject, reading.faults, keeps=(GUARANTEE_ERROR,))
-    put_queue(cluster, facts, facts.name, reading.digest, problem)
+    return facts, problem
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:

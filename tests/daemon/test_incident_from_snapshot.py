@@ -3,10 +3,10 @@
 import pytest
 
 from daemon.fold import fold
+from daemon.log.code_key import code_key
 from daemon.log.snapshots import payload_of
 from daemon.queries.incident import FoundIncidents, incidents
 from daemon.simulation import simulate
-from projections.snapshot import VERSION
 from replay.incident_selection import parse_fault
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
@@ -25,7 +25,7 @@ async def log_with_snapshot(position: int) -> CountingLog:
         async for entries in log.read(position - 1, position):
             digest = entries[0].record.digest
         payload = payload_of(await fold(log, position))
-        await log.save_snapshot(position, digest, VERSION, payload)
+        await log.save_snapshot(position, digest, code_key(), payload)
     return log
 
 
@@ -64,7 +64,7 @@ async def test_a_snapshot_in_the_middle_of_the_cause_is_not_used() -> None:
     payload = payload_of(await fold(log, position - 1))
     fault = parse_fault(f"n2@{position}")
     whole = await incidents(log, fault)
-    await log.save_snapshot(position - 1, digest, VERSION, payload)
+    await log.save_snapshot(position - 1, digest, code_key(), payload)
     log.count = 0
     assert await incidents(log, fault) == whole
     assert log.count > whole.position

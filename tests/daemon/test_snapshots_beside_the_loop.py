@@ -57,12 +57,12 @@ class UnwillingLog(MemoryLog):
     refused: int = 0
     """The position of that snapshot."""
 
-    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+    async def save_snapshot(self, position: int, digest: str, code: str, payload: bytes) -> None:
         """Fail the first time."""
         if not self.refused:
             self.refused = position
             raise LogUnavailableError("the disk is full")
-        await super().save_snapshot(position, digest, version, payload)
+        await super().save_snapshot(position, digest, code, payload)
 
 
 class Daemon:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.cli.known_divergence import known_divergence
+from daemon.first_state import first_state
 from daemon.log.bundle_log import BundleLog
 from daemon.log.verify import verify
 from replay.log_replay import Divergence, Replay
@@ -22,11 +23,12 @@ async def test_an_old_log_verifies_and_folds(path: Path) -> None:
     log = BundleLog(path)
     verified = await verify(log)
     assert verified.head == log.head
-    replay = Replay(log.base)
+    replay = Replay(log.base, state=await first_state(log, {}))
     async for entries in log.read():
         for entry in entries:
             replay.fold(entry.record, entry.content)
     assert replay.head == log.head
+    replay.state.settle()
     replay.state.validate()
     await log.close()
 
@@ -34,7 +36,7 @@ async def test_an_old_log_verifies_and_folds(path: Path) -> None:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 async def test_an_old_log_is_decided_again_as_it_was(path: Path) -> None:
     log = BundleLog(path)
-    replay = Replay(log.base)
+    replay = Replay(log.base, state=await first_state(log, {}))
     divergence: Divergence | None = None
     async for entries in log.read():
         for entry in entries:

@@ -47,7 +47,7 @@ def test_a_chip_stays_unhealthy_when_its_node_changes_after_the_report_was_delet
     harness.see(DeletionSeen(unhealthy_report("n1", "Ascend910-3")))
     harness.see(ObjectSeen(npu_node("n1", 8, labels={"rack": "r1"})))
     assert faulty_devices(harness.state) == ["Ascend910-3"]
-    assert faulty_devices(restore(take(harness.state))) == ["Ascend910-3"]
+    assert faulty_devices(restore(take(harness.state), FEATURES)) == ["Ascend910-3"]
 
 
 def test_another_report_takes_the_place_of_a_deleted_one() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from daemon.cli.inputs import read_policy
 from daemon.fold import fold
+from daemon.log.code_key import code_key
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from daemon.log.snapshots import payload_of
 from daemon.queries.replay import replay_log
 from daemon.simulation import simulate
 from daemon.view_rebuild import batches
-from projections import snapshot
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import (
@@ -98,7 +98,7 @@ async def test_a_stretch_begins_at_the_newest_snapshot_before_it() -> None:
     ends = [batch[-1].record for batch in [one async for one in batches(log)]]
     middle = ends[len(ends) // 2]
     payload = payload_of(await fold(log, middle.position))
-    await log.save_snapshot(middle.position, middle.digest, snapshot.VERSION, payload)
+    await log.save_snapshot(middle.position, middle.digest, code_key(), payload)
     log.read_after.clear()
     for first, begins in ((None, 0), (middle.position, 0), (middle.position + 1, middle.position)):
         replayed = await replay_log(log, first)

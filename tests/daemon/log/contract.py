@@ -180,21 +180,24 @@ class LogContract:
         for time in {*times, times[0] - 1, times[0] + 1, times[-1] + 1}:
             assert await log.position_at(time) == sum(at <= time for at in times)
 
-    async def test_the_newest_snapshot_of_a_version_is_found(self, log: Log) -> None:
+    async def test_the_newest_snapshot_of_this_code_is_found(self, log: Log) -> None:
         await filled(log, count=5, size=1)
         for entry in await entries(log):
             record = entry.record
             await log.save_snapshot(
-                record.position, record.digest, 7, b"state %d" % record.position
+                record.position, record.digest, "here", b"state %d" % record.position
             )
-        newest, third = await log.latest_snapshot(7), await log.latest_snapshot(7, before=3)
+        newest, third = (
+            await log.latest_snapshot("here"),
+            await log.latest_snapshot("here", before=3),
+        )
         assert newest is not None
         assert third is not None
         assert (newest.position, newest.payload) == (5, b"state 5")
         assert (third.position, third.payload) == (3, b"state 3")
-        assert await log.snapshot_positions(7) == [1, 2, 3, 4, 5]
-        assert await log.latest_snapshot(8) is None
-        assert await log.snapshot_positions(8) == []
+        assert await log.snapshot_positions("here") == [1, 2, 3, 4, 5]
+        assert await log.latest_snapshot("elsewhere") is None
+        assert await log.snapshot_positions("elsewhere") == []
 
     async def test_snapshots_are_limited_by_a_ladder(
         self, log: Log, monkeypatch: pytest.MonkeyPatch
@@ -204,15 +207,15 @@ class LogContract:
         await filled(log, count=9, size=1)
         for entry in await entries(log):
             record = entry.record
-            await log.save_snapshot(record.position, record.digest, 7, bytes(700))
-        kept = await log.snapshot_positions(7)
+            await log.save_snapshot(record.position, record.digest, "here", bytes(700))
+        kept = await log.snapshot_positions("here")
         assert len(kept) == 5
         assert kept[-3:] == [7, 8, 9]
 
     async def test_a_snapshot_of_another_log_is_refused(self, log: Log) -> None:
         await filled(log)
         with pytest.raises(DamagedLogError, match="position 2"):
-            await log.save_snapshot(2, "f" * 64, 7, b"state")
+            await log.save_snapshot(2, "f" * 64, "here", b"state")
 
     async def test_a_follower_sees_what_is_appended_while_it_waits(self, log: Log) -> None:
         first, second = batches(log.head, count=2, size=1)

@@ -227,7 +227,7 @@ class SqlLogContract(LogContract):
         reader = await open_log(url)
         more = await filled(log)
         assert [e.record.position for e in await entries(reader)][-1] == more.position
-        assert not await reader.latest_snapshot(1)
+        assert not await reader.latest_snapshot("code")
         await reader.close()
 
     async def test_rows_of_views_follow_the_batches_of_a_group_in_order(
@@ -378,11 +378,11 @@ class SqlLogContract(LogContract):
         head = await filled(log)
         trouble.at = "inside_commit"
         with pytest.raises(LogUnavailableError):
-            await log.save_snapshot(head.position, head.digest, 1, b"state")
-        assert await log.latest_snapshot(1) is None
+            await log.save_snapshot(head.position, head.digest, "code", b"state")
+        assert await log.latest_snapshot("code") is None
         await log.reopen()
-        await log.save_snapshot(head.position, head.digest, 1, b"state")
-        assert await log.latest_snapshot(1) is not None
+        await log.save_snapshot(head.position, head.digest, "code", b"state")
+        assert await log.latest_snapshot("code") is not None
 
     async def test_a_changed_byte_of_any_column_is_found_at_its_position(
         self, log: Log, raw_database: RawDatabase, url: str

@@ -134,7 +134,7 @@ async def test_a_bundle_reads_the_same_uncompressed(source: MemoryLog, path: Pat
 
 async def test_a_bundle_of_a_newer_format_is_refused(source: MemoryLog, path: Path) -> None:
     await export(source, path)
-    newer = lines(path).replace(b'"muster_bundle":1', b'"muster_bundle":3,"more":[]')
+    newer = lines(path).replace(b'"muster_bundle":1', b'"muster_bundle":4,"more":[]')
     path.write_bytes(newer)
     with pytest.raises(NewerRecordError):
         await open_log(str(path))

@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 
 from daemon.fold import refolder
 from daemon.log.auditing import audit, keep_audited
+from daemon.log.code_key import code_key
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.renewing import renew
@@ -72,7 +73,7 @@ async def _write(path: Path) -> None:
             step = found[0].record
         assert step is not None
         state = await _state_at(log, position)
-        await log.save_snapshot(position, step.digest, snapshot.VERSION, state)
+        await log.save_snapshot(position, step.digest, code_key(), state)
     await log.close()
 
 
@@ -93,7 +94,7 @@ async def start(path: Path) -> bytes:
         batch = step.start(started, None, head.epoch, step.state.now_ns)
         await log.append(batch)
         kept = payload_of(step.state)
-        await log.save_snapshot(step.head.position, step.head.digest, snapshot.VERSION, kept)
+        await log.save_snapshot(step.head.position, step.head.digest, code_key(), kept)
         return folded
     finally:
         await log.close()

@@ -120,27 +120,29 @@ async def test_a_log_goes_on_behind_an_archive(path: Path) -> None:
     await log.close()
 
 
-async def test_facts_that_were_changed_are_found(path: Path) -> None:
+async def test_a_base_that_was_changed_is_found(path: Path) -> None:
     log = await opened(path)
     await archive(log, path.with_name("1.muster"), 50)
     await log.close()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE log_base SET facts = x'00' || facts")
+        connection.execute("UPDATE log_base SET records = CAST(x'00' || records AS BLOB)")
     log = await opened(path)
-    with pytest.raises(DamagedLogError, match="table log_base"):
+    with pytest.raises(DamagedLogError, match="not those that were written"):
         await verify(log)
     await log.close()
 
 
-async def test_facts_of_another_release_are_not_taken_for_nothing(path: Path) -> None:
+async def test_a_log_that_does_not_say_what_stood_is_not_taken_for_one_in_which_nothing_did(
+    path: Path,
+) -> None:
     log = await opened(path)
     await archive(log, path.with_name("1.muster"), 50)
     await log.close()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE log_base SET facts_version = 1")
+        connection.execute("UPDATE log_base SET base_digest = NULL, records = NULL")
     log = await opened(path)
     for work in (fold(log), write_views_anew(log)):
-        with pytest.raises(UsageError, match=r"snapshot of version 1, .* `muster log join`"):
+        with pytest.raises(UsageError, match=r"what led there is missing; `muster log join`"):
             await work
     await join(log, BundleLog(path.with_name("1.muster")))
     assert (await replay_log(log)).divergence is None
@@ -225,7 +227,7 @@ def test_the_commands_say_what_they_did_and_refuse_the_rest(path: Path) -> None:
         place = [path] if words == ("log", "tail") else ["--log", path]
         assert muster(*words, *place).exit_code == 0, words
     result = muster("log", "export", path, "--file", path.with_name("2.muster"), "--redact", "all")
-    assert "`muster log join` puts its archive back in front" in error_of(result)
+    assert result.exit_code == 0
     result = muster("log", "join", bundle, "--log", path)
     assert "49 records" in result.stdout
     assert muster("rebuild", "--log", path).exit_code == 0

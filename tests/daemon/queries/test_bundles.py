@@ -1,17 +1,16 @@
 """Bundles of a stretch: what was before them is in the facts at their start."""
 
-from base64 import b64encode
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
 import zstandard
 
-from daemon.log.bundle import BundleReader, FactsHeader, Header
+from daemon.first_state import state_at_base
+from daemon.log.base_records import BaseWriter, entries_of, state_of_base
 from daemon.log.bundle_log import BundleLog
 from daemon.log.memory import MemoryLog
-from daemon.log.snapshots import facts_of
+from daemon.log.verify import verify
 from daemon.queries.bundles import export_redacted, export_stretch, redaction_key
 from daemon.queries.history import History
 from daemon.queries.queues import all_queues
@@ -19,6 +18,8 @@ from daemon.queries.replay import replay_log
 from daemon.queries.why import why
 from daemon.simulation import simulate
 from events.errors import DamagedLogError, UsageError
+from events.standing.pods import PodGroupStands
+from features.table import FEATURES
 from projections import snapshot
 from replay.redaction import ALL
 from replay.why_text import lines_of
@@ -71,9 +72,12 @@ async def test_the_facts_are_those_of_the_log(source: MemoryLog, tmp_path: Path)
     for position in (bundle.base.position, 60, 98):
         there = snapshot.take(await History(bundle).facts_at_position(position))
         assert there == snapshot.take(await History(source).facts_at_position(position))
-    facts = BundleReader(path).facts()
-    assert facts is not None
-    assert (facts.position, len(facts_of(facts.payload)) > 0) == (bundle.base.position, True)
+    base = await bundle.read_base()
+    assert base is not None
+    assert (base.head, base.digest) == (bundle.base, bundle.base_digest)
+    assert snapshot.take(state_of_base(base, FEATURES, "")) == snapshot.take(
+        await History(source).facts_at_position(bundle.base.position)
+    )
 
 
 async def test_a_stretch_answers_as_the_whole_log(source: MemoryLog, tmp_path: Path) -> None:
@@ -97,50 +101,50 @@ async def test_a_whole_log_makes_a_bundle_that_earlier_releases_read(
 ) -> None:
     await export_stretch(source, tmp_path / "a.muster")
     header = BundleLog(tmp_path / "a.muster").header
-    assert (header.muster_bundle, header.facts) == (1, msgspec.UNSET)
+    assert (header.muster_bundle, header.base_digest) == (1, msgspec.UNSET)
 
 
-async def test_facts_of_another_release_are_named(
-    source: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_facts_of_an_earlier_release_are_named(source: MemoryLog, tmp_path: Path) -> None:
+    path = tmp_path / "a.muster"
+    await export_stretch(source, path, first=50)
+    change(path, (b'"base_digest":', b'"facts":{"version":25},"base_digest":'))
+    with pytest.raises(UsageError, match="begins with the facts of an earlier release"):
+        BundleLog(path)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (b'"phase\\":\\"Running\\"', b'"phase\\":\\"Pending\\"'),
+        (b'["base",', b'["record",'),
+        (b"pod_stands.v1", b"pod_stands.v2"),
+    ],
+)
+async def test_a_changed_base_is_found(
+    source: MemoryLog, tmp_path: Path, was: bytes, now: bytes
 ) -> None:
     path = tmp_path / "a.muster"
     await export_stretch(source, path, first=50)
-    monkeypatch.setattr(snapshot, "VERSION", snapshot.VERSION + 1)
-    with pytest.raises(UsageError, match="and this release reads version"):
+    change(path, (was, now))
+    with pytest.raises(DamagedLogError, match=r"not those that were written|has another content"):
         await replay_log(BundleLog(path))
 
 
-async def test_changed_facts_are_found(source: MemoryLog, tmp_path: Path) -> None:
+async def test_a_forged_base_ends_in_one_error(source: MemoryLog, tmp_path: Path) -> None:
+    """With digests that fit: only what is in it is wrong."""
     path = tmp_path / "a.muster"
     await export_stretch(source, path, first=50)
-    change(path, (b'["facts","U', b'["facts","V'))
-    with pytest.raises(DamagedLogError, match="not those that were written"):
-        await replay_log(BundleLog(path))
-
-
-@pytest.mark.parametrize("payload", [b"", b"not zstd", zstandard.compress(b"\0" * 100)])
-async def test_forged_facts_end_in_one_error(
-    source: MemoryLog, tmp_path: Path, payload: bytes
-) -> None:
-    """With a digest that fits: only what is in them is wrong."""
-    path = tmp_path / "a.muster"
-    await export_stretch(source, path, first=50)
-    reader = BundleReader(path)
-    facts, header = reader.facts(), reader.header
-    assert facts is not None
-    assert isinstance(header.facts, FactsHeader)
-    forged = FactsHeader(header.facts.version, len(payload), sha256(payload).hexdigest())
-    change(
-        path,
-        (msgspec.json.encode(header), _with(header, forged)),
-        (b64encode(facts.payload), b64encode(payload)),
-    )
-    with pytest.raises(DamagedLogError, match="cannot be read"):
-        await replay_log(BundleLog(path))
-
-
-def _with(header: Header, facts: FactsHeader) -> bytes:
-    return msgspec.json.encode(msgspec.structs.replace(header, facts=facts))
+    base = await BundleLog(path).read_base()
+    assert base is not None
+    writer = BaseWriter(base.head, 0)
+    for entry in entries_of(base, ""):
+        if entry.record.kind != PodGroupStands.kind:
+            writer.add(entry)
+    forged = writer.finish()
+    log = MemoryLog()
+    await log.begin_behind(base.head, forged)
+    with pytest.raises(DamagedLogError, match="cannot be folded: KeyError"):
+        await state_at_base(log)
 
 
 async def test_a_redacted_stretch_is_replayed(source: MemoryLog, tmp_path: Path) -> None:
@@ -162,10 +166,25 @@ async def test_a_kind_without_objects_is_an_error(source: MemoryLog, tmp_path: P
     assert not names_in(tmp_path)
 
 
-async def test_a_stretch_cannot_be_redacted_later(source: MemoryLog, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "last"), [(50, 98), (70, 90)])
+async def test_a_stretch_is_redacted_later(
+    source: MemoryLog, tmp_path: Path, first: int, last: int
+) -> None:
+    """Its base is a list of records: they get pseudonyms like all others."""
     await export_stretch(source, tmp_path / "a.muster", first=50)
-    with pytest.raises(UsageError, match="pseudonyms are given from the first record on"):
-        await export_redacted(BundleLog(tmp_path / "a.muster"), tmp_path / "b.muster", NAMES, KEY)
+    rest = BundleLog(tmp_path / "a.muster")
+    path = tmp_path / "b.muster"
+    done = await export_redacted(rest, path, NAMES, KEY, first=first, last=last)
+    assert done.different == 0
+    bundle = BundleLog(path)
+    await verify(bundle)
+    replayed = await replay_log(bundle)
+    assert (replayed.divergence, replayed.replay.counts.records > 20) == (None, True)
+    with zstandard.ZstdDecompressor().stream_reader(path.read_bytes()) as reader:
+        plain = reader.readall().decode()
+    assert "train" in done.names.values()
+    left = [name for name in done.names.values() if f'"{name}"' in plain or f"/{name}/" in plain]
+    assert [name for name in left if not name.isdecimal()] == []
 
 
 def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:

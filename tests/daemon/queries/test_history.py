@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.log.code_key import code_key
 from daemon.queries.history import History, write_snapshots
 from daemon.queries.log_state import state_at
 from daemon.simulation import simulate
@@ -85,7 +86,7 @@ def test_facts_at_any_position_are_those_of_the_whole_fold(name: str, data: st.D
 async def test_facts_come_from_the_nearest_snapshot_or_state() -> None:
     log = laddered("node_fault.yaml")
     head, history = log.head.position, History(log)
-    stored = await log.snapshot_positions(snapshot.VERSION)
+    stored = await log.snapshot_positions(code_key())
     position = stored[2] + 3
     log.count = 0
     await history.facts_at(position)

@@ -10,6 +10,7 @@ from click.testing import Result
 from msgspec import structs
 
 from daemon.fold import fold
+from daemon.log.code_key import code_key
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.contract import Log
 from daemon.log.entry import Entry
@@ -28,7 +29,6 @@ from events.chain import Draft, seal
 from events.codec import encode, event_of
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import GENESIS, Record, StoredObject
-from projections import snapshot
 from replay.log_replay import Divergence
 from tests.daemon.cli.builders import documents, logged_openb, muster
 
@@ -75,7 +75,7 @@ def _objects(entries: list[Entry]) -> list[ObjectRow]:
 
 async def in_stretches(log: Log, first: int) -> tuple[Divergence | None, int, int, str]:
     """Divergence, records, decisions and the last digest of a replay by the shortest stretches."""
-    last, stored = log.head.position, await log.snapshot_positions(snapshot.VERSION)
+    last, stored = log.head.position, await log.snapshot_positions(code_key())
     begin = max((one for one in stored if one < first), default=0)
     results: list[StretchResult] = []
     for one, end in pairwise([begin, *(at for at in stored if first <= at < last), last]):
@@ -133,7 +133,7 @@ async def test_a_snapshot_with_other_facts_does_not_change_the_result(
     stored = await write_snapshots(log, EVERY)
     digest = (await entry_at(log, stored[2])).record.digest
     payload = payload_of(await fold(log, stored[1]))
-    await log.save_snapshot(stored[2], digest, snapshot.VERSION, payload)
+    await log.save_snapshot(stored[2], digest, code_key(), payload)
     begin, end = stored[1], stored[2]
     result = await replay_stretch(log, Stretch(begin, begin + 1, end, log.head.position))
     assert "has other facts than the records before it" in result.failure

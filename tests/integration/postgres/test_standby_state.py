@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
+from daemon.log.code_key import code_key
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.snapshots import payload_of
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError
-from projections import snapshot
 from tests.daemon.standing_by import (
     LONGER_SLICE,
     follower,
@@ -67,7 +67,7 @@ async def test_a_standby_that_begins_with_a_snapshot_takes_over_warm(log: Log, u
     await first.close()
     assert engine is not None
     kept = payload_of(engine.state)
-    await log.save_snapshot(log.head.position, log.head.digest, snapshot.VERSION, kept)
+    await log.save_snapshot(log.head.position, log.head.digest, code_key(), kept)
     second = follower(url)
     async with following(second):
         await until(lambda: second.is_ready)

@@ -1,6 +1,6 @@
-"""The records that describe what stands at a position, for a log that begins there.
+"""The base of a log that begins at a position: what stands there, and records of the past that questions need.
 
-The facts say what is decided by; a branch, a reduced scenario and an incident need more:
+What stands says what is decided by; a branch, a reduced scenario and an incident need more:
 
 - of each object that stands its newest observation, and of pods, pod groups and workloads the first one and what changed between them:
   when they were seen, bound, run and stopped;
@@ -16,18 +16,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from daemon.log.base_records import BaseWriter, entries_of, past_of
 from daemon.log.contract import ReadableLog
-from daemon.log.entry import Entry, Snapshot
-from daemon.log.standing_records import has_records, records_of, with_records
+from daemon.log.entry import Base, Entry
 from daemon.log.store import SqlLog
 from daemon.queries.moments import entries_at, entry_at
 from engine.ingest import known_objects
 from events.cluster import ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.errors import DamagedLogError, UsageError
+from events.errors import DamagedLogError
 from events.outcome import (
     EvictionFailed,
     PodBound,
@@ -35,10 +35,10 @@ from events.outcome import (
     PodGroupUpdated,
     ShadowDecisionEnded,
 )
-from events.record import GENESIS
+from events.record import Head
 from features.table import KINDS
-from projections import snapshot as snapshots
 from projections.apply_outcome import BIND
+from projections.base.base_table import pieces_of
 from projections.kinds.workload import REPLACING
 from projections.state import State
 
@@ -74,67 +74,65 @@ class _Glance(Struct):
 _GLANCE: Final = msgspec.json.Decoder(_Glance)
 
 
-async def facts_at_base(log: ReadableLog) -> Snapshot | None:
-    """Return the facts with which a log begins; None if it begins with the first record, or without facts of this version."""
-    if log.base == GENESIS:
-        return None
-    return await log.latest_snapshot(snapshots.VERSION, before=log.base.position)
-
-
-async def records_at_base(log: ReadableLog) -> list[Entry]:
-    """Return the records of what stands where a log begins; none for a log that begins with the first record.
-
-    Raises UsageError for facts without records.
-    """
-    facts = await facts_at_base(log)
-    if facts is None:
+async def past_at_base(log: ReadableLog) -> list[Entry]:
+    """Return the records of the past with which a log begins; none for a log that begins with the first record."""
+    base = await log.read_base()
+    if base is None:
         return []
-    if not has_records(facts):
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position} with facts that hold no objects; "
-            "join its archive, or export the stretch again with this release"
-        )
-    found = await asyncio.to_thread(lambda: list(records_of(facts, log.place)))
-    if not found or found[-1].record.position != facts.position:
+    found = await asyncio.to_thread(past_of, base, log.place)
+    if not found or found[-1].record.position != base.head.position:
         raise DamagedLogError(
-            f"{log.place}: the last record of the facts at position {facts.position} is missing"
+            f"{log.place}: the last record of the past at position {base.head.position} is missing"
         )
     return found
 
 
-async def with_standing_records(
-    log: ReadableLog, facts: Snapshot, state: State, pause: Pause | None = None
-) -> Snapshot:
-    """Return facts at the end of a batch of a log with the records of what stands there. `state` is what they say.
+async def base_at(log: ReadableLog, head: Head, state: State, pause: Pause | None = None) -> Base:
+    """Return what stands at the end of a batch of a log, where its head was `head`. `state` is the State there, and must not change.
 
-    Where a log begins with facts that have none, these have none either. `pause` is awaited between chunks.
+    `pause` is awaited between chunks.
     """
-    before = await facts_at_base(log)
-    if before is not None and not has_records(before):
-        return facts
-    standing, found = _Standing(state), await records_at_base(log)
+    past, before = _Past(state), await log.read_base()
+    found = await past_at_base(log)
     for entry in found:
-        standing.add(entry)
-    async for entries in _candidates(log, state, standing):
+        past.add(entry)
+    if before is not None:
+        for entry in entries_of(before, log.place):
+            past.add_object(entry)
+    async for entries in _candidates(log, state, past):
         for entry in entries:
-            standing.add(entry)
+            past.add(entry)
         if pause is not None:
             await pause()
-    others = await _of_the_end(log, state, standing.started, found)
-    decided = {position for pair in standing.shadow_decisions.values() for position in pair}
+    others = await _of_the_end(log, state, past.started, found)
+    decided = {position for pair in past.shadow_decisions.values() for position in pair}
     others += [one for one in found if one.record.position in decided]
     others += await entries_at(log, [one for one in sorted(decided) if one > log.base.position])
-    payload = await asyncio.to_thread(with_records, facts.payload, standing.entries(others))
-    return structs.replace(facts, payload=payload)
+    writer = BaseWriter(head, others[-1].record.recorded_at_ns)
+    for entry in past.entries(others):
+        writer.add(entry)
+    contents = past.contents()
+    for piece in pieces_of(state):
+        if pause is not None:
+            await pause()
+        for digest in piece.digests:
+            if digest not in contents:
+                raise DamagedLogError(f"{log.place}: object {digest} is missing")
+        for stand in piece.stands(contents):
+            writer.add_standing(stand, None if stand.object is None else contents[stand.object])
+    return writer.finish()
 
 
-class _Standing:
+class _Past:
     """Takes records in order, and keeps those that are needed."""
 
     def __init__(self, state: State) -> None:
         self.uids = {subject: uid for subject, uid, _ in _known(state)}
         self.positions = dict.fromkeys((*_decisions(state), state.cycle))
         """Records that are needed whatever they are about."""
+        self._read_last = state.cluster.last_read
+        self._contents: dict[str, bytes] = {}
+        """Digest to the object, of those that still count although a later one was observed."""
         self.started: Entry | None = None
         """The last start of a daemon."""
         self._kept: dict[int, Entry] = {}
@@ -150,10 +148,18 @@ class _Standing:
         record = entry.record
         if record.position in self.positions:
             self._kept[record.position] = entry
+        self.add_object(entry)
         if record.kind == DaemonStarted.kind:
             self.started = entry
         elif record.kind in _KINDS_OF_RECORDS and record.subject in self.uids:
             self._add_of_object(entry, record.subject, record.kind)
+
+    def add_object(self, entry: Entry) -> None:
+        """Take the object of a record if it still counts although a later one was observed."""
+        digest, content = entry.record.object, entry.content
+        is_read_last = self._read_last.get(entry.record.subject) == digest
+        if digest is not None and content is not None and is_read_last:
+            self._contents[digest] = content
 
     def _add_of_object(self, entry: Entry, subject: str, kind: str) -> None:
         event, resource = event_of(entry.record), subject.partition("/")[0]
@@ -183,6 +189,14 @@ class _Standing:
         if isinstance(event, ObjectObserved):
             self._glances[subject] = glance
 
+    def contents(self) -> dict[str, bytes]:
+        """Return the objects that stand, by digest."""
+        found = self._contents
+        for entry in self._newest.values():
+            if entry.record.object is not None and entry.content is not None:
+                found[entry.record.object] = entry.content
+        return found
+
     def entries(self, others: Iterable[Entry]) -> list[Entry]:
         """Return what is kept, and other entries, in order."""
         started = [] if self.started is None else [self.started]
@@ -191,22 +205,20 @@ class _Standing:
         return [self._kept[position] for position in sorted(self._kept)]
 
 
-async def _candidates(
-    log: ReadableLog, state: State, standing: _Standing
-) -> AsyncIterator[list[Entry]]:
+async def _candidates(log: ReadableLog, state: State, past: _Past) -> AsyncIterator[list[Entry]]:
     """Yield the entries of a log up to the position of State among which those are that are needed, in order."""
     until, base = state.position, log.base.position
     if not isinstance(log, SqlLog):
         async for entries in log.read(after=base, until=until):
             yield entries
         return
-    of_a_life = [one for one in standing.uids if one.partition("/")[0] in _OF_A_LIFE]
-    others = [one for one in standing.uids if one.partition("/")[0] not in _OF_A_LIFE]
+    of_a_life = [one for one in past.uids if one.partition("/")[0] in _OF_A_LIFE]
+    others = [one for one in past.uids if one.partition("/")[0] not in _OF_A_LIFE]
     positions = dict.fromkeys(
         (
             *await log.positions_of(of_a_life, until, _KINDS_OF_RECORDS),
             *(await log.newest_objects(others, until)).values(),
-            *standing.positions,
+            *past.positions,
             *await _begin_of_epoch(log, until),
         )
     )

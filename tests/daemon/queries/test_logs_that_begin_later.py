@@ -1,4 +1,4 @@
-"""Questions to a log that begins with facts: for all that lies behind the cut the answer is that of the whole log.
+"""Questions to a log that begins with what stands at a position: for all that lies behind the cut the answer is that of the whole log.
 
 Such a log is a bundle of a stretch, what is left of a log whose older part was archived, or a bundle of a stretch that was imported.
 """
@@ -12,17 +12,18 @@ import msgspec
 import pytest
 
 from daemon.cli.inputs import read_policy
+from daemon.first_state import state_at_base
 from daemon.limits import InputLimitError, Limits
+from daemon.log.base_records import BaseWriter, entries_of
 from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import ReadableLog
 from daemon.log.copying import copy_whole
-from daemon.log.entry import Snapshot
+from daemon.log.entry import Base
 from daemon.log.memory import MemoryLog
 from daemon.log.opening import open_log
-from daemon.log.snapshots import facts_of, frames_of, state_of, with_frame
-from daemon.log.standing_records import has_records, records_of, with_records
 from daemon.log.store import SqlLog
 from daemon.queries.archive import archive, join
+from daemon.queries.bases import past_at_base
 from daemon.queries.bundles import export_stretch
 from daemon.queries.history import History
 from daemon.queries.incident import incidents
@@ -30,7 +31,6 @@ from daemon.queries.objects import object_at
 from daemon.queries.reduce import Stretch, reduce_objects, starting_point, timeline_of
 from daemon.queries.replay import Replayed, replay_log
 from daemon.queries.replay_rest import ReplayedRest, replay_rest
-from daemon.queries.standing_records import facts_at_base, records_at_base
 from daemon.queries.usage import usage
 from daemon.queries.what_if import what_if
 from daemon.simulation import simulate
@@ -342,32 +342,31 @@ async def test_a_cut_of_a_cut_holds_the_records_of_a_cut_of_the_whole_log(
         await export_stretch(await cut(fault, first), tmp_path / "cut.muster", first=later)
         await export_stretch(fault, tmp_path / "whole.muster", first=later)
         found = [BundleLog(tmp_path / f"{name}.muster") for name in ("cut", "whole")]
-        one, other = [await records_at_base(log) for log in found]
+        one, other = [await log.read_base() for log in found]
+        assert one is not None
         assert one == other
         for name in ("cut", "whole"):
             (tmp_path / f"{name}.muster").unlink()
 
 
-async def test_the_facts_are_read_without_the_records(fault: SqlLog, cut: Cut) -> None:
-    facts = await facts_at_base(await cut(fault, 50))
-    assert facts is not None
-    assert has_records(facts)
-    state = await History(fault).facts_at_position(facts.position)
-    assert facts_of(facts.payload) == snapshot.take(state)
-    assert snapshot.take(state_of(facts.payload)) == snapshot.take(state)
+async def test_what_stands_is_the_state_of_the_whole_log(fault: SqlLog, cut: Cut) -> None:
+    state = await state_at_base(await cut(fault, 50))
+    assert state is not None
+    whole = await History(fault).facts_at_position(state.position)
+    assert snapshot.take(state) == snapshot.take(whole)
 
 
 async def test_an_archive_of_an_archived_log_begins_with_the_records_too(
     fault: SqlLog, tmp_path: Path
 ) -> None:
     await archive(fault, tmp_path / "1.muster", 46)
-    first = await records_at_base(fault)
+    first = await past_at_base(fault)
     await archive(fault, tmp_path / "2.muster", 60)
-    assert await records_at_base(BundleLog(tmp_path / "2.muster")) == first
+    assert await past_at_base(BundleLog(tmp_path / "2.muster")) == first
     await join(fault, BundleLog(tmp_path / "2.muster"))
-    assert await records_at_base(fault) == first
+    assert await past_at_base(fault) == first
     await join(fault, BundleLog(tmp_path / "1.muster"))
-    assert await records_at_base(fault) == []
+    assert await past_at_base(fault) == []
 
 
 async def test_objects_that_stand_stay_in_the_log_for_later_records(
@@ -396,56 +395,44 @@ async def test_objects_that_stand_stay_in_the_log_for_later_records(
     assert (seen[3],) in found.rows
 
 
-async def test_facts_without_records_are_refused_by_questions_that_need_them(
-    fault: SqlLog, tmp_path: Path
-) -> None:
+async def test_a_base_that_was_forged_is_found(fault: SqlLog, tmp_path: Path) -> None:
+    """Its digest stands in the log: a record that is changed, added or left out is not of that chain."""
     await export_stretch(fault, tmp_path / "a.muster", first=50)
-    facts = await facts_at_base(BundleLog(tmp_path / "a.muster"))
-    assert facts is not None
-    log = MemoryLog()
-    payload = bytes(frames_of(facts.payload)[1])
-    await log.begin_behind(facts.head, msgspec.structs.replace(facts, payload=payload))
-    with pytest.raises(UsageError, match="with facts that hold no objects"):
-        await records_at_base(log)
-    state = await History(log).facts_at_position(49)
-    assert snapshot.take(state) == snapshot.take(await History(fault).facts_at_position(49))
-
-
-async def test_records_that_were_forged_are_found(fault: SqlLog, tmp_path: Path) -> None:
-    await export_stretch(fault, tmp_path / "a.muster", first=50)
-    facts = await facts_at_base(BundleLog(tmp_path / "a.muster"))
-    assert facts is not None
-    entries = list(records_of(facts, "a log"))
+    base = await BundleLog(tmp_path / "a.muster").read_base()
+    assert base is not None
+    entries = list(entries_of(base, "a log"))
     at = next(index for index, one in enumerate(entries) if one.content is not None)
     other = msgspec.structs.replace(entries[at], content=b"{}")
     for forged in (
         [*entries[:at], other, *entries[at + 1 :]],
-        [*entries, entries[0]],
+        [*entries, entries[-1]],
+        entries[1:],
         entries[:-1],
         [],
     ):
-        with pytest.raises(DamagedLogError, match="the facts at position 49"):
-            await _begun(facts, with_records(facts.payload, forged))
-    for frame in (b"none", b"(\xb5/\xfd"):
-        with pytest.raises(DamagedLogError, match="the facts at position 49"):
-            await _begun(facts, with_frame(frame, facts.payload))
+        writer = BaseWriter(base.head, 0)
+        for one in forged:
+            writer.add(one)
+        with pytest.raises(DamagedLogError, match="begins behind position 49"):
+            await _begun(msgspec.structs.replace(base, payload=writer.finish().payload))
+    for payload in (b"none", b"(\xb5/\xfd"):
+        with pytest.raises(DamagedLogError, match="begins behind position 49"):
+            await _begun(msgspec.structs.replace(base, payload=payload))
 
 
-async def _begun(facts: Snapshot, payload: bytes) -> None:
-    """Begin a log with other facts, and read their records."""
+async def _begun(base: Base) -> None:
+    """Begin a log with another base, and fold it."""
     log = MemoryLog()
-    await log.begin_behind(facts.head, msgspec.structs.replace(facts, payload=payload))
-    await records_at_base(log)
+    await log.begin_behind(base.head, base)
+    await state_at_base(log)
 
 
-async def test_records_of_facts_are_read_within_limits(
+async def test_a_base_is_read_within_limits(
     fault: SqlLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await export_stretch(fault, tmp_path / "a.muster", first=50)
-    facts = await facts_at_base(BundleLog(tmp_path / "a.muster"))
-    assert facts is not None
-    monkeypatch.setattr(
-        "daemon.log.standing_records.limits_of", lambda: Limits(bundle_line_bytes=100)
-    )
+    base = await BundleLog(tmp_path / "a.muster").read_base()
+    assert base is not None
+    monkeypatch.setattr("daemon.log.base_records.limits_of", lambda: Limits(bundle_line_bytes=100))
     with pytest.raises(InputLimitError, match="bundle-line-bytes"):
-        list(records_of(facts, "a log"))
+        list(entries_of(base, "a log"))

@@ -1,0 +1,1 @@
+"""A base: State at a position as records that say what stands, and back."""
