@@ -57,6 +57,7 @@ from projections.pod_groups import (
 from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
 from projections.pods import (
     BINDING,
+    PENDING,
     Pod,
     PodFacts,
     has_same_attributes,
@@ -327,10 +328,16 @@ class Cluster:
             return
         self._count_pods(changes)
         groups: dict[str, tuple[int, int]] = {}
+        turned: dict[str, bool] = {}
         for one in changes:
             pod = one.new or one.old
             if pod is not None and (key := pod.group_key):
                 groups[key] = (max(one.extent, groups.get(key, NOTHING)[0]), one.position)
+                was = one.old is not None and one.old.status == PENDING
+                waits = one.new is not None and one.new.status == PENDING
+                if was != waits and turned.setdefault(key, waits) != waits:
+                    # Pods came and others went: as many as before may wait, but not the same.
+                    self.own_group(self.groups[key]).fingerprint = ()
         self._settle_groups(groups)
 
     def change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:

@@ -5,7 +5,7 @@ what differs from pod to pod (its index, the decision that bound it, its devices
 (`projections/pods.py`).
 """
 
-from functools import cache
+from functools import lru_cache
 from sys import intern
 from typing import Final, TypeAlias
 
@@ -19,7 +19,7 @@ from events.limits import (
     whole_number,
 )
 from events.sized_cache import sized_cache
-from projections.device_family import FAMILIES, is_confirmed, pod_options
+from projections.device_family import DeviceFamily, is_confirmed, pod_options
 from projections.fault_options import ANNOTATIONS as FAULT_ANNOTATIONS
 from projections.fault_options import stated_options
 from projections.pod_class import CARD_KEYS, CARD_NAME, stated_cards
@@ -74,10 +74,10 @@ class PodAnnotations(Struct, frozen=True, gc=False):
     """The first of them that is not valid as a name, and why; else ""."""
 
 
-@cache
-def read_annotations() -> frozenset[str]:
+@lru_cache(maxsize=8)
+def read_annotations(families: tuple[DeviceFamily, ...]) -> frozenset[str]:
     """Return the keys of annotations that `pod_annotations` reads."""
-    of_families = [key for one in FAMILIES.values() for key in (*one.pod_options, one.confirmation)]
+    of_families = [key for one in families for key in (*one.pod_options, one.confirmation)]
     return frozenset(
         (
             *(*GROUP_NAME, MIN_MEMBER, MIN_AVAILABLE, QUEUE_NAME, TASK_SPEC, TASK_PRIORITY),
@@ -86,12 +86,10 @@ def read_annotations() -> frozenset[str]:
     )
 
 
-@cache
-def read_labels() -> frozenset[str]:
+@lru_cache(maxsize=8)
+def read_labels(families: tuple[DeviceFamily, ...]) -> frozenset[str]:
     """Return the keys of labels that `pod_annotations` reads."""
-    of_families = [
-        key for one in FAMILIES.values() for key in (*one.pod_options, one.unconfirming_label)
-    ]
+    of_families = [key for one in families for key in (*one.pod_options, one.unconfirming_label)]
     return frozenset(
         (
             *(*COSCHEDULING_GROUP, COSCHEDULING_MIN, QUEUE_NAME, TASK_SPEC, PREEMPTABLE),

@@ -17,6 +17,7 @@ from events.limits import (
 )
 from projections.container_faults import container_fault
 from projections.device_family import (
+    FAMILIES,
     device_rejection,
     pod_assignment_keys,
     pod_assignments,
@@ -197,7 +198,9 @@ class PodSpecFacts(Struct, frozen=True, gc=False):
 def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     """Return what muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    stated, named = annotations.keys() & read_annotations(), labels.keys() & read_labels()
+    families = tuple(FAMILIES.values())
+    stated = annotations.keys() & read_annotations(families)
+    named = labels.keys() & read_labels(families)
     said = pod_annotations(
         (
             tuple([(key, annotations[key]) for key in sorted(stated)]) if stated else (),

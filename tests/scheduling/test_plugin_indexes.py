@@ -224,7 +224,8 @@ def test_a_plugin_index_follows_nodes_and_gets_each_record_once() -> None:
     harness.state.validate()
     assert index.nodes == {"": 1, "a": 1}
     assert harness.state.cluster.indexes.of(Zones) is index
-    assert index.records[-4:] == list(range(before + 1, harness.state.position + 1))
+    # Both nodes of the first batch settle at its end.
+    assert index.records[-3:] == list(range(before + 2, harness.state.position + 1))
 
 
 def test_the_audit_finds_a_wrong_value_in_the_index() -> None:
