@@ -104,9 +104,9 @@ def _first(engine: Engine, cycle: Callable[[], None]) -> float:
 
 def _asked(engine: Engine) -> dict[str, float]:
     """Count what the first pass asked of running pods."""
-    facts = engine.state.cluster.tables.of(PoolFacts)
+    facts = engine.state.cluster.tables.find(PoolFacts)
     evicted = sum(pod.evicted for pod in engine.state.cluster.pods.values())
-    return {"released": len(facts.releases), "evicted": evicted}
+    return {"released": 0 if facts is None else len(facts.releases), "evicted": evicted}
 
 
 def _comes(engine: Engine, cycle: Callable[[], None], levels: int) -> Iterator[float]:

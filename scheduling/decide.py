@@ -16,7 +16,7 @@ from scheduling.pools.decider import PoolPassDecider, evict_overdue, refuse_with
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
-DECIDER: Final = 13
+DECIDER: Final = 14
 """Version of the decision code. Raise it with every change that can alter a decision."""
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -127,8 +128,10 @@ def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
     """What was there to be told of pod groups: since which record, whose, and which phase."""
     state = State(FEATURES)
     told: set[tuple[int, str, str]] = set()
-    for entry in entries:
+    for entry, follows in zip_longest(entries, entries[1:]):
         state.apply(entry.record, event_of(entry.record), entry.content)
+        if follows is None or follows.record.batch != entry.record.batch:
+            state.settle()
         for key in state.cluster.pending_status.phases:
             group = state.cluster.groups[key]
             told.add((group.reported_status.since, key, group.phase))

@@ -49,6 +49,7 @@ def faults_of_the_view(entries: list[Entry]) -> set[tuple[object, ...]]:
     for entry in [*entries, None]:
         if batch and (entry is None or entry.record.batch != batch[0].record.batch):
             last = batch[-1].record
+            views.state.settle()
             changes = views.rows(last.position, last.recorded_at_ns).get(FAULT.name)
             rows = [] if changes is None else changes.opened
             found |= {(*row[: FAULT.keys], row[9]) for row in rows}

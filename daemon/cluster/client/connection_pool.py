@@ -1,7 +1,7 @@
 """Connections for short requests: a binding, a patch, a read of one object. HTTP/1.1, one request at a time on each.
 
 A request is one write, and its response is read whole. aiohttp (`transport.py`) has lists and watches, which stream, and whatever
-goes through a proxy: a binding costs it four times as much processor time (`docs/decisions/0015-short-requests.md`).
+goes through a proxy: a binding costs it four times as much processor time (`docs/decisions/0016-short-requests.md`).
 
 Every request has a deadline, and all deadlines share one timer. No request is sent twice: a connection that is lost after a
 request was written leaves it unanswered.
