@@ -24,7 +24,7 @@ def decisions_of_cycle(state: State, at_ns: int) -> tuple[Decision, ...]:
     return tuple(one for one in events if isinstance(one, Decision))
 
 
-class Trial:
+class ReductionTrial:
     """Holds a cycle over sets of objects, under one policy."""
 
     def __init__(self, policy: PolicyChanged, scheduler_names: tuple[str, ...]) -> None:

@@ -47,7 +47,7 @@ from simulator.reduce_target import (
     shows,
     subjects_of,
 )
-from simulator.reduce_trial import Trial, decisions_of_cycle
+from simulator.reduce_trial import ReductionTrial, decisions_of_cycle
 from simulator.scenario import Scenario
 from simulator.standing_objects import PLACED_POD, ObjectTracker, StandingObject, standing_objects
 
@@ -349,7 +349,7 @@ def reduce_objects(
             raise UsageError(
                 f"--pin {subject.replace('//', '/')}: there is no such object before position {start.cycle} of {start.place}"
             )
-    trial = Trial(start.policy, scheduler_names)
+    trial = ReductionTrial(start.policy, scheduler_names)
     found = _first_shown(start, pinned, trial)
     if found is None:
         return Search(start.target, None, trial.count)
@@ -371,7 +371,7 @@ def reduce_objects(
 
 
 def _first_shown(
-    start: StartingPoint, pinned: Sequence[str], trial: Trial
+    start: StartingPoint, pinned: Sequence[str], trial: ReductionTrial
 ) -> tuple[Target, list[StandingObject]] | None:
     """Return objects that show the target, and what they show of it; None if even all do not."""
     candidates = list(_candidates(start, dict.fromkeys((*start.target.pinned, *pinned))))

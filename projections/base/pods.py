@@ -252,32 +252,20 @@ PODS: Final = Contributor(kinds=(PodStands,), pieces=_pieces, apply=_apply)
 
 
 def _commitments_stand(state: State) -> Iterator[Stand]:
-    for one in state.commitments.values():
-        binding = BindingStands(
-            decision=one.decision,
-            pod=one.pod,
-            uid=one.uid,
-            node=one.node,
-            is_unknown=one.is_unknown,
-            assigned_ns=one.assigned_ns,
-            is_annotated=one.is_annotated,
-            mode=one.mode,
-            in_favour_of=one.in_favour_of,
-        )
-        yield Stand(f"Pod/{one.pod}", binding)
-    for one in state.evictions.values():
-        eviction = EvictionStands(
-            decision=one.decision,
-            pod=one.pod,
-            uid=one.uid,
-            node=one.node,
-            is_unknown=one.is_unknown,
-            assigned_ns=one.assigned_ns,
-            is_annotated=one.is_annotated,
-            mode=one.mode,
-            in_favour_of=one.in_favour_of,
-        )
-        yield Stand(f"Pod/{one.pod}", eviction)
+    for kind, kept in ((BindingStands, state.commitments), (EvictionStands, state.evictions)):
+        for one in kept.values():
+            event = kind(
+                decision=one.decision,
+                pod=one.pod,
+                uid=one.uid,
+                node=one.node,
+                is_unknown=one.is_unknown,
+                assigned_ns=one.assigned_ns,
+                is_annotated=one.is_annotated,
+                mode=one.mode,
+                in_favour_of=one.in_favour_of,
+            )
+            yield Stand(f"Pod/{one.pod}", event)
 
 
 def _apply_commitment(fold: BaseFold, stand: Stand, _content: bytes | None) -> None:
