@@ -13,7 +13,6 @@ other pods wait for that.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import msgspec
 from msgspec import structs
 
 from events.sized_cache import ENTRY_BYTES
@@ -22,10 +21,10 @@ from projections.deltas import PodChanged, PolicyChanged
 from projections.index import Index
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination
-from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
+from projections.pod_terms import NO_TERMS, Labels, size_of
 from projections.pods import PENDING, Pod
 from projections.quarantine import leave_tenant
-from projections.wakeup_events import ALL_PODS, WakeupEvents
+from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -259,16 +258,12 @@ def record_changed_pod_kind(events: WakeupEvents, pod: Pod) -> None:
     """Record that a pod of this kind was added to a node or removed from one."""
     if ALL_PODS in events.changed_pod_kinds:
         return
-    barring = tuple([one for one in pod.pod_class.terms.affinity_terms if not one.weight])
-    events.changed_pod_kinds[pod_kind_key(pod.facts.namespace, pod.facts.labels, barring)] = None
+    anti_affinity = pod.pod_class.terms.required_anti_affinity
+    kind = PodKind(pod.facts.namespace, pod.facts.labels, anti_affinity)
+    events.changed_pod_kinds[kind] = None
     if len(events.changed_pod_kinds) > CHANGED_POD_KINDS_MAX:
         events.changed_pod_kinds.clear()
         events.changed_pod_kinds[ALL_PODS] = None
-
-
-def pod_kind_key(namespace: str, labels: Labels, barring: tuple[AffinityTerm, ...]) -> str:
-    """Return a kind of pod as one text: its namespace, its labels, and its required anti-affinity."""
-    return msgspec.json.encode((namespace, labels, barring)).decode()
 
 
 def check_classes(cluster: "Cluster") -> None:

@@ -37,7 +37,7 @@ REQUIRED_WEIGHT: Final = 1
 """Weight that the required affinity of a pod adds to the score of nodes for the pods that it selects."""
 
 
-class PodAffinityTerm(Struct, frozen=True):
+class PodAffinityTerm(Struct, frozen=True, array_like=True):
     """Pods of some namespaces with some labels, in the same domain of a topology."""
 
     topology_key: str

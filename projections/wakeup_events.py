@@ -5,11 +5,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from projections.pod_terms import Labels, PodAffinityTerm
+
 ALL_RESOURCES: Final = "*"
 """Stands for all resources in a set of resource names."""
-
-ALL_PODS: Final = "*"
-"""Stands for all kinds of pods in `changed_pod_kinds`."""
 
 ALL_VOLUMES: Final = "*"
 """Stands for all claims, volumes, storage classes and drivers in `volumes_changed`."""
@@ -19,6 +18,19 @@ LOWEST_PRIORITY: Final = -(1 << 63)
 
 Names = dict[str, None]
 """An ordered set of names."""
+
+
+class PodKind(Struct, frozen=True, array_like=True):
+    """What terms of other pods select a pod by, and which pods it excludes itself."""
+
+    namespace: str
+    labels: Labels = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    """Its required anti-affinity."""
+
+
+ALL_PODS: Final = PodKind("*")
+"""Stands for all kinds of pods in `changed_pod_kinds`."""
 
 
 class WakeupEvents(Struct):
@@ -38,9 +50,9 @@ class WakeupEvents(Struct):
     """Queue to the position of the last such record."""
     victims_added: dict[str, int] = field(default_factory=dict)
     """Queues with pods that can newly be evicted, and the lowest priority of these pods."""
-    changed_pod_kinds: Names = field(default_factory=dict)
-    """Kinds of pods that were added to a node or removed from one (`inter_pod_affinity_index.pod_kind_key`), or
-    ALL_PODS; recorded only if pods have terms about other pods."""
+    changed_pod_kinds: dict[PodKind, None] = field(default_factory=dict)
+    """Kinds of pods that were added to a node or removed from one, or ALL_PODS; recorded only if pods have terms about
+    other pods."""
     hyper_nodes_changed_at: int = 0
     """Position of the last record that changed HyperNodes; 0 if none did."""
     everything: bool = False

@@ -38,7 +38,6 @@ from projections.volumes.facts import (
     ZONE_KEYS,
     ZONE_SEPARATOR,
 )
-from projections.wakeup_events import ALL_PODS
 from replay.pseudonyms import WELL_KNOWN, Pseudonyms
 
 ALL: Final = "all"
@@ -619,6 +618,8 @@ class Redaction:
                 done[field] = self._tenant(value)
             elif field == "task":
                 done[field] = self._known(str(value))
+            elif field == "topology_key":
+                done[field] = self._label_key(str(value))
             else:
                 done[field] = self._event_field(field, value)
         is_claim = done.get("code") in (*CLAIM_CODES, *REACH_CODES) and "/" in str(
@@ -644,12 +645,12 @@ class Redaction:
                 return [[self._name("Queue", str(name)), resources] for name, resources in pairs]
             case "namespaces":
                 return [self._namespace(str(one)) for one in value]
+            case "other_labels":
+                return [self._label_key(str(one)) for one in value]
             case "volumes_changed":
                 return [self.subject(str(one)) for one in value]
-            case "changed_pod_kinds":
-                return (
-                    [ALL_PODS] if value else []
-                )  # Their labels are within a text: all kinds count.
+            case "selector" | "namespace_selector":
+                return [self._requirement(one) for one in value]
             case "members" | "network":
                 return self._event_field(field, value)
             case _:
@@ -657,6 +658,15 @@ class Redaction:
                     self._standing(one) if isinstance(one, dict) else self._event_field(field, one)
                     for one in value
                 ]
+
+    def _requirement(self, requirement: Json) -> Json:
+        """Return a requirement of a selector of labels, with its key and its values."""
+        assert isinstance(requirement, dict)
+        key, done = str(requirement["key"]), {**requirement}
+        done["key"] = self._label_key(key)
+        if isinstance(values := requirement.get("values"), list):
+            done["values"] = [self._label_value(key, str(one)) for one in values]
+        return done
 
     def _tenant(self, tenant: str) -> str:
         """Return a tenant: a namespace, or a label of namespaces with its value."""

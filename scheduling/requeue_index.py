@@ -23,7 +23,6 @@ from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, ALL_VOLUMES, WakeupEvents
 from scheduling.plugin import ClusterQuota
-from scheduling.pod_topology.wakeup import has_anti_affinity
 from scheduling.preemptible_capacity import VictimIndex
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import FREED_MAX
@@ -372,7 +371,7 @@ class RequeueIndex:
         if events.changed_pod_kinds:
             add(("pods with terms",))
             kinds = events.changed_pod_kinds
-            if ALL_PODS not in kinds and any(has_anti_affinity(one) for one in kinds):
+            if ALL_PODS not in kinds and any(one.anti_affinity for one in kinds):
                 add(("pods without terms",))
 
     def _waiting_for_quota(self, of_action: _OfAction, events: WakeupEvents) -> Iterator[Classes]:

@@ -37,6 +37,9 @@ class PodSelection(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     namespace: str
     labels: Texts = ()
+    """Its labels with values that a term names."""
+    other_labels: Names = ()
+    """Keys of its labels that terms refer to with other values."""
     is_barred: bool = False
     """Whether required anti-affinity of other pods may select it."""
     is_weighed: bool = False

@@ -1,7 +1,35 @@
 """What stands of work that is not done: what was woken and not looked at, and what a cycle left for the next."""
 
+from msgspec import Struct
+
 from events.decisions.search_deferred import FreedNode, SearchCursor
-from events.standing.standing import Amounts, Names, Standing
+from events.standing.standing import Amounts, Names, Standing, Texts
+
+
+class LabelRequirement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A requirement of a label selector, with an operator of Kubernetes; one of `matchLabels` is `In` with one value."""
+
+    key: str
+    operator: str
+    values: Names = ()
+
+
+class AntiAffinityStands(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A term of the required anti-affinity of a pod, with `matchLabelKeys` resolved."""
+
+    topology_key: str
+    selector: tuple[LabelRequirement, ...] | None = None
+    """Selects no pods if it is none, and all if it is empty; so does `namespace_selector` namespaces."""
+    namespaces: Names = ()
+    namespace_selector: tuple[LabelRequirement, ...] | None = None
+
+
+class ChangedPodsStand(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Pods that were added to nodes or removed from them: what other pods select them by, and which pods they exclude."""
+
+    namespace: str
+    labels: Texts = ()
+    anti_affinity: tuple[AntiAffinityStands, ...] = ()
 
 
 class WakeupsStand(Standing, frozen=True, kw_only=True):
@@ -24,7 +52,10 @@ class WakeupsStand(Standing, frozen=True, kw_only=True):
     """Queues, each with the position of the last such record."""
     victims_added: Amounts = ()
     """Queues with pods that can newly be evicted, and the lowest priority of these."""
-    changed_pod_kinds: Names = ()
+    changed_pods: tuple[ChangedPodsStand, ...] = ()
+    """Pods that pods with terms about other pods wait for."""
+    all_pods_changed: bool = False
+    """Whether all pods count as changed, instead of `changed_pods`."""
     hyper_nodes_changed_at: int = 0
     everything: bool = False
     faulty_groups: Names = ()

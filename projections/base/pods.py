@@ -15,7 +15,7 @@ from events.standing.pods import (
     PodSelection,
     PodStands,
 )
-from projections.affinity_terms import SelectedAs
+from projections.affinity_terms import OTHER_VALUE, SelectedAs
 from projections.apply_outcome import Commitment
 from projections.base.contributor import BaseFold, Contents, Contributor, Piece, Stand, plain
 from projections.base.objects import AT_ONCE, reading_of
@@ -25,6 +25,7 @@ from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import Reading
 from projections.pod_class import NO_INDEX, ClassKey, PodClass, StatedRequest, parse_class
 from projections.pod_reading import read_facts
+from projections.pod_terms import Labels
 from projections.pods import (
     UNDECIDED,
     DecidedPod,
@@ -106,14 +107,7 @@ def _stand(state: State, pod: Pod, contents: Contents) -> Iterator[Stand]:
         stated_devices=pod.decided.stated_devices,
         network=pod.decided.network,
         is_stuck=pod.decided.is_stuck,
-        selection=None
-        if seen is None
-        else PodSelection(
-            namespace=seen.namespace,
-            labels=seen.labels,
-            is_barred=seen.is_barred,
-            is_weighed=seen.is_weighed,
-        ),
+        selection=None if seen is None else _selection(seen),
         plugin_labels=pod_class.plugin_labels,
         closed_tenant=pod_class.closed_tenant,
         rank=state.assignments.ranks.get(uid),
@@ -244,8 +238,23 @@ def _as_it_waited(fold: BaseFold, pod_class: PodClass, event: PodStands) -> PodC
     if seen is None:
         return pod_class
     return classes.selected(
-        pod_class, SelectedAs(seen.namespace, seen.labels, seen.is_barred, seen.is_weighed)
+        pod_class, SelectedAs(seen.namespace, _labels(seen), seen.is_barred, seen.is_weighed)
     )
+
+
+def _selection(seen: SelectedAs) -> PodSelection:
+    return PodSelection(
+        namespace=seen.namespace,
+        labels=tuple([one for one in seen.labels if one[1] != OTHER_VALUE]),
+        other_labels=tuple([key for key, value in seen.labels if value == OTHER_VALUE]),
+        is_barred=seen.is_barred,
+        is_weighed=seen.is_weighed,
+    )
+
+
+def _labels(seen: PodSelection) -> Labels:
+    other = [(key, OTHER_VALUE) for key in seen.other_labels]
+    return tuple(sorted((*seen.labels, *other)))
 
 
 PODS: Final = Contributor(kinds=(PodStands,), pieces=_pieces, apply=_apply)

@@ -13,6 +13,9 @@ from events.standing.pods import (
     QuarantineStands,
 )
 from events.standing.work import (
+    AntiAffinityStands,
+    ChangedPodsStand,
+    LabelRequirement,
     LookedAtStands,
     SearchStands,
     SelectionOutdatedStands,
@@ -21,10 +24,12 @@ from events.standing.work import (
 from projections.base.contributor import BaseFold, Contributor, Stand, plain
 from projections.budget_refusals import BudgetRefusal
 from projections.deferred_work import DeferredSearch, EventBatch
+from projections.pod_terms import PodAffinityTerm, Selector
+from projections.policy.requirement import Requirement
 from projections.quarantine import Quarantine
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
-from projections.wakeup_events import WakeupEvents
+from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
 
 BIND: Final = "bind"
 EVICT: Final = "evict"
@@ -47,7 +52,10 @@ def _wakeups(events: WakeupEvents, cycle: int = 0, actions: tuple[str, ...] = ()
         ),
         quota_released_at=tuple(events.quota_released_at.items()),
         victims_added=tuple(events.victims_added.items()),
-        changed_pod_kinds=tuple(events.changed_pod_kinds),
+        changed_pods=tuple(
+            [_changed_pods(one) for one in events.changed_pod_kinds if one != ALL_PODS]
+        ),
+        all_pods_changed=ALL_PODS in events.changed_pod_kinds,
         hyper_nodes_changed_at=events.hyper_nodes_changed_at,
         everything=events.everything,
         faulty_groups=tuple(events.faulty_groups),
@@ -64,12 +72,55 @@ def _events(one: WakeupsStand) -> WakeupEvents:
         quota_released={queue: dict.fromkeys(resources) for queue, resources in one.quota_released},
         quota_released_at=dict(one.quota_released_at),
         victims_added=dict(one.victims_added),
-        changed_pod_kinds=dict.fromkeys(one.changed_pod_kinds),
+        changed_pod_kinds=dict.fromkeys(_pod_kinds(one)),
         hyper_nodes_changed_at=one.hyper_nodes_changed_at,
         everything=one.everything,
         faulty_groups=dict.fromkeys(one.faulty_groups),
         volumes_changed=dict.fromkeys(one.volumes_changed),
     )
+
+
+def _changed_pods(kind: PodKind) -> ChangedPodsStand:
+    anti_affinity = [
+        AntiAffinityStands(
+            topology_key=term.topology_key,
+            selector=_written(term.selector),
+            namespaces=term.namespaces,
+            namespace_selector=_written(term.namespace_selector),
+        )
+        for term in kind.anti_affinity
+    ]
+    return ChangedPodsStand(
+        namespace=kind.namespace, labels=kind.labels, anti_affinity=tuple(anti_affinity)
+    )
+
+
+def _pod_kinds(one: WakeupsStand) -> Iterator[PodKind]:
+    for changed in one.changed_pods:
+        anti_affinity = [
+            PodAffinityTerm(
+                topology_key=term.topology_key,
+                selector=_read(term.selector),
+                namespaces=term.namespaces,
+                namespace_selector=_read(term.namespace_selector),
+            )
+            for term in changed.anti_affinity
+        ]
+        yield PodKind(changed.namespace, changed.labels, tuple(anti_affinity))
+    if one.all_pods_changed:
+        yield ALL_PODS
+
+
+def _written(selector: Selector | None) -> tuple[LabelRequirement, ...] | None:
+    if selector is None:
+        return None
+    return tuple([LabelRequirement(one.key, one.operator, one.values) for one in selector])
+
+
+def _read(selector: tuple[LabelRequirement, ...] | None) -> Selector | None:
+    if selector is None:
+        return None
+    return tuple([Requirement(one.key, one.operator, one.values) for one in selector])
 
 
 def _stands(state: State) -> Iterator[Stand]:

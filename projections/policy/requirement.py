@@ -7,7 +7,7 @@ from events.limits import whole_number
 _OUT_OF_RANGE = 2**63
 
 
-class Requirement(Struct, frozen=True):
+class Requirement(Struct, frozen=True, array_like=True):
     """One expression: a label key (or `metadata.name`), an operator and its values."""
 
     key: str

@@ -28,6 +28,7 @@ RECORDED: Final = {
     "shared_cards": "devices/whole_gpus_and_shares_of_gpus_coexist_on_a_node",
     "pools": "pools/a_task_that_does_not_run_yet_is_evicted_at_once",
     "fair_share": "pools/fair_share_can_release_the_newest_tasks",
+    "affinity": "preempt/preemption_counts_nominated_pods_in_anti_affinity",
     "faults": "faults/with_process_recover_enable_only_the_faulty_pod_is_deleted_and_the_job_never_escalates",
 }
 """Name of a log to the scenario that makes it."""

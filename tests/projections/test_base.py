@@ -15,10 +15,14 @@ from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDefe
 from events.standing.kinds import STANDING
 from features.table import FEATURES
 from projections.base.base_table import contributors_with
+from projections.deferred_work import EventBatch
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
+from projections.pod_terms import PodAffinityTerm, Selector
+from projections.policy.requirement import Requirement
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
+from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
 from replay.log_replay import Replay
 from tests.projections.bases import BaseRecord, base_of, differences, folded
 from tests.scenarios.play import FILES, HERE, name_of, scenario_of
@@ -194,7 +198,21 @@ def rare() -> State:
         requeue_on=("victims/q",),
     )
     state.deferred_work = state.deferred_work.with_search(found, 7)
+    cluster.wakeup_events.changed_pod_kinds = {
+        PodKind("default", (("app", "db"),)): None,
+        PodKind("default", (), (apart(None, None), apart((), ()), apart(DATABASES, ()))): None,
+    }
+    waiting = WakeupEvents(changed_pod_kinds={ALL_PODS: None})
+    state.deferred_work.batches.append(EventBatch(6, waiting, {"preempt": None}))
     return state
+
+
+DATABASES: Final = (Requirement("app", "In", ("db",)), Requirement("tier", "Exists"))
+
+
+def apart(selector: Selector | None, namespaces: Selector | None) -> PodAffinityTerm:
+    """A term of required anti-affinity."""
+    return PodAffinityTerm("zone", selector, ("default",), namespaces)
 
 
 def is_other(base: list[BaseRecord], contents: dict[str, bytes], state: State) -> bool:

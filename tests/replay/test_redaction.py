@@ -14,6 +14,14 @@ from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.record import Record
+from events.standing.kinds import decode_standing, encode_standing
+from events.standing.pods import PodSelection, PodStands
+from events.standing.work import (
+    AntiAffinityStands,
+    ChangedPodsStand,
+    LabelRequirement,
+    WakeupsStand,
+)
 from replay.log_replay import Divergence, Replay
 from replay.pseudonyms import WELL_KNOWN, Pseudonyms
 from replay.redacted_log import RedactedLog
@@ -287,3 +295,35 @@ def test_objects_that_are_not_as_they_should_be_leak_nothing(manifest: object) -
     names.content("Pod", content)
     done = Redaction(frozenset({ALL}), Pseudonyms(KEY, names.texts, names.namespaces))
     assert b"secret" not in done.content("Pod", content)
+
+
+def test_pods_that_others_wait_for_get_pseudonyms_in_a_base() -> None:
+    apart = AntiAffinityStands(
+        topology_key="secret.example/rack",
+        selector=(LabelRequirement("secret-app", "In", ("secret-db",)),),
+        namespaces=("secret-ns",),
+        namespace_selector=(LabelRequirement("secret-team", "Exists"),),
+    )
+    pods = ChangedPodsStand(
+        namespace="secret-ns", labels=(("secret-app", "secret-db"),), anti_affinity=(apart,)
+    )
+    body = encode_standing(WakeupsStand(changed_pods=(pods,)))
+    names = Redaction(frozenset({ALL}))
+    names.body(WakeupsStand.kind, body)
+    redaction = Redaction(frozenset({ALL}), Pseudonyms(KEY, names.texts, names.namespaces))
+    done = redaction.body(WakeupsStand.kind, body)
+    assert b"secret" not in done
+    (changed,) = decode_standing(WakeupsStand, done).changed_pods
+    (term,) = changed.anti_affinity
+    assert term.namespaces == (changed.namespace,)
+    assert term.selector is not None
+    assert [(one.key, *one.values) for one in term.selector] == list(changed.labels)
+
+
+def test_keys_of_labels_get_pseudonyms_in_a_base() -> None:
+    seen = PodSelection(namespace="secret-ns", other_labels=("secret-app",))
+    body = encode_standing(PodStands(uid="u1", selection=seen))
+    names = Redaction(frozenset({ALL}))
+    names.body(PodStands.kind, body)
+    redaction = Redaction(frozenset({ALL}), Pseudonyms(KEY, names.texts, names.namespaces))
+    assert b"secret" not in redaction.body(PodStands.kind, body)
