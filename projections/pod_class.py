@@ -220,6 +220,10 @@ class PodClasses(Index):
         key = key[: -2 if plain.closed_tenant else None]
         return key[: -2 if plain.plugin_labels else None]
 
+    def content_of(self, pod_class: PodClass) -> tuple[object, ...]:
+        """Return what tells pods of a class from others, however the classes are numbered."""
+        return self._keys[pod_class.plain], pod_class.selected_as
+
     def stated_request(self, pod_class: PodClass) -> "StatedRequest | None":
         """Return what annotations and labels of the pods of a class state; None for pods that cannot be read."""
         return StatedRequest.of(self._keys[pod_class.plain])

@@ -128,7 +128,7 @@ class GangSearch:
             pod_group=group.key,
             queue=group.queue,
             action=self.action,
-            wanted=wanted(self.session.state.policy_position, group),
+            wanted=wanted(self.session.state, group),
             nodes=self._nodes_looked,
             requeue_on=victim_events(self.action),
         )

@@ -46,7 +46,7 @@ def preempt_or_reclaim(
             yield from refuse_equivalence_group(equivalence_group, problem, naming)
             return
         left = session.unfinished_search(equivalence_group)
-        if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
+        if left is not None and left.so_far.wanted != wanted(session.state, group):
             left = None
         search = _search(session, action, group, None if left is None else left.so_far)
         is_outdated = left is not None and session.is_outdated(equivalence_group, left)

@@ -154,7 +154,7 @@ class PreemptionSearch:
             pod_group=group.key,
             queue=group.queue,
             action=self.action,
-            wanted=wanted(self.session.state.policy_position, group),
+            wanted=wanted(self.session.state, group),
             nodes=nodes,
             requeue_on=victim_events(self.action),
         )

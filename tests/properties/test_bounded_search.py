@@ -16,6 +16,7 @@ from events.record import Record
 from features.table import FEATURES
 from projections import snapshot
 from replay.log_replay import Replay
+from tests.projections.bases import base_of, folded
 from tests.scheduling.builders import EngineHarness, gone, node, raw
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
@@ -305,6 +306,35 @@ def test_an_unbounded_search_finds_no_more_when_nothing_is_due(
     assert len(of_kind(harness, EvictionDecided)) == found
 
 
+@pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
+def test_a_search_goes_on_from_a_base_however_classes_of_pods_are_numbered(action: str) -> None:
+    early = pod("early", 1_500, priority=100)
+    pods = [early, *full(victims_of(action), (NODES - 1,)), pod("high", 3_000, priority=100)]
+    harness = cluster(NARROW, actions_of(action), pods)
+    harness.see(gone(early))
+    search(harness, cycles=2)
+    contents = contents_of(harness)
+    base = folded(base_of(harness.state, contents), contents, harness.state.position)
+    continued = Engine(base, harness.engine.head)
+    assert_alike_to_rest(harness, continued)
+
+
+def contents_of(harness: EngineHarness) -> dict[str, bytes]:
+    """All objects that were observed, by digest."""
+    return {one.digest: one.content for batch in harness.batches for one in batch.objects}
+
+
+def assert_alike_to_rest(harness: EngineHarness, other: Engine) -> None:
+    """Hold cycles until none is due, in another engine as well: both decide the same."""
+    while harness.engine.is_due(harness.now_ns):
+        before = len(harness.records)
+        harness.cycle(0)
+        batch = other.cycle(harness.now_ns)
+        assert batch is not None
+        assert _said(batch.records) == _said(harness.records[before:])
+    assert not other.is_due(harness.now_ns)
+
+
 ALL: Final = "preempt, reclaim, gangpreempt, gangreclaim"
 
 
@@ -324,7 +354,7 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_search_the_same(
         assert batch is not None
         assert _said(batch.records) == _said(harness.records[before:])
     replay = Replay()
-    contents = {one.digest: one.content for batch in harness.batches for one in batch.objects}
+    contents = contents_of(harness)
     for record in harness.records:
         content = contents.get(record.object) if record.object else None
         assert replay.take(record, content) is None
