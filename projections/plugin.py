@@ -122,7 +122,11 @@ class Quota(Plugin):
         return None
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
-        """Return the limit of a queue for what is used of a resource or card; None without a limit."""
+        """Return the limit of a queue for what is used of a resource or card; None without a limit.
+
+        It follows from objects, from the policy and from what `cycle_opened` computed, not from what queues are charged:
+        an action asks once (`scheduling/quota/queue_room.py`). The same holds for `admission_limit`.
+        """
         return None
 
     def admission_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:

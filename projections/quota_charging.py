@@ -41,8 +41,8 @@ class Cards(Index):
         """Converted resource to card name, to how much of the resource makes 1,000 of the card, to number of nodes."""
         self.version = 0
         """Grows whenever the set of known cards may have changed."""
-        self.asked: dict[tuple[object, ...], tuple[object, ...]] = {}
-        """Cache: what groups of one class ask for when they ask to be admitted (`admission_key`)."""
+        self.asked: dict[tuple[object, ...], Charge | None] = {}
+        """Cache: what groups of one class ask for when they ask to be admitted (`admission_charge`)."""
         self.covered: dict[tuple[object, ...], Charge] = {}
         """Cache: what groups of one class are charged above their minimum, of which nothing is missing (`reservation`)."""
 
@@ -367,17 +367,23 @@ def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:
 
 def admission_key(cluster: "Cluster", group: PodGroup) -> tuple[object, ...]:
     """Return a key that is equal for groups that ask for the same when they ask to be admitted."""
+    asked = admission_charge(cluster, group)
+    return ("free",) if asked is None else ("least", asked)
+
+
+def admission_charge(cluster: "Cluster", group: PodGroup) -> Charge | None:
+    """Return `admission_request`, in the order of names, from the cache."""
     alike = None if group.allocated else _alike(cluster, group)
     asked = cluster.cards.asked
-    if alike is not None and (known := asked.get(alike)) is not None:
-        return known
+    if alike is not None and alike in asked:
+        return asked[alike]
     request = admission_request(cluster, group)
-    key = ("free",) if request is None else ("least", tuple(sorted(request.items())))
+    found = None if request is None else tuple(sorted(request.items()))
     if alike is not None:
         if len(asked) >= ALIKE_MAX:
             cluster.cards.forget()
-        asked[alike] = key
-    return key
+        asked[alike] = found
+    return found
 
 
 def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:

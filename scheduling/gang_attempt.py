@@ -23,6 +23,7 @@ from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
+from scheduling.quota.queue_room import QueueRoom
 from scheduling.session import Session
 from scheduling.shared_claims import keep_together
 from scheduling.shortage import Shortage
@@ -305,14 +306,20 @@ def refused_demand(
     )
 
 
-def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
+def precheck(
+    session: Session, group: PodGroup, room: QueueRoom | None = None
+) -> Unschedulable | None:
     """Return why the group is not tried at all: invalid configuration, or a queue that is closed; None if it is
-    tried."""
+    tried. `room` is that of its queue, if it is kept."""
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
     allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
-    short = quota_check.why_queue_closed(cluster, cluster.queues[group.queue], allocates=allocates)
+    if room is None:
+        queue = cluster.queues[group.queue]
+        short = quota_check.why_queue_closed(cluster, queue, allocates=allocates)
+    else:
+        short = room.why_closed(allocates=allocates)
     restarts = group.key in cluster.reschedulings.restarts
     if short is not None and not (restarts and short.code == "QueueNotOpen"):
         # A closed queue lets its jobs run to their end, also one that is restarted after a fault.

@@ -45,6 +45,8 @@ class JobEnqueueable(Plugin):
     are not asked."""
 
     FLAG = "enableJobEnqueued"
+    votes_by_limits: ClassVar[bool] = False
+    """Whether the plugin keeps quotas and permits every group for which its limits (`Quota.admission_limit`) have room."""
 
     @abstractmethod
     def may_enqueue(
@@ -162,7 +164,8 @@ class QuotaRules(Quota, QueueOrder):
         return _NoOrder()
 
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
-        """Return why an open queue still accepts no pod group, or None."""
+        """Return why an open queue still accepts no pod group, or None. Like a limit, it does not follow from what queues are
+        charged."""
         return None
 
     def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:

@@ -5,6 +5,7 @@ yield their reservations is admitted after these: they go back to Pending, and s
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from msgspec import structs
 
@@ -30,6 +31,7 @@ from scheduling.gang_attempt import precheck
 from scheduling.plugin import ClusterQuota
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import admission
+from scheduling.quota.queue_room import QueueRoom, QueueRooms
 from scheduling.quota.yielding import named, waiting_text
 from scheduling.session import Session
 from scheduling.unschedulable import (
@@ -46,21 +48,20 @@ ACTION = "enqueue"
 def enqueue(session: Session) -> Iterator[Decision]:
     """Decide for every pending pod group whose last answer may have changed."""
     cluster = session.cluster
+    admit = partial(_admit, QueueRooms(cluster))
     if not any(one.lost for one in cluster.pod_waits.values()):
-        yield from iterate_queues(session, ACTION, _admit)
+        yield from iterate_queues(session, ACTION, admit)
         return
-    yield from iterate_queues(
-        session, ACTION, _admit, lambda one: not comes_last(cluster, one.head)
-    )
+    yield from iterate_queues(session, ACTION, admit, lambda one: not comes_last(cluster, one.head))
     if not session.is_cut_short(ACTION):
-        yield from iterate_queues(
-            session, ACTION, _admit, lambda one: comes_last(cluster, one.head)
-        )
+        yield from iterate_queues(session, ACTION, admit, lambda one: comes_last(cluster, one.head))
 
 
-def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+def _admit(
+    rooms: QueueRooms, session: Session, equivalence_group: EquivalenceGroup
+) -> Iterator[Decision]:
     group = equivalence_group.head
-    reason, yielding = _judge(session, group)
+    reason, yielding = _judge(session, group, rooms.of(group.queue))
     session.groups_examined += 1
     if reason is None:
         for other in yielding:
@@ -103,14 +104,16 @@ def _victim_events(cluster: Cluster, reason: Unschedulable) -> tuple[str, ...]:
     )
 
 
-def _judge(session: Session, group: PodGroup) -> tuple[Unschedulable | None, tuple[PodGroup, ...]]:
+def _judge(
+    session: Session, group: PodGroup, room: QueueRoom
+) -> tuple[Unschedulable | None, tuple[PodGroup, ...]]:
     """Return why a group is not admitted; or None, and the groups whose reservations it takes."""
-    problem = precheck(session, group)
+    problem = precheck(session, group, room)
     if problem is not None:
         return problem, ()
     if keeps_admission(session.cluster, group.key):
         return None, ()
-    found = admission(session.cluster, session.reclaimable, group)
+    found = admission(session.cluster, session.reclaimable, group, room)
     if found.short is not None:
         return quota_unschedulable(found.short), ()
     return too_few_devices(session, group), found.yielding

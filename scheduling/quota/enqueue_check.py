@@ -14,6 +14,7 @@ from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.refusals import node_helps
 from scheduling.plugin import JobEnqueueable, JobPipelined, Vote
+from scheduling.quota.queue_room import QueueRoom
 from scheduling.quota.quota_check import may_enqueue
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.quota.yielding import holder_text, may_yield, needed, reserved_by
@@ -29,9 +30,15 @@ class Admission(Struct, frozen=True):
     """The groups whose reservations it takes."""
 
 
-def admission(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Admission:
-    """Return whether the group is admitted now, with the room there is or with reservations that yield to it."""
-    short = why_not_admitted(cluster, reclaimable, group)
+def admission(
+    cluster: Cluster,
+    reclaimable: ReclaimableResources,
+    group: PodGroup,
+    room: QueueRoom | None = None,
+) -> Admission:
+    """Return whether the group is admitted now, with the room there is or with reservations that yield to it. `room` is that
+    of its queue, if it is kept."""
+    short = why_not_admitted(cluster, reclaimable, group, room)
     if short is None:
         return Admission(None)
 
@@ -46,12 +53,18 @@ def admission(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGro
 
 
 def why_not_admitted(
-    cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
+    cluster: Cluster,
+    reclaimable: ReclaimableResources,
+    group: PodGroup,
+    room: QueueRoom | None = None,
 ) -> Shortage | None:
     """Return why the group is not admitted to its queue now, or None."""
     for tier in cluster.plugins.tiers_of(JobEnqueueable):
         is_permitted = False
         for plugin in tier:
+            if room is not None and plugin.votes_by_limits and _has_room(cluster, room, group):
+                is_permitted = True
+                continue
             vote = plugin.may_enqueue(cluster, reclaimable, group)
             if isinstance(vote, Shortage):
                 return _beside_others(cluster, reclaimable, group, vote, tier)
@@ -59,6 +72,12 @@ def why_not_admitted(
         if is_permitted:
             return None
     return None
+
+
+def _has_room(cluster: Cluster, room: QueueRoom, group: PodGroup) -> bool:
+    """Return True if the limits of its queue permit a group without anything being released."""
+    asked = quota_charging.admission_charge(cluster, group)
+    return asked is None or room.may_reserve(asked)
 
 
 def _beside_others(

@@ -10,6 +10,7 @@ deserves.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import structs
 
@@ -21,6 +22,9 @@ from projections.quota_charging import cards_of_charge
 from scheduling.plugin import quota_of
 from scheduling.quota.reservation_flow import extra_flow
 from scheduling.shortage import Shortage, shortage
+
+PLAIN: Final = ("cpu", "memory")
+"""Resources that are charged by their own names under every plugin."""
 
 
 def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
@@ -75,7 +79,7 @@ def admission_limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
 def is_never_charged(cluster: Cluster, name: str) -> bool:
     """Return whether a resource of nodes is charged to no queue: quotas are those of cards, and it is no card of any
     node, as on nodes without a label of the product."""
-    if cluster.plugins.quota.charges_resources or name in ("cpu", "memory"):
+    if cluster.plugins.quota.charges_resources or name in PLAIN:
         return False
     cards = cluster.cards
     is_card = name in cards.resource or name in cards.by_resource
@@ -103,7 +107,7 @@ def may_enqueue(
     plain: Amounts = {}
     choices: Amounts = {}
     for name, amount in least.items():
-        of_kind = choices if by_card and name not in ("cpu", "memory") else plain
+        of_kind = choices if by_card and name not in PLAIN else plain
         of_kind[name] = amount
     for one in queue.lineage:
         short: list[Shortage] = []
@@ -113,7 +117,7 @@ def may_enqueue(
                 continue
             less = reclaimable.get(one.name, {}).get(name, 0)
             less += yielded.get(one.name, {}).get(name, 0)
-            total = used(one, name, {}) + reserved(one, name) - less + amount
+            total = committed(one, name) - less + amount
             if total > most:
                 short.append(shortage(one.name, name, amount, total, most))
         if short:
@@ -123,22 +127,25 @@ def may_enqueue(
     if not choices:
         return None
     released, ours = reclaimable.get(queue.name, {}), yielded.get(queue.name, {})
-    if len(choices) == 1 and not ours and _fits_beside_all(cluster, queue, choices, released):
-        return None
+    if len(choices) == 1 and not ours:
+        [(card, amount)] = choices.items()
+        most = quota.limit(cluster, queue, card)
+        if fits_beside_choices(cluster, queue, card, amount, most, released.get(card, 0)):
+            return None
     return _may_reserve(cluster, queue, choices, released, ours)
 
 
-def _fits_beside_all(cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts) -> bool:
-    """Return True if the quota of the one card that is wanted has room even if that served every reservation that it may
+def fits_beside_choices(
+    cluster: Cluster, queue: Queue, card: str, amount: int, most: int | None, released: int = 0
+) -> bool:
+    """Return True if the quota `most` of a card has room for so many even if that served every reservation that it may
     serve: the usual case, in which no other card has to be looked at."""
-    [(card, amount)] = wanted.items()
     choices = cluster.cards.by_resource
     if "|" in card or card in choices:
         return False
-    most = cluster.plugins.quota.limit(cluster, queue, card)
     if most is None:
         return True
-    room = most - used(queue, card, {}) + queue.elastic.get(card, 0) + reclaimable.get(card, 0)
+    room = most - used(queue, card, {}) + queue.elastic.get(card, 0) + released
     for name, kept in queue.inqueue.items():
         is_choice = "|" in name or name in choices
         if name == card or (is_choice and card in cards_of_charge(cluster, name)):
@@ -151,6 +158,14 @@ def reserved(queue: Queue, name: str) -> int:
     if queue.is_in_tree:
         return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
     return queue.inqueue.get(name, 0) - queue.elastic.get(name, 0)
+
+
+def committed(queue: Queue, name: str) -> int:
+    """Return what is used or reserved of a resource."""
+    if queue.is_in_tree:
+        return used(queue, name, {}) + reserved(queue, name)
+    held = queue.allocated.get(name, 0) + queue.nominated.get(name, 0)
+    return held + queue.inqueue.get(name, 0) - queue.elastic.get(name, 0)
 
 
 def _all_of(short: list[Shortage]) -> Shortage:
@@ -171,7 +186,7 @@ def _may_reserve(
     held = {
         name: amount - yielded.get(name, 0)
         for name, amount in queue.inqueue.items()
-        if name not in ("cpu", "memory") and amount > yielded.get(name, 0)
+        if name not in PLAIN and amount > yielded.get(name, 0)
     }
     reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     room: Amounts = {}

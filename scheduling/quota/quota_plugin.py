@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class QuotaPlugin(QuotaRules, JobEnqueueable):
     """A plugin that keeps quotas."""
 
+    votes_by_limits = True
+
     def may_enqueue(
         self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
     ) -> Vote:
