@@ -38,7 +38,7 @@ from events.outcome import (
     StatusUpdateFailed,
 )
 from events.union import Outcome
-from projections.apply_outcome import COUNTS
+from projections.apply_outcome import COUNTS, POD_SCHEDULED
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
@@ -59,7 +59,7 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _phase(answer, request), f"PodGroup/{request.namespace}/{request.name}"
         case PodConditionRequest():
             subject = f"Pod/{request.namespace}/{request.name}"
-            return _status_updated(answer, request.uid, "PodScheduled"), subject
+            return _status_updated(answer, request.uid, POD_SCHEDULED), subject
         case PodGroupCountsRequest():
             subject = f"PodGroup/{request.namespace}/{request.name}"
             return _status_updated(answer, request.uid, COUNTS), subject

@@ -28,7 +28,6 @@ from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, PodGroup
 from projections.pod_ranks import group_and_pod_options
 from projections.pods import DECISION
-from projections.pool_facts import PoolFacts
 from projections.previous_nodes import IN_PLACE, is_in_place
 from projections.queues import Queue
 from projections.state import State
@@ -77,8 +76,8 @@ def bindings_and_evictions(
             is_limited=not one.mode or one.is_without_budgets,
         )
     yield from mark_requests(state.cluster)
-    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
-        yield from pools.requests()
+    for table in state.cluster.tables.with_marks:
+        yield from table.mark_requests()
     yield from phase_updates(state, on_error)
 
 

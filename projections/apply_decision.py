@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Never
 
 from events.decision import INTERNAL_ERROR, Decision
 from events.decisions.action_failed import ActionFailed
-from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
@@ -18,7 +17,7 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
-from events.decisions.release import RELEASE, ReleaseDecided
+from events.decisions.release import ReleaseDecided
 from events.decisions.reschedule import RescheduleDecided, RestartEnded
 from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
@@ -33,7 +32,6 @@ from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refus
 from projections.pod_ranks import pod_ranks
 from projections.pod_waits import begin_backoff
 from projections.pods import Pod
-from projections.pool_facts import PoolFacts
 from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
 from projections.refusals import PODS_NOT_CREATED
@@ -54,6 +52,8 @@ def apply_decision(state: "State", record: Record, event: Decision) -> None:
         # A kind is applied like the one that it is derived from, unless it has an entry of its own.
         apply = next(_APPLY[base] for base in kind.__mro__ if base in _APPLY)
     apply(state, record, event)  # type: ignore[arg-type]  # the table maps a type to what takes it
+    for table in state.cluster.tables.of_decisions:
+        table.decided(state.cluster, record.position, event)
 
 
 def _config_invalid(state: "State", _record: Record, event: ConfigInvalid) -> None:
@@ -104,8 +104,6 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
             devices=placement.devices,
             network=(*placement.network, *network),
         )
-        if cluster.policy.pools.deciders:
-            cluster.tables.of(PoolFacts).started[placement.uid] = state.now_ns
         bound.append((old, pod))
     cluster.replace_pods(bound)
     for placement, (_, pod) in zip(event.placements, bound, strict=True):
@@ -223,29 +221,6 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
             in_favour_of=event.in_favour_of,
             mode=DELETE if one.is_without_budgets else "",
         )
-    if event.action == RELEASE:
-        pools = state.cluster.tables.find(PoolFacts)
-        if pools is not None:
-            pools.evicted(record.position, event, state.now_ns)
-
-
-def _release_decided(state: "State", record: Record, event: ReleaseDecided) -> None:
-    """Keep which pods are asked to exit. They stay where they are until they have ended."""
-    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
-        pools.begin(record.position, event)
-    _update_group(state, event.pod_group)
-
-
-def _backfill_bound(state: "State", record: Record, event: BackfillBindDecided) -> None:
-    if (pools := state.cluster.tables.find(PoolFacts)) is not None:
-        for one in event.placements:
-            pools.backfilled[one.uid] = None
-    _bind_decided(state, record, event)
-
-
-def _update_group(state: "State", key: str) -> None:
-    """Let the rows of a group be written again."""
-    state.cluster.changed_rows.groups[key] = None
 
 
 def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> None:
@@ -316,8 +291,7 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     PipelineWithdrawn: _withdrawn,
     FaultsMarked: _marked,
     EvictionDecided: _evicted,
-    ReleaseDecided: _release_decided,
-    BackfillBindDecided: _backfill_bound,
+    ReleaseDecided: _nothing,  # Its pods stay where they are until they have ended.
     RescheduleDecided: _rescheduled,
     RestartEnded: _restart_ended,
     ConfigInvalid: _config_invalid,
@@ -325,4 +299,4 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     SearchDeferred: _search_deferred,
     ActionFailed: _action_failed,
 }
-"""Kind of a decision to what applies it."""
+"""Kind of a decision to what applies it. The tables of features (`projections/tables.py`) follow."""

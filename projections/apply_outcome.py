@@ -37,7 +37,6 @@ from projections.pods import (
     Pod,
     pod_of,
 )
-from projections.pool_facts import RELEASE_MARK, PoolFacts
 from projections.written_config_map import WrittenConfigMap
 
 if TYPE_CHECKING:
@@ -52,6 +51,9 @@ EVICTION_BACKOFF_NS: Final = 30_000_000_000
 
 RETRIED_CODES: Final = ("Unknown", "Unavailable", "TooManyRequests")
 """Codes of a failed status update that is retried; any other code would be returned again."""
+
+POD_SCHEDULED: Final = "PodScheduled"
+"""Value of `what` for an update of this condition of a pod; any other of a pod is a mark."""
 
 COUNTS: Final = "counts"
 """Value of `what` for an update of the counts in PodGroup.status, rather than of conditions."""
@@ -247,16 +249,16 @@ def _status_outcome(
 ) -> None:
     """Record that a status was reported, or rejected for good."""
     is_lost = isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
+    kind, _, name = record.subject.partition("/")
     if record.cause is not None and event.what == FAULT_MARK:
         end_mark(state.cluster, event.uid, record.cause, is_lost=is_lost)
         return
-    if record.cause is not None and event.what == RELEASE_MARK:
-        if (pools := state.cluster.tables.find(PoolFacts)) is not None:
-            pools.end_mark(event.uid, record.cause, is_lost=is_lost)
+    if record.cause is not None and kind == "Pod" and event.what != POD_SCHEDULED:
+        for table in state.cluster.tables.with_marks:
+            table.mark_answered(event.what, event.uid, record.cause, is_lost=is_lost)
         return
     if record.cause is None or is_lost:
         return
-    kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
         state.cluster.exchange_pod(pod.decided_as(reported_at=record.cause))
     elif kind == "ConfigMap":

@@ -34,7 +34,6 @@ from projections.pods import (
     pod_facts,
     pod_of,
 )
-from projections.pool_facts import PoolFacts
 from projections.pool_options import job_options
 from projections.quarantine import record_admission
 from projections.rescheduling import pod_gone
@@ -81,15 +80,17 @@ def settle_pod(
     if old is not None:
         has_ended = pod.status in (SUCCEEDED, FAILED)
         was_over = old.status in (SUCCEEDED, FAILED)
-        if has_ended and not was_over and (pools := cluster.tables.find(PoolFacts)) is not None:
-            pools.pod_ended(old, cluster.groups.get(old.group_key), is_deleted=False)
+        if has_ended and not was_over:
+            for table in cluster.tables.of_pods:
+                table.pod_ended(cluster, old, is_deleted=False)
         # A statement that differs confirms nothing before the kubelet has started the pod.
         runs = not pod.decided.stated_devices or facts.phase != "Pending"
         is_over = pod.node != old.node or has_ended
         if old.devices and (is_over or (facts.is_confirmed and runs)):
             state.assignments.remove(old.node, uid)
-    elif pod.group_key and cluster.policy.pools.deciders:
-        cluster.tables.of(PoolFacts).pod_added(pod)
+    else:
+        for table in cluster.tables.of_pods:
+            table.pod_added(cluster, pod)
     cluster.pods[uid] = pod
     if facts.node in cluster.quarantines.of_node and _is_admitted(old, pod):
         record_admission(cluster, pod)
@@ -107,8 +108,8 @@ def _forget_pod(state: "State", uid: str, old: Pod | None) -> None:
     if old is None:
         return
     pod_gone(cluster, old.group_key, uid)
-    if (pools := cluster.tables.find(PoolFacts)) is not None:
-        pools.pod_ended(old, cluster.groups.get(old.group_key), is_deleted=True)
+    for table in cluster.tables.of_pods:
+        table.pod_ended(cluster, old, is_deleted=True)
     state.assignments.remove(old.node, uid)
     cluster.config_errors.put(f"Pod/{old.key}", ())
     cluster.last_read.pop(f"Pod/{old.key}", None)

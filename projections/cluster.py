@@ -66,8 +66,6 @@ from projections.pods import (
     stays_alike,
 )
 from projections.policy.policy import BUILT_IN, EVICTING, Policy, parse_policy
-from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex
 from projections.preemption_triggers import (
     PriorityClass,
     invalidate_victims,
@@ -239,16 +237,6 @@ class Cluster:
         """Record that a node that was faulty as a whole no longer is: it may have to settle before it gets pods."""
         if self.policy.reschedules and self.policy.action_arguments.rescheduling.settle_ns:
             self.reschedulings.settling[node] = 0
-
-    def mark_pool_due(self, pool: str) -> None:
-        """Record that something changed in a pool, so that its decider looks at it again."""
-        if pool and pool in self.policy.pools.deciders:
-            self.tables.of(PoolFacts).dirty[pool] = None
-
-    def mark_pools_due(self) -> None:
-        """Record that something changed in all pools."""
-        for pool in self.policy.pools.deciders:
-            self.tables.of(PoolFacts).dirty[pool] = None
 
     def is_closed_node(self, name: str) -> bool:
         """Return whether a node gets no pods: it is faulty as a whole, or has just recovered and settles."""
@@ -658,8 +646,8 @@ class Cluster:
         if self._place_group(group, keys):
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position
-            if self.policy.pools.deciders:
-                self.mark_pool_due(self.indexes.of(PoolIndex).groups.get(group.key, ""))
+            for one in self.features.wakeup_followers:
+                one.group_woken(self, group.key)
 
     def update_denial(self, group: PodGroup) -> bool:
         """Determine whether the namespace of a group may use its queue and pool. Return whether that changed."""
@@ -792,10 +780,15 @@ class Cluster:
         if self.internal_errors.resume(key) and group is not None:
             self.update_group(group)
 
+    def follow_change_of_all(self) -> None:
+        """Let features record that something changed which may concern all pod groups."""
+        for one in self.features.wakeup_followers:
+            one.all_woken(self)
+
     def wake_everything(self) -> None:
         """Let the next cycle evaluate all groups again."""
         self.wakeup_events.everything = True
-        self.mark_pools_due()
+        self.follow_change_of_all()
 
     def trim_journals(self) -> None:
         """Begin new journals where they are long; readers that are behind then read everything again."""

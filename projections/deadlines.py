@@ -11,7 +11,6 @@ from projections import eviction_pauses, quarantine, restart_times, suspensions,
 from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, wake_covered
 from projections.cluster import Cluster
 from projections.pod_waits import end_pod_waits
-from projections.pool_facts import PoolFacts
 from projections.reservation_timeouts import expire_reservations
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def next_deadline(state: "State") -> int | None:
         ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
     ends += cluster.reschedulings.deadlines.values()
     ends += cluster.reschedulings.settling.values()
-    if (pools := cluster.tables.find(PoolFacts)) is not None:
-        ends += pools.deadlines(cluster)
+    for table in cluster.tables.with_deadlines:
+        ends += table.deadlines(cluster)
     # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     if (quarantined := cluster.quarantines.next_ns) is not None:

@@ -15,6 +15,7 @@ from projections.policy.placement_rules import STRATEGIES, NamedStrategy
 from projections.policy.plugin_config import PolicyPlugin
 from projections.policy.policy import Policy
 from projections.policy.policy_table import PolicyTable
+from projections.wakeup_events import WakeupFollower
 
 HookT = TypeVar("HookT")
 
@@ -97,3 +98,4 @@ class NamedFeatures(Features):
         super().__init__(features)
         self.table = table
         """All features that there are."""
+        self.wakeup_followers = self.of(WakeupFollower)

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field, structs
 
+from events.decision import Decision
+from events.decisions.backfill_bind import BackfillBindDecided
 from events.decisions.eviction import EvictionDecided
-from events.decisions.release import ReleaseDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.release import RELEASE, ReleaseDecided
 from events.duration import SECOND
 from events.messages import PodMarkRequest
 from projections.pods import Pod
-from projections.policy.pools import Pool, Pools
+from projections.policy.policy import Policy
+from projections.policy.pools import Pool
 from projections.pool_options import RELEASE_REQUESTED, TASK
+from projections.tables import Table
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.pod_groups import PodGroup
 
 POOL_ACTION: Final = "pool"
 """`action` of refusals by pool deciders."""
@@ -59,7 +63,7 @@ class Returning(Struct, frozen=True, array_like=True):
     requested_ns: int
 
 
-class PoolFacts(Struct):
+class PoolFacts(Table):
     """The facts of all pools, where the policy has others than one that is decided by `session`."""
 
     releases: dict[str, Release] = field(default_factory=dict)
@@ -79,29 +83,48 @@ class PoolFacts(Struct):
     due: dict[str, None] = field(default_factory=dict)
     """Pools that have a pass in the open cycle."""
 
-    def begin(self, position: int, event: ReleaseDecided) -> None:
-        """Keep the pods that a decision asks."""
-        for one in event.evictions:
-            release = Release(position, one.pod, event.in_favour_of, event.deadline_ns)
-            self.releases[one.uid] = release
+    def mark_due(self, cluster: "Cluster", pool: str) -> None:
+        """Record that something changed in a pool, so that its decider looks at it again."""
+        if pool and pool in cluster.policy.pools.deciders:
+            self.dirty[pool] = None
 
-    def evicted(self, position: int, event: EvictionDecided, now_ns: int) -> None:
-        """Keep the pods that are evicted without having been asked, as if they were asked."""
-        for one in event.evictions:
-            if one.uid not in self.releases:
-                release = Release(position, one.pod, event.in_favour_of, now_ns)
-                self.releases[one.uid] = structs.replace(release, is_marked=True)
+    def mark_all_due(self, cluster: "Cluster") -> None:
+        """Record that something changed in all pools."""
+        self.dirty.update(dict.fromkeys(cluster.policy.pools.deciders))
 
-    def end_mark(self, uid: str, decision: int, *, is_lost: bool) -> None:
+    def decided(self, cluster: "Cluster", position: int, event: Decision) -> None:
+        """Keep which pods are asked to exit, which are bound by backfill, and when pods were bound."""
+        match event:
+            case ReleaseDecided():
+                for one in event.evictions:
+                    release = Release(position, one.pod, event.in_favour_of, event.deadline_ns)
+                    self.releases[one.uid] = release
+                cluster.changed_rows.groups[event.pod_group] = None
+            case EvictionDecided(action=action) if action == RELEASE:
+                # They are evicted without having been asked: as if they were asked.
+                for one in event.evictions:
+                    if one.uid not in self.releases:
+                        release = Release(position, one.pod, event.in_favour_of, cluster.now_ns)
+                        self.releases[one.uid] = structs.replace(release, is_marked=True)
+            case GangBindDecided():
+                uids = [one.uid for one in event.placements]
+                if isinstance(event, BackfillBindDecided):
+                    self.backfilled.update(dict.fromkeys(uids))
+                if cluster.policy.pools.deciders:
+                    self.started.update(dict.fromkeys(uids, cluster.now_ns))
+            case _:
+                pass
+
+    def mark_answered(self, what: str, uid: str, decision: int, *, is_lost: bool) -> None:
         """Note that the request is written on a pod or refused, or (`is_lost`) that no answer came."""
         one = self.releases.get(uid)
-        if one is None or one.decision != decision:
+        if what != RELEASE_MARK or one is None or one.decision != decision:
             return
         tries = one.tries + is_lost
         is_marked = not is_lost or tries >= TRIES_MAX
         self.releases[uid] = structs.replace(one, tries=tries, is_marked=is_marked)
 
-    def requests(self) -> Iterator[PodMarkRequest]:
+    def mark_requests(self) -> Iterator[PodMarkRequest]:
         """Yield the requests that are not written on their pods, in the order of their decisions."""
         waiting = [(one.decision, uid) for uid, one in self.releases.items() if not one.is_marked]
         for decision, uid in sorted(waiting):
@@ -137,10 +160,10 @@ class PoolFacts(Struct):
                 if started + pool.min_run_ns > after_ns:
                     yield started + pool.min_run_ns
 
-    def open_cycle(self, pools: Pools, now_ns: int) -> None:
+    def cycle_opened(self, cluster: "Cluster") -> None:
         """Choose the pools that have a pass in this cycle."""
-        self.due = {}
-        for pool in pools.all:
+        self.due, now_ns = {}, cluster.now_ns
+        for pool in cluster.policy.pools.all:
             times = self._run_times(pool, self.passes.get(pool.name, 0))
             if min(times, default=now_ns + 1) <= now_ns:
                 self.dirty[pool.name] = None
@@ -150,13 +173,13 @@ class PoolFacts(Struct):
                 self.passes[name] = now_ns
                 del self.dirty[name]
 
-    def keep_pools(self, pools: Pools) -> None:
-        """Forget the passes of pools that these are not, or that no decider decides any more."""
+    def policy_changed(self, policy: Policy) -> None:
+        """Forget the passes of pools that there are no longer, or that no decider decides any more."""
         for kept in (self.dirty, self.passes, self.due):
-            for name in [name for name in kept if name not in pools.deciders]:
+            for name in [name for name in kept if name not in policy.pools.deciders]:
                 del kept[name]
 
-    def pod_added(self, pod: Pod) -> None:
+    def pod_added(self, cluster: "Cluster", pod: Pod) -> None:
         """Give a pod the place of the released task that it continues, if there is one."""
         waiting = self.returning.get(pod.group_key)
         if not waiting or pod.node or pod.facts.uid in self.requested:
@@ -170,11 +193,12 @@ class PoolFacts(Struct):
             del self.returning[pod.group_key]
         self.requested[pod.facts.uid] = (found.submitted_ns, found.requested_ns)
 
-    def pod_ended(self, pod: Pod, group: "PodGroup | None", *, is_deleted: bool) -> None:
+    def pod_ended(self, cluster: "Cluster", pod: Pod, *, is_deleted: bool) -> None:
         """Forget a pod that has ended or was deleted. If it was asked to release, its task will come back."""
         uid = pod.facts.uid
         if self.releases.pop(uid, None) is not None:
             submitted, requested = self.requested.get(uid, (0, 0))
+            group = cluster.groups.get(pod.group_key)
             submitted = submitted or (pod.facts.created_ns if group is None else group.created_ns)
             one = Returning(task_name(pod), submitted, requested or pod.facts.created_ns)
             self.returning[pod.group_key] = (*self.returning.pop(pod.group_key, ()), one)

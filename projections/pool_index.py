@@ -24,6 +24,7 @@ from projections.pool_options import (
     job_options,
     unused_option,
 )
+from projections.wakeup_events import WakeupFollower
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -83,15 +84,17 @@ class PoolIndex(Index):
         """Assign a node to its pool. Its pool is due for a pass."""
         facts = delta.new or delta.old
         assert facts is not None
+        pools = cluster.tables.of(PoolFacts)
         before = self.nodes.pop(facts.name, None)
         if before is not None:
-            cluster.mark_pool_due(before)
+            pools.mark_due(cluster, before)
         if delta.new is not None:
             self.nodes[facts.name] = pool = cluster.policy.pools.of_node(facts.labels)
-            cluster.mark_pool_due(pool)
+            pools.mark_due(cluster, pool)
 
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
         """The pools of the pods and of their nodes are due for a pass, unless they only began to run."""
+        pools = cluster.tables.of(PoolFacts)
         for one in changes if cluster.policy.pools.deciders else ():
             cluster.position = one.position
             pod = one.new or one.old
@@ -99,9 +102,9 @@ class PoolIndex(Index):
             if one.extent == ONLY_RUNS:
                 continue
             if pod.node:
-                cluster.mark_pool_due(self.nodes.get(pod.node, ""))
+                pools.mark_due(cluster, self.nodes.get(pod.node, ""))
             if pod.group_key:
-                cluster.mark_pool_due(self.groups.get(pod.group_key, ""))
+                pools.mark_due(cluster, self.groups.get(pod.group_key, ""))
 
     def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
         """Assign pod groups to their pools."""
@@ -110,7 +113,7 @@ class PoolIndex(Index):
             self._assign(cluster, one)
 
     def _assign(self, cluster: Cluster, delta: PodGroupChanged) -> None:
-        key = delta.group.key
+        key, pools = delta.group.key, cluster.tables.of(PoolFacts)
         before = self.groups.get(key)
         pool = "" if delta.is_gone else pool_of(cluster, delta.group)
         if delta.is_gone:
@@ -120,7 +123,7 @@ class PoolIndex(Index):
             options = effective_options(cluster, delta.group, found, options_of(delta.group))
             if self.options.get(key) != options:
                 self.options[key] = options
-                cluster.mark_pool_due(pool)
+                pools.mark_due(cluster, pool)
         self._report_unused(cluster, key, pool)
         if before == pool and not delta.is_gone:
             return
@@ -129,23 +132,24 @@ class PoolIndex(Index):
             del self.by_pool[before][key]
             if not self.by_pool[before]:
                 del self.by_pool[before]
-            cluster.mark_pool_due(before)
+            pools.mark_due(cluster, before)
         if not delta.is_gone:
             self._put(key, pool)
-            cluster.mark_pool_due(pool)
+            pools.mark_due(cluster, pool)
 
     def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:
         """All pools are due: a quota may have changed."""
         if not delta.is_same_spec:
-            cluster.mark_pools_due()
+            cluster.tables.of(PoolFacts).mark_all_due(cluster)
 
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
         """Assign everything again."""
         self.rebuild(cluster)
         for key, pool in self.groups.items():
             self._report_unused(cluster, key, pool)
-        cluster.tables.of(PoolFacts).dirty = {}
-        cluster.mark_pools_due()
+        facts = cluster.tables.of(PoolFacts)
+        facts.dirty = {}
+        facts.mark_all_due(cluster)
 
     def dropped(self, cluster: Cluster) -> None:
         """Remove the errors about options."""
@@ -174,6 +178,24 @@ class PoolIndex(Index):
     def _put(self, key: str, pool: str) -> None:
         self.groups[key] = pool
         self.by_pool.setdefault(pool, {})[key] = None
+
+
+class PoolsDue(WakeupFollower):
+    """Lets the decider of a pool look again at what is woken there."""
+
+    def group_woken(self, cluster: Cluster, key: str) -> None:
+        """Record that something changed in the pool of a pod group."""
+        pool = cluster.indexes.of(PoolIndex).groups.get(key, "")
+        cluster.tables.of(PoolFacts).mark_due(cluster, pool)
+
+    def all_woken(self, cluster: Cluster) -> None:
+        """Record that something changed in all pools."""
+        cluster.tables.of(PoolFacts).mark_all_due(cluster)
+
+    def node_counted(self, cluster: Cluster, facts: NodeFacts) -> None:
+        """Record that something changed in the pool of a node."""
+        pool = cluster.policy.pools.of_node(facts.labels)
+        cluster.tables.of(PoolFacts).mark_due(cluster, pool)
 
 
 def _priority_cut(

@@ -14,7 +14,7 @@ def put_priority_class(cluster: Cluster, name: str, value: PriorityClass | None)
     """Add, update or (None) remove a class."""
     if cluster.priority_classes.get(name) == value:
         return
-    cluster.mark_pools_due()
+    cluster.follow_change_of_all()
     if value is None:
         del cluster.priority_classes[name]
     else:

@@ -41,7 +41,6 @@ from projections.pods import (
     pod_of,
 )
 from projections.policy.policy import parse_policy
-from projections.pool_facts import PoolFacts
 from projections.preemption_triggers import PriorityClass
 from projections.quarantine import Quarantine
 from projections.quarantine import restore as restore_quarantines
@@ -395,8 +394,8 @@ def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
             cluster.tables.replace(table)
 
     change_reports(cluster, cluster.nodes.nodes, follow)
-    if (pools := cluster.tables.find(PoolFacts)) is not None:
-        pools.keep_pools(policy.pools)
+    for table in cluster.tables.of_policies:
+        table.policy_changed(policy)
     book = cluster.reschedulings
     for key in dict.fromkeys((*book.deadlines, *book.restarts, *book.faulty_since_ns)):
         update_deadline(cluster, key, now_ns)

@@ -46,7 +46,6 @@ from projections.observed_kind import ObservedKind
 from projections.pod_reading import PodRead, read_if_possible
 from projections.pods import Pod, PodFacts
 from projections.policy.policy import BUILT_IN, parse_policy
-from projections.pool_facts import PoolFacts
 from projections.quarantine import record_rejection
 from projections.revision_rollback import discard_unconfirmed
 from projections.unsettled import POD, ObservedObject, Unsettled
@@ -422,8 +421,8 @@ class State:
         self.cycle, self.now_ns = record.position, event.at_ns
         self.cluster.now_ns = event.at_ns
         open_cycle(self.cluster, event.at_ns)
-        if (pools := self.cluster.tables.find(PoolFacts)) is not None:
-            pools.open_cycle(self.cluster.policy.pools, event.at_ns)
+        for table in self.cluster.tables.of_cycles:
+            table.cycle_opened(self.cluster)
         expire_timeouts(self, event.at_ns)
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()

@@ -1,15 +1,54 @@
 """Tables of facts that plugins and features bring. They exist while the policy names what brings them.
 
 A table is a Struct with defaults: what was decided or fixed at a moment, and does not follow from other facts. Snapshots
-have it; a policy that names it newly begins with an empty one.
+have it; a policy that names it newly begins with an empty one. A table that records change is a `Table`.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+if TYPE_CHECKING:
+    from events.decision import Decision
+    from events.messages import PodMarkRequest
+    from projections.cluster import Cluster
+    from projections.pods import Pod
+    from projections.policy.policy import Policy
+
 TableT = TypeVar("TableT", bound=Struct)
+
+
+class Table(Struct):
+    """A table that follows records. It overrides the handlers of those that change it, and is called for no others."""
+
+    def pod_added(self, cluster: Cluster, pod: Pod) -> None:
+        """Change the table for a pod that is observed for the first time, before it is counted."""
+
+    def pod_ended(self, cluster: Cluster, pod: Pod, *, is_deleted: bool) -> None:
+        """Change the table for a pod that has ended, or (`is_deleted`) is deleted. `pod` is the row before."""
+
+    def decided(self, cluster: Cluster, position: int, event: Decision) -> None:
+        """Change the table for a decision at a position, after the decision has changed pods and pod groups."""
+
+    def mark_answered(self, what: str, uid: str, decision: int, *, is_lost: bool) -> None:
+        """Change the table for the answer to a request to mark a pod: it is written or refused, or (`is_lost`) no answer came."""
+
+    def cycle_opened(self, cluster: Cluster) -> None:
+        """Change the table at the start of a cycle, before deadlines are applied."""
+
+    def policy_changed(self, policy: Policy) -> None:
+        """Drop what another policy, which names the table too, has no use for."""
+
+    def deadlines(self, cluster: Cluster) -> Iterable[int]:
+        """Return the times at which a cycle is due because of the table."""
+        return ()
+
+    def mark_requests(self) -> Iterable[PodMarkRequest]:
+        """Return the marks to write on pods, in the order of their decisions."""
+        return ()
 
 
 class Tables:
@@ -17,6 +56,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._by_kind: dict[type[Struct], Struct] = {}
+        self._follow()
 
     def __iter__(self) -> Iterator[Struct]:
         """Yield the tables."""
@@ -37,8 +77,30 @@ class Tables:
     def keep(self, kinds: Iterable[type[Struct]]) -> None:
         """Keep the tables of these types, each empty where it is not there, and drop all others."""
         self._by_kind = {kind: self._by_kind.get(kind) or kind() for kind in kinds}
+        self._follow()
 
     def replace(self, table: Struct) -> None:
         """Put a table in the place of the one of its type."""
         assert type(table) in self._by_kind
         self._by_kind[type(table)] = table
+        self._follow()
+
+    def _follow(self) -> None:
+        """Find which tables override which handlers."""
+        self.of_pods = self._with(Table.pod_added, Table.pod_ended)
+        self.of_decisions = self._with(Table.decided)
+        self.of_cycles = self._with(Table.cycle_opened)
+        self.of_policies = self._with(Table.policy_changed)
+        self.with_deadlines = self._with(Table.deadlines)
+        self.with_marks = self._with(Table.mark_requests, Table.mark_answered)
+
+    def _with(self, *handlers: Callable[..., object]) -> tuple[Table, ...]:
+        """Return the tables that override one of some handlers."""
+        return tuple(
+            [
+                table
+                for table in self._by_kind.values()
+                if isinstance(table, Table)
+                and any(getattr(type(table), one.__name__) is not one for one in handlers)
+            ]
+        )

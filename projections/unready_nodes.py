@@ -95,5 +95,6 @@ def _set_counted(cluster: "Cluster", name: str, facts: "NodeFacts | None", *, co
     else:
         kept.uncounted[name] = None
     assert facts is not None
-    cluster.mark_pool_due(cluster.policy.pools.of_node(facts.labels))
+    for one in cluster.features.wakeup_followers:
+        one.node_counted(cluster, facts)
     cluster.resources.add_node(cluster, facts, 1 if counts else -1)

@@ -1,11 +1,15 @@
 """Record what changed: since the last cycle, and since the views were last written."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from projections.pod_terms import Labels, PodAffinityTerm
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.nodes import NodeFacts
 
 ALL_RESOURCES: Final = "*"
 """Stands for all resources in a set of resource names."""
@@ -31,6 +35,19 @@ class PodKind(Struct, frozen=True, array_like=True):
 
 ALL_PODS: Final = PodKind("*")
 """Stands for all kinds of pods in `changed_pod_kinds`."""
+
+
+class WakeupFollower:
+    """A hook of features that record themselves what changed since they last decided."""
+
+    def group_woken(self, cluster: "Cluster", key: str) -> None:
+        """Record that a pod group waits and that something of it has changed."""
+
+    def all_woken(self, cluster: "Cluster") -> None:
+        """Record that something has changed which may concern all pod groups."""
+
+    def node_counted(self, cluster: "Cluster", facts: "NodeFacts") -> None:
+        """Record that a node begins or ceases to count in the sums of the cluster."""
 
 
 class WakeupEvents(Struct):

@@ -6,7 +6,7 @@ from features.pools.standing import STANDING
 from projections.feature import Feature
 from projections.policy.policy import Policy
 from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex
+from projections.pool_index import PoolIndex, PoolsDue
 
 
 def has_pools(policy: Policy) -> bool:
@@ -17,7 +17,7 @@ def has_pools(policy: Policy) -> bool:
 POOLS: Final = Feature(
     name="pools",
     is_named=has_pools,
-    hooks=(STANDING,),
+    hooks=(STANDING, PoolsDue()),
     tables=(PoolFacts,),
     indexes=(PoolIndex,),
 )

@@ -11,7 +11,6 @@ from projections.deferred_work import DeferredWork
 from projections.feature import FeatureTable
 from projections.internal_error import OnError
 from projections.pods import Charge
-from projections.pool_facts import PoolFacts
 from projections.state import State
 from projections.wakeup_events import WakeupEvents
 
@@ -61,14 +60,10 @@ class BaseFold:
         state, cluster = self.state, self.state.cluster
         cluster.config_errors.current = self.errors
         cluster.config_errors.reported = self.reported_errors
-        pools = cluster.tables.find(PoolFacts)
-        dirty = {} if pools is None else dict(pools.dirty)
         cluster.rebuild_indexes()
         cluster.inter_pod_affinity.classes.free()
         cluster.inter_pod_affinity.outdated = self.outdated
         cluster.clear_changed_rows()
-        if pools is not None:
-            pools.dirty = dirty
         cluster.wakeup_events, state.deferred_work = self.wakeups, self.deferred
         cluster.pending_status.queues = dict.fromkeys(cluster.queues, self.position)
         return state

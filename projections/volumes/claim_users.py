@@ -105,7 +105,7 @@ def wake_for_volumes(cluster: "Cluster", subject: str) -> None:
     changed = cluster.wakeup_events.volumes_changed
     if not users.waiting:
         return
-    cluster.mark_pools_due()
+    cluster.follow_change_of_all()
     if ALL_VOLUMES in changed:
         return
     if len(changed) >= SUBJECTS_MAX:
