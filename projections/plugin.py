@@ -162,6 +162,8 @@ class PluginSet:
         self._tiers_by_hook: dict[type[Plugin], tuple[tuple[Plugin, ...], ...]] = {}
         self.job_order, self.group_state = self.of(JobOrder), self.of(GroupState)
         """The plugins that are called with every change of a pod group."""
+        self.orders_by_priority = any(one.by_priority for one in self.job_order)
+        """Whether the policy orders pod groups by priority, so that of several victims the least urgent is evicted."""
         self.orders_later_by_priority = any(one.by_priority for one in self.job_order[1:])
         """Whether priority decides on the order of groups that another plugin puts beside each other."""
 

@@ -3,7 +3,7 @@
 Whether pods of a queue can be evicted for another pod depends on the pods on the node and their groups, the
 request of the preemptor, and the priority and share of its group. An entry is valid until its node changes; all
 entries are dropped when nodes, policy, or the allocation of multi-pod groups change. Nothing is cached where more
-than that decides (`scheduling/victims/preemptor_class.py`). The cache only saves time.
+than that decides (`Preemptor.equivalence_class`). The cache only saves time.
 """
 
 from collections import Counter

@@ -19,9 +19,9 @@ from projections.rejected_pods import RejectedPods
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, ALL_VOLUMES, Names, WakeupEvents
-from scheduling.plugin import ClusterQuota
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex, can_free
+from scheduling.quota.enqueue_check import ClusterQuota
 from scheduling.quota.real_capability import are_guarantees_due
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.victim_eligibility import priority_bound

@@ -22,8 +22,8 @@ from projections.policy.policy import RECLAIMING, Policy
 from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, ALL_VOLUMES, WakeupEvents
-from scheduling.plugin import ClusterQuota
 from scheduling.preemptible_capacity import VictimIndex
+from scheduling.quota.enqueue_check import ClusterQuota
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import FREED_MAX
 from scheduling.victim_eligibility import limits_protection, needs_surplus

@@ -22,6 +22,7 @@ from scheduling.explanation import EveryNode, PlacedPod, Subject
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.node_ranking import NodeRankings
 from scheduling.preemptible_capacity import PreemptibleCapacity, VictimIndex
+from scheduling.quota.enqueue_check import EnqueueCheck
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
@@ -67,6 +68,7 @@ class Session:
         self.rankings = NodeRankings(self.cluster, self.pool)
         self.preemptible = PreemptibleCapacity(self.cluster)
         self.reclaimable = ReclaimableResources(self.state)
+        self.enqueue_check = EnqueueCheck(self.cluster, self.reclaimable)
         self.failed_preemptions = FailedPreemptionCache(self.cluster)
         self.network = Network(self.rankings)
         self._drop_requeue_index()

@@ -19,7 +19,7 @@ from projections.pod_groups import PodGroup
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy import Policy
 from projections.policy.policy_values import JsonObject, Warn
-from scheduling.plugin import FaultGrace
+from scheduling.rescheduling.fault_grace import FaultGrace
 
 INIT_PARAMS: Final = "init-params"
 

@@ -1,6 +1,6 @@
 """Plugins as a policy names them: their names, flags and arguments.
 
-The hooks that a plugin takes part in are those of `projections/plugin.py`, `scheduling/plugin.py` and the columns of nodes.
+The hooks that a plugin takes part in are those of `projections/plugin.py` and of the modules of `scheduling/` that call them.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ from projections.rescheduling import keeps_admission
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.device_request import too_few_devices
 from scheduling.gang_attempt import precheck
-from scheduling.plugin import ClusterQuota
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
-from scheduling.quota.enqueue_check import admission
+from scheduling.quota.enqueue_check import ClusterQuota
 from scheduling.quota.queue_room import QueueRoom, QueueRooms
 from scheduling.quota.yielding import named, waiting_text
 from scheduling.session import Session
@@ -113,7 +112,7 @@ def _judge(
         return problem, ()
     if keeps_admission(session.cluster, group.key):
         return None, ()
-    found = admission(session.cluster, session.reclaimable, group, room)
+    found = session.enqueue_check.admission(group, room)
     if found.short is not None:
         return quota_unschedulable(found.short), ()
     return too_few_devices(session, group), found.yielding

@@ -27,7 +27,7 @@ from projections.pods import Pod
 from projections.rescheduling import Restart, is_stranded
 from projections.restart_times import GRACE_NS, escalation_times
 from projections.restarts import owner_of
-from scheduling.plugin import FaultGrace
+from scheduling.rescheduling.fault_grace import FaultGrace
 from scheduling.rescheduling.job_faults import (
     JobFaults,
     is_master,

@@ -41,7 +41,6 @@ from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import choose_cards
-from scheduling.quota.enqueue_check import admission
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
@@ -179,7 +178,7 @@ def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
             f"; it is voted on again {format_duration(left)} after the last cycle, after all others"
         )
         return Unschedulable(PODS_NOT_CREATED, "", text)
-    short = admission(cluster, session.reclaimable, group).short
+    short = session.enqueue_check.admission(group).short
     if short is None:
         return too_few_devices(session, group)
     return waits_for_other(cluster, group, quota_unschedulable(short))

@@ -23,10 +23,10 @@ from projections.pods import Charge, Pod
 from projections.policy.plugin_config import PluginConfig
 from projections.queue_tree import ROOT
 from projections.queues import Queue
+from scheduling.plugins.quota_plugin import ReclaimingQuota
 from scheduling.quota import quota_check
-from scheduling.quota.quota_plugin import ReclaimingQuota
+from scheduling.quota.quota_rules import RemainingCharges
 from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
-from scheduling.quota.reclaiming import RemainingCharges
 from scheduling.shortage import Shortage, amount_text, shortage
 
 

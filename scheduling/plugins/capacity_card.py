@@ -18,9 +18,9 @@ from projections.pods import Charge, Pod
 from projections.policy.plugin_config import PluginConfig
 from projections.policy.policy_values import JsonObject, Warn
 from projections.queues import Queue
+from scheduling.plugins.quota_plugin import QuotaPlugin
 from scheduling.quota import quota_check
-from scheduling.quota.quota_plugin import QuotaPlugin
-from scheduling.quota.reclaiming import RemainingCharges
+from scheduling.quota.quota_rules import RemainingCharges
 from scheduling.score_formulas import NodeOrder, ScoreWeights
 from scheduling.shortage import Shortage
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from projections.pods import Pod
-from scheduling.plugin import VictimFilter
 from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.victim_plugins import VictimFilter
 
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 SYSTEM: Final = "kube-system"

@@ -18,9 +18,10 @@ from projections.policy.plugin_config import PluginConfig, PolicyPlugin
 from projections.policy.policy import RECLAIMING
 from projections.queues import Queue, add
 from projections.shares import EQUAL, dominant, with_more
-from scheduling.plugin import QueueKey, QueueOrder, VictimFilter
 from scheduling.quota.fair_tree import FairKey, FairTree
+from scheduling.quota.queue_order import QueueKey, QueueOrder
 from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.victim_plugins import VictimFilter
 from scheduling.work_budget import FAIR, FAIR_AGAIN
 
 
@@ -74,7 +75,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
         evict for the other without end: then only pods of lower priority or younger groups are accepted.
         """
         if preemptor.is_reclaiming:
-            return _by_fair_tree(preemptor, candidates)
+            return self._by_fair_tree(preemptor, candidates)
         groups, totals = preemptor.cluster.groups, preemptor.cluster.cluster_totals.totals
         ours = dict(preemptor.group.held)
         for one in preemptor.trial.placed:
@@ -100,6 +101,44 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
                 chosen.append(pod)
         return chosen
 
+    def _by_fair_tree(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+        """Accept pods of queues that still use more by weight than the preemptor's queue, once it has the pod, or all pods that are
+        placed together, and they lost theirs."""
+        cluster, fair, trial = preemptor.cluster, preemptor.fair, preemptor.trial
+        ours = dict(preemptor.group.held)
+        for pod in (*[one.pod for one in trial.placed], *(preemptor.wanted or (preemptor.pod,))):
+            add(ours, pod.pod_class.request, 1)
+        preemptor.work.add(len(preemptor.wanted))
+        base = {
+            key: self._held_without(preemptor, key)
+            for key in fair.changed_since(trial, trial.moved)
+        }
+        entered = fair.entered
+        fair.assume({**base, preemptor.group.key: ours})
+        chosen: list[Pod] = []
+        held: dict[str, Amounts] = {}
+        """What the groups of candidates hold without the victims chosen here."""
+        for pod in candidates:
+            group = cluster.groups[pod.group_key]
+            before = fair.assumed(group)
+            held.setdefault(group.key, before)
+            fair.assume({group.key: with_more(before, pod.pod_class.request, -1)})
+            if fair.has_less(preemptor.queue, cluster.queues[group.queue]):
+                chosen.append(pod)
+            else:
+                fair.assume({group.key: before})
+        fair.assume(held)
+        looks = 1 + len(base) + 2 * len(candidates)
+        preemptor.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
+        return chosen
+
+    def _held_without(self, preemptor: Preemptor, key: str) -> Amounts:
+        """Return what a group holds once its victims have terminated."""
+        held = preemptor.cluster.groups[key].held
+        for pod in preemptor.trial.evicted_of(key):
+            held = with_more(held, pod.pod_class.request, -1)
+        return held
+
 
 class _FairOrder(Struct, frozen=True):
     """The ranks on the path to a queue, level by level."""
@@ -109,40 +148,3 @@ class _FairOrder(Struct, frozen=True):
     def compare(self, other: QueueKey) -> int:
         assert isinstance(other, _FairOrder)
         return (self.key > other.key) - (self.key < other.key)
-
-
-def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Accept pods of queues that still use more by weight than the preemptor's queue, once it has the pod, or all pods that are
-    placed together, and they lost theirs."""
-    cluster, fair, trial = preemptor.cluster, preemptor.session.fair, preemptor.trial
-    ours = dict(preemptor.group.held)
-    for pod in (*[one.pod for one in trial.placed], *(preemptor.wanted or (preemptor.pod,))):
-        add(ours, pod.pod_class.request, 1)
-    preemptor.session.work.add(len(preemptor.wanted))
-    base = {key: _held_without(preemptor, key) for key in fair.changed_since(trial, trial.moved)}
-    entered = fair.entered
-    fair.assume({**base, preemptor.group.key: ours})
-    chosen: list[Pod] = []
-    held: dict[str, Amounts] = {}
-    """What the groups of candidates hold without the victims chosen here."""
-    for pod in candidates:
-        group = cluster.groups[pod.group_key]
-        before = fair.assumed(group)
-        held.setdefault(group.key, before)
-        fair.assume({group.key: with_more(before, pod.pod_class.request, -1)})
-        if fair.has_less(preemptor.queue, cluster.queues[group.queue]):
-            chosen.append(pod)
-        else:
-            fair.assume({group.key: before})
-    fair.assume(held)
-    looks = 1 + len(base) + 2 * len(candidates)
-    preemptor.session.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
-    return chosen
-
-
-def _held_without(preemptor: Preemptor, key: str) -> Amounts:
-    """Return what a group holds once its victims have terminated."""
-    held = preemptor.cluster.groups[key].held
-    for pod in preemptor.trial.evicted_of(key):
-        held = with_more(held, pod.pod_class.request, -1)
-    return held

@@ -7,8 +7,9 @@ from projections.cluster import Cluster
 from projections.plugin import JobOrder, JobStarving
 from projections.pod_groups import UNSURE, PodGroup
 from projections.pods import Pod
-from scheduling.plugin import JobPipelined, VictimFilter
+from scheduling.quota.enqueue_check import JobPipelined
 from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.victim_plugins import VictimFilter
 
 
 class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):

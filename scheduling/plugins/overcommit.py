@@ -28,7 +28,7 @@ from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy_values import JsonObject, Warn, fraction_at
 from projections.queues import add
 from projections.rescheduling import keeps_admission
-from scheduling.plugin import ClusterQuota, Vote
+from scheduling.quota.enqueue_check import ClusterQuota, Vote
 from scheduling.shortage import Shortage, amount_text
 
 if TYPE_CHECKING:

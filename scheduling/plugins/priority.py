@@ -7,8 +7,8 @@ from projections.cluster import Cluster
 from projections.plugin import JobOrder, JobStarving
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from scheduling.plugin import VictimFilter
 from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.victim_plugins import VictimFilter
 
 
 class Priority(JobOrder, JobStarving, VictimFilter):

@@ -26,10 +26,10 @@ from projections.pods import Charge, Pod
 from projections.policy.plugin_config import PluginConfig
 from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
+from scheduling.plugins.quota_plugin import ReclaimingQuota
 from scheduling.quota import quota_check
-from scheduling.quota.quota_plugin import ReclaimingQuota
+from scheduling.quota.quota_rules import RemainingCharges
 from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
-from scheduling.quota.reclaiming import RemainingCharges
 
 WHOLE: Final = 1_000_000
 """Millionths per unit."""

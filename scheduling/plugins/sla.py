@@ -18,7 +18,7 @@ from projections.plugin import GroupState, JobOrder
 from projections.pod_groups import WAITING, PodGroup
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy_values import JsonObject, Warn, span_at
-from scheduling.plugin import JobEnqueueable, JobPipelined, Vote
+from scheduling.quota.enqueue_check import JobEnqueueable, JobPipelined, Vote
 
 if TYPE_CHECKING:
     from scheduling.quota.reclaimable import ReclaimableResources

@@ -8,15 +8,41 @@ come age and name.
 """
 
 import heapq
+from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from projections.cluster import Cluster
+from projections.plugin import Plugin
 from projections.queues import Queue
-from scheduling.plugin import QueueKey, QueueOrder, QuotaRules, keeps_fair_tree, quota_of
 from scheduling.quota.fair_tree import FairKey, FairNode, FairTree
 from scheduling.quota.ledger_journal import LedgerJournal
+from scheduling.quota.quota_rules import QuotaRules, quota_of
+
+
+class QueueKey(Protocol):
+    """The value by which a plugin sorts a queue."""
+
+    def compare(self, other: "QueueKey") -> int:
+        """Return a negative number if this queue comes first, a positive one if the other does."""
+
+
+class QueueOrder(Plugin):
+    """Hook: the order of queues."""
+
+    FLAG = "enableQueueOrder"
+    keeps_fair_tree: bool = False
+    """Whether queues are compared by their places in the tree of shares (`scheduling/quota/fair_tree.py`)."""
+
+    @abstractmethod
+    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
+        """Return the value by which a queue is sorted. `fair` is the tree of shares, if one is kept."""
+
+
+def keeps_fair_tree(cluster: Cluster) -> bool:
+    """Return whether queues are compared by their places in a tree of shares."""
+    return any(isinstance(one, QueueOrder) and one.keeps_fair_tree for one in cluster.plugins.all)
 
 
 class _LevelKey:

@@ -8,7 +8,6 @@ is short, and what evictions could release, is for `quota_check.py`.
 from projections.cluster import Cluster
 from projections.pods import Charge
 from projections.queues import Queue
-from scheduling.plugin import QuotaRules, quota_of
 from scheduling.quota.quota_check import (
     PLAIN,
     committed,
@@ -16,6 +15,7 @@ from scheduling.quota.quota_check import (
     used,
     why_queue_closed,
 )
+from scheduling.quota.quota_rules import QuotaRules, quota_of
 from scheduling.shortage import Shortage
 
 

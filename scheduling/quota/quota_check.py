@@ -19,7 +19,7 @@ from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
-from scheduling.plugin import quota_of
+from scheduling.quota.quota_rules import quota_of
 from scheduling.quota.reservation_flow import extra_flow
 from scheduling.shortage import Shortage, shortage
 

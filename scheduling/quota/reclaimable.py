@@ -11,7 +11,7 @@ Pods beyond minMember of their groups are not counted as usage anyway and do not
 upper bound: PodDisruptionBudgets, single plugins and nodes are checked later, when the group preempts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 
 from projections.cluster import Cluster
@@ -19,7 +19,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.policy.policy import PREEMPTING
 from projections.preemption_triggers import never_preempts
-from projections.queues import Queue
+from projections.queues import Queue, add
 from projections.state import State
 from scheduling.quota.reclaiming import can_donate, may_reclaim
 from scheduling.victim_eligibility import needs_surplus, priority_bound
@@ -45,6 +45,15 @@ class ReclaimableResources:
         twin = copy(self)
         twin.yielding = yielding
         return twin
+
+    @property
+    def yielded(self) -> Mapping[str, Amounts]:
+        """Return what these groups reserve in each queue, ancestors included."""
+        total: dict[str, Amounts] = {}
+        for one in self.yielding:
+            for queue in self._cluster.queues[one.queue].lineage:
+                add(total.setdefault(queue.name, {}), one.inqueue, 1)
+        return total
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:
         """Return, for each queue whose limits bind the group, what could be released, by charge name."""

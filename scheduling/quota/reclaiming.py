@@ -1,27 +1,20 @@
 """Reclaim by quota: which queues may reclaim, which may lose pods, and which pods those are.
 
-The rules of each quota plugin are its own (`QuotaRules` in `scheduling/plugin.py`). Whatever they say, a queue
+The rules of each quota plugin are its own (`QuotaRules` in `scheduling/quota/quota_rules.py`). Whatever they say, a queue
 keeps its guarantee.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
 from projections.queues import Queue
-from scheduling.plugin import quota_of
 from scheduling.quota import quota_check
 from scheduling.quota.ledger_journal import LedgerJournal
-from scheduling.quota.real_capability import kept_guarantee
+from scheduling.quota.quota_rules import RemainingCharges, quota_of
 from scheduling.victim_eligibility import only_quota_decides
-
-if TYPE_CHECKING:
-    from scheduling.victims.preemptor import Preemptor
 
 
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
@@ -171,55 +164,6 @@ def reclaimable_victims(
             left.evict(pod)
             chosen.append(pod)
     return chosen
-
-
-def victims_of_quota(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates that the quota plugin lets their queues lose, in the order given."""
-    return reclaimable_victims(
-        preemptor.cluster,
-        preemptor.queue,
-        preemptor.asked,
-        candidates,
-        preemptor.trial.lost_by_lineage,
-    )
-
-
-class RemainingCharges:
-    """What queues are charged once the chosen pods are evicted."""
-
-    def __init__(self, cluster: Cluster, gone: Mapping[str, Amounts]) -> None:
-        self.cluster = cluster
-        self._gone = gone
-        self._lost: dict[str, Amounts] = {}
-
-    def queue_of(self, pod: Pod) -> Queue:
-        """Return the queue that is charged for a pod."""
-        return self.cluster.queues[self.cluster.groups[pod.group_key].queue]
-
-    def has(self, queue: Queue, name: str) -> int:
-        """Return what a queue still has of a resource."""
-        lost = self._lost.get(queue.name, {}).get(name, 0)
-        return queue.sum_of("allocated", name) - self._gone.get(queue.name, {}).get(name, 0) - lost
-
-    def evict(self, pod: Pod) -> None:
-        """Subtract the charge of a pod."""
-        for queue in self.queue_of(pod).lineage:
-            lost = self._lost.setdefault(queue.name, {})
-            for name, amount in pod.charge or ():
-                lost[name] = lost.get(name, 0) + amount
-
-    def keeps_guarantee(self, queue: Queue, pod: Pod) -> bool:
-        """Return True if a queue keeps its guarantee without the pod."""
-        guarantee = {} if queue.facts is None else queue.facts.guarantee
-        takes = dict(pod.charge or ())
-        return all(
-            self.has(queue, name) - takes.get(name, 0) >= kept_guarantee(self.cluster, queue, name)
-            for name in guarantee
-        )
-
-    def exceeds(self, queue: Queue, deserved: Amounts, names: Iterable[str]) -> bool:
-        """Return True if a queue has more than it deserves of at least one of these."""
-        return any(self.has(queue, name) > deserved.get(name, 0) for name in names)
 
 
 def shared_ancestors(queue: Queue, other: Queue) -> int:

@@ -6,51 +6,92 @@ Nothing yields to a group that lost its own reservation so, nor to one that has 
 would make them once it is admitted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.idle_reservations import IdleReservations
 from projections.job_order import job_order
-from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pod_waits import comes_last, lacks_pods, takes_no_reservation, yields_to_all
-from projections.queues import add
-from scheduling.plugin import ClusterQuota
 from scheduling.shortage import amount_text
 
 PRUNED_MAX = 64
 """Up to so many reservations it is tried which of them need not yield."""
 
 
-def may_yield(cluster: Cluster, group: PodGroup) -> list[PodGroup]:
-    """Return the groups whose reservations may yield to a group, those that yield first at the beginning: whose pods did
-    not come in time, of lower priority, later in the job order."""
-    if comes_last(cluster, group) or takes_no_reservation(group):
-        return []
-    idle = cluster.indexes.of(IdleReservations)
-    found = [
-        one
-        for key in cluster.pod_waits
-        if key in idle.places
-        and yields_to_all(cluster, one := cluster.groups[key])
-        and _shares_limits(cluster, one, group)
-    ]
-    known = {one.key for one in found}
-    if priorities_count(cluster):
-        for priority, keys in idle.by_queue.get(group.queue, {}).items():
-            if priority < group.priority:
-                found += [cluster.groups[key] for key in keys if key not in known]
-    wanted = _names(cluster, group)
-    found = [one for one in found if not wanted.isdisjoint(_names(cluster, one))]
-    found.sort(key=lambda one: job_order(cluster, one), reverse=True)
-    found.sort(key=lambda one: (not yields_to_all(cluster, one), one.priority))
-    return found
+class YieldingReservations:
+    """The reservations of admitted groups none of whose pods has a node."""
 
+    def __init__(self, cluster: Cluster, *, are_shared: bool) -> None:
+        self._cluster = cluster
+        self._are_shared = are_shared
+        """Whether a limit of the whole cluster counts the reservations of all queues."""
+        self._idle = cluster.indexes.of(IdleReservations)
 
-def priorities_count(cluster: Cluster) -> bool:
-    """Return whether the policy orders groups by their priorities."""
-    return any(one.by_priority for one in cluster.plugins.job_order)
+    def yielding_to(self, group: PodGroup) -> list[PodGroup]:
+        """Return the groups whose reservations may yield to a group, those that yield first at the beginning: whose pods did
+        not come in time, of lower priority, later in the job order."""
+        cluster, idle = self._cluster, self._idle
+        if comes_last(cluster, group) or takes_no_reservation(group):
+            return []
+        found = [
+            one
+            for key in cluster.pod_waits
+            if key in idle.places
+            and yields_to_all(cluster, one := cluster.groups[key])
+            and self._shares_limits(one, group)
+        ]
+        known = {one.key for one in found}
+        if cluster.plugins.orders_by_priority:
+            for priority, keys in idle.by_queue.get(group.queue, {}).items():
+                if priority < group.priority:
+                    found += [cluster.groups[key] for key in keys if key not in known]
+        wanted = self._names(group)
+        found = [one for one in found if not wanted.isdisjoint(self._names(one))]
+        found.sort(key=lambda one: job_order(cluster, one), reverse=True)
+        found.sort(key=lambda one: (not yields_to_all(cluster, one), one.priority))
+        return found
+
+    def holder_text(self, group: PodGroup, name: str) -> str:
+        """Return which admitted group without its pods reserves some of a resource that a group is short of; "" if none
+        does."""
+        cluster, idle = self._cluster, self._idle
+        if not cluster.pod_waits:
+            return ""
+        names = {name, *quota_charging.cards_of_charge(cluster, name)}
+        for key in cluster.pod_waits:
+            one = cluster.groups[key]
+            if key not in idle.places or not lacks_pods(one) or not self._shares_limits(one, group):
+                continue
+            if cluster.pod_waits[key].since_ns == cluster.now_ns:
+                continue  # Admitted in this cycle: its controller has had no time to make pods.
+            stated = {} if one.facts is None else one.facts.min_resources or {}
+            for held, amount in (*one.inqueue, *stated.items()):
+                if amount and not names.isdisjoint(
+                    (held, *quota_charging.cards_of_charge(cluster, held))
+                ):
+                    have = f"{one.counts.valid} of its {max(1, one.min_available)} pods"
+                    what = f"{held} <{amount_text(held, amount)}> is reserved for pod group {key}"
+                    return f"; {what}, which has {have}"
+        return ""
+
+    def _shares_limits(self, one: PodGroup, other: PodGroup) -> bool:
+        """Return whether a limit counts what both groups reserve: of a queue, or of the whole cluster."""
+        if one.queue == other.queue or self._are_shared:
+            return True
+        theirs = {queue.name for queue in self._cluster.queues[one.queue].lineage}
+        return any(queue.name in theirs for queue in self._cluster.queues[other.queue].lineage)
+
+    def _names(self, group: PodGroup) -> set[str]:
+        """Return the resources and cards of a group's minimum."""
+        stated = {} if group.facts is None else group.facts.min_resources or {}
+        charged = quota_charging.min_request(self._cluster, group) or {}
+        return {
+            card
+            for name in charged
+            for card in (name, *quota_charging.cards_of_charge(self._cluster, name))
+        }.union(stated)
 
 
 def needed(
@@ -75,15 +116,6 @@ def needed(
     return chosen
 
 
-def reserved_by(cluster: Cluster, groups: tuple[PodGroup, ...]) -> Mapping[str, Amounts]:
-    """Return what these groups reserve in each queue, ancestors included."""
-    total: dict[str, Amounts] = {}
-    for one in groups:
-        for queue in cluster.queues[one.queue].lineage:
-            add(total.setdefault(queue.name, {}), one.inqueue, 1)
-    return total
-
-
 def named(group: PodGroup) -> str:
     """Return how messages name a group: a pod of its own by the pod."""
     pod = next(iter(group.pods.values()), None)
@@ -97,46 +129,3 @@ def waiting_text(other: PodGroup, group: PodGroup) -> str:
         f"it waits for {named(other)}, which has a higher priority ({other.priority}, not {group.priority}) and"
         " took its reservation, since none of its pods had a node"
     )
-
-
-def holder_text(cluster: Cluster, group: PodGroup, name: str) -> str:
-    """Return which admitted group without its pods reserves some of a resource that a group is short of; "" if none
-    does."""
-    if not cluster.pod_waits:
-        return ""
-    idle, names = (
-        cluster.indexes.of(IdleReservations),
-        {name, *quota_charging.cards_of_charge(cluster, name)},
-    )
-    for key in cluster.pod_waits:
-        one = cluster.groups[key]
-        if key not in idle.places or not lacks_pods(one) or not _shares_limits(cluster, one, group):
-            continue
-        if cluster.pod_waits[key].since_ns == cluster.now_ns:
-            continue  # Admitted in this cycle: its controller has had no time to make pods.
-        stated = {} if one.facts is None else one.facts.min_resources or {}
-        for held, amount in (*one.inqueue, *stated.items()):
-            if amount and not names.isdisjoint(
-                (held, *quota_charging.cards_of_charge(cluster, held))
-            ):
-                have = f"{one.counts.valid} of its {max(1, one.min_available)} pods"
-                what = f"{held} <{amount_text(held, amount)}> is reserved for pod group {key}"
-                return f"; {what}, which has {have}"
-    return ""
-
-
-def _shares_limits(cluster: Cluster, one: PodGroup, other: PodGroup) -> bool:
-    """Return whether a limit counts what both groups reserve: of a queue, or of the whole cluster."""
-    if one.queue == other.queue or cluster.plugins.of(ClusterQuota):
-        return True
-    theirs = {queue.name for queue in cluster.queues[one.queue].lineage}
-    return any(queue.name in theirs for queue in cluster.queues[other.queue].lineage)
-
-
-def _names(cluster: Cluster, group: PodGroup) -> set[str]:
-    """Return the resources and cards of a group's minimum."""
-    stated = {} if group.facts is None else group.facts.min_resources or {}
-    charged = quota_charging.min_request(cluster, group) or {}
-    return {
-        card for name in charged for card in (name, *quota_charging.cards_of_charge(cluster, name))
-    }.union(stated)

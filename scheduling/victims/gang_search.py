@@ -42,12 +42,8 @@ from scheduling.topology.network import limit_of, slots_of
 from scheduling.topology.node_scope import ANY_NODE, DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_victims import (
+    GangVictims,
     VictimBundle,
-    donor_groups,
-    donor_groups_on,
-    freed_resources,
-    may_evict_all,
-    victim_bundles,
 )
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.search_digest import wanted
@@ -168,13 +164,18 @@ class GangSearch:
     @cached_property
     def _preemptor(self) -> Preemptor:
         return Preemptor(
-            self.session,
             self.action,
             self.trial,
             self._wanted[0],
+            self.session.fair,
+            self.session.work,
             takes_protected=self.takes_protected,
             wanted=tuple(self._wanted),
         )
+
+    @cached_property
+    def _victims(self) -> GangVictims:
+        return GangVictims(self._preemptor, self.session.donors)
 
     def _is_not_entitled(self) -> bool:
         """Return True if its queue may not reclaim."""
@@ -236,7 +237,7 @@ class GangSearch:
     @property
     def _is_small(self) -> bool:
         """Return True if all possible victims can be examined in one cycle."""
-        pods = sum(group.counts.allocated for group in donor_groups(self._preemptor))
+        pods = sum(group.counts.allocated for group in self._victims.groups())
         return BUNDLE * pods <= self.session.work.budget
 
     def _domains(self) -> Iterator[tuple[str, DomainScope]]:
@@ -307,12 +308,8 @@ class GangSearch:
         room = self._idle_resources(where, nodes)
         chosen: list[VictimBundle] = []
         enough = 0
-        groups = list(
-            donor_groups(self._preemptor)
-            if slots is None
-            else donor_groups_on(self._preemptor, nodes)
-        )
-        found = victim_bundles(self._preemptor, where, self._need, groups)
+        groups = list(self._victims.groups() if slots is None else self._victims.groups_on(nodes))
+        found = self._victims.bundles(where, self._need, groups)
         total = len(self.session.cluster.groups) if slots is None else len(groups)
         self.session.work.add_bundles(total, len(found))
         self._has_tried = False
@@ -323,7 +320,7 @@ class GangSearch:
             if bundle is not None:
                 if not self._evict_bundle(bundle, chosen):
                     continue
-                given = freed_resources(self.session.cluster, chosen[-1].pods, where)
+                given = self._victims.freed(chosen[-1].pods, where)
                 for name in room:
                     room[name] += given.get(name, 0)
             would_do = all(room[name] >= most for name, most in self._need.items())
@@ -340,12 +337,11 @@ class GangSearch:
     def _evict_bundle(self, bundle: VictimBundle, chosen: list[VictimBundle]) -> bool:
         """Evict the pods of a bundle that are still there, if all of them may be evicted."""
         self.session.work.add(BUNDLE)
-        preemptor = self._preemptor
         gone = self.trial.evicted_of(bundle.group.key)
         left = VictimBundle(
             bundle.group, tuple([pod for pod in bundle.pods if pod not in gone]), bundle.is_safe
         )
-        if not may_evict_all(preemptor, left):
+        if not self._victims.may_evict_all(left):
             return False
         for pod in left.pods:
             self.trial.evict(pod)
@@ -409,7 +405,7 @@ class GangSearch:
         self, where: NodeScope, chosen: list[VictimBundle], some: list[VictimBundle], room: Amounts
     ) -> None:
         """Restore these bundles if the gang can be placed without them. `room` is what is free with them evicted."""
-        given = freed_resources(self.session.cluster, _pods(some), where)
+        given = self._victims.freed(_pods(some), where)
         if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
             return
         before = self._evicted

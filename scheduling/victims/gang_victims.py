@@ -7,23 +7,22 @@ that may not be evicted (PodDisruptionBudget, victim plugins, annotation) protec
 evicted, bundles with any come last.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from msgspec import Struct
 
-from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
 from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
+from scheduling.quota.reclaiming import DonorQueues
 from scheduling.topology.node_scope import NodeScope
-from scheduling.victim_eligibility import counts_priority
-from scheduling.victims.candidates import may_be_victim, victim_order
+from scheduling.victims.candidates import VictimCandidates
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.protection import allowed_victims, is_protected
+from scheduling.victims.protection import VictimProtection
 
 
 class VictimBundle(Struct, frozen=True):
@@ -34,84 +33,110 @@ class VictimBundle(Struct, frozen=True):
     is_safe: bool
 
 
-def victim_bundles(
-    preemptor: Preemptor, where: NodeScope, need: Amounts, groups: Iterable[PodGroup]
-) -> list[VictimBundle]:
-    """Return the bundles of these groups that free anything needed on the nodes of a domain, in eviction order."""
-    ganging = preemptor.policy.action_arguments.of_gangs(preemptor.action)
-    found: list[tuple[Fraction, VictimBundle]] = []
-    for group in groups:
+class GangVictims:
+    """The bundles that one preemptor may evict for its gang."""
+
+    def __init__(self, preemptor: Preemptor, donors: DonorQueues) -> None:
+        self._preemptor = preemptor
+        self._cluster = preemptor.cluster
+        self._donors = donors
+        self._candidates = VictimCandidates(preemptor)
+        self._protection = VictimProtection(preemptor)
+        arguments = preemptor.cluster.policy.action_arguments
+        self._evicts_whole_gangs = arguments.of_gangs(preemptor.action).evicts_whole_gangs
+
+    def groups(self) -> Iterator[PodGroup]:
+        """Yield the groups with possible victims: of lower priority in the queue, or of other queues."""
+        cluster = self._cluster
+        for name in self._queues():
+            for key in cluster.queues[name].groups:
+                if self._is_donor(cluster.groups[key]):
+                    yield cluster.groups[key]
+
+    def groups_on(self, nodes: Iterable[Node]) -> Iterator[PodGroup]:
+        """Yield those of them with pods on some nodes."""
+        cluster, names = self._cluster, dict.fromkeys(self._queues())
+        keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
+        for key in keys:
+            group = cluster.groups.get(key)
+            if group is not None and group.queue in names and self._is_donor(group):
+                yield group
+
+    def bundles(
+        self, where: NodeScope, need: Amounts, groups: Iterable[PodGroup]
+    ) -> list[VictimBundle]:
+        """Return the bundles of these groups that free anything needed on the nodes of a domain, in eviction order."""
+        found: list[tuple[Fraction, VictimBundle]] = []
+        for group in groups:
+            for one in self._bundles_of(group, where):
+                worth = self._contribution(one, where, need)
+                if worth:
+                    found.append((worth, one))
+        place = self._candidates.ranks([one.group for _, one in found])
+        # Sort by the least significant key first: pods of a group, groups with the same rank, groups, kinds.
+        found.sort(key=lambda one: one[1].group.task_key(one[1].pods[0]), reverse=True)
+        rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
+        for worth, one in found:
+            key = (one.group.key, one.is_safe)
+            most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
+            # Groups of one age are ordered by node, so that whole nodes are freed.
+            rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
+        found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
+        found.sort(key=lambda one: place[one[1].group.key], reverse=True)
+        if self._cluster.plugins.orders_by_priority:
+            found.sort(key=lambda one: one[1].group.priority)
+        found.sort(key=lambda one: not one[1].is_safe)
+        if self._preemptor.takes_protected:
+            is_protected = self._protection.is_protected
+            found.sort(key=lambda one: any(is_protected(pod) for pod in one[1].pods))
+        return [one for _, one in found]
+
+    def may_evict_all(self, bundle: VictimBundle) -> bool:
+        """Return True if all pods of a bundle may be evicted, after those chosen already."""
+        return len(self._protection.allowed(list(bundle.pods))) == len(bundle.pods)
+
+    def freed(self, pods: Iterable[Pod], where: NodeScope) -> Amounts:
+        """Return what the eviction of pods frees on the nodes of a domain."""
+        total: Amounts = {}
+        for pod in pods:
+            node = self._cluster.nodes.nodes.get(pod.node)
+            if node is not None and node.facts is not None and where.admits(node):
+                add(total, pod.pod_class.request, 1)
+        return total
+
+    def _bundles_of(self, group: PodGroup, where: NodeScope) -> list[VictimBundle]:
+        """Return the bundles of a group: its pods beyond minMember one by one, and all of its pods."""
         pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
-        near = [
-            pod
-            for pod in pods
-            if _may_evict(preemptor, pod) and freed_resources(preemptor.cluster, [pod], where)
-        ]
+        near = [pod for pod in pods if self._may_evict(pod) and self.freed([pod], where)]
         spare = _surplus_pods(group, near)
-        whole = [VictimBundle(group, tuple(pods), False)] if ganging.evicts_whole_gangs else []
-        if any(not _may_evict(preemptor, pod) for pod in pods) or len(spare) == len(pods):
-            whole = []
-        every = (*(VictimBundle(group, (pod,), True) for pod in spare), *whole)
-        found += [(_contribution(preemptor, one, where, need), one) for one in every]
-    found = [one for one in found if one[0]]
-    place = victim_order(preemptor, [one.group for _, one in found])
-    # Sort by the least significant key first: pods of a group, groups with the same rank, groups, kinds.
-    found.sort(key=lambda one: one[1].group.task_key(one[1].pods[0]), reverse=True)
-    rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
-    for worth, one in found:
-        key = (one.group.key, one.is_safe)
-        most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
-        # Groups of one age are ordered by node, so that whole nodes are freed.
-        rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
-    found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
-    found.sort(key=lambda one: place[one[1].group.key], reverse=True)
-    if counts_priority(preemptor.cluster):
-        found.sort(key=lambda one: one[1].group.priority)
-    found.sort(key=lambda one: not one[1].is_safe)
-    if preemptor.takes_protected:
-        found.sort(key=lambda one: any(is_protected(preemptor, pod) for pod in one[1].pods))
-    return [one for _, one in found]
+        found = [VictimBundle(group, (pod,), True) for pod in spare]
+        may_evict_group = len(spare) < len(pods) and all(self._may_evict(pod) for pod in pods)
+        if self._evicts_whole_gangs and may_evict_group:
+            found.append(VictimBundle(group, tuple(pods), False))
+        return found
 
+    def _queues(self) -> Sequence[str]:
+        if self._preemptor.is_reclaiming:
+            return self._donors.others(self._preemptor.queue.name)
+        return (self._preemptor.queue.name,)
 
-def may_evict_all(preemptor: Preemptor, bundle: VictimBundle) -> bool:
-    """Return True if all pods of a bundle may be evicted, after those chosen already."""
-    return len(allowed_victims(preemptor, list(bundle.pods))) == len(bundle.pods)
+    def _is_donor(self, group: PodGroup) -> bool:
+        ours = self._preemptor.group
+        is_less = self._preemptor.is_reclaiming or group.priority < ours.priority
+        return group is not ours and bool(group.counts.allocated) and is_less
 
+    def _may_evict(self, pod: Pod) -> bool:
+        if not self._candidates.may_be_victim(pod):
+            return False
+        return pod.status == RUNNING if self._preemptor.is_reclaiming else pod.status in EVICTABLE
 
-def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
-    """Yield the groups with possible victims: of lower priority in the queue, or of other queues."""
-    cluster = preemptor.cluster
-    for name in _queues(preemptor):
-        for key in cluster.queues[name].groups:
-            if _is_donor(preemptor, cluster.groups[key]):
-                yield cluster.groups[key]
-
-
-def donor_groups_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[PodGroup]:
-    """Yield those of them with pods on some nodes."""
-    cluster, names = preemptor.cluster, dict.fromkeys(_queues(preemptor))
-    keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
-    for key in keys:
-        group = cluster.groups.get(key)
-        if group is not None and group.queue in names and _is_donor(preemptor, group):
-            yield group
-
-
-def _queues(preemptor: Preemptor) -> list[str]:
-    if preemptor.is_reclaiming:
-        return list(preemptor.session.donors.others(preemptor.queue.name))
-    return [preemptor.queue.name]
-
-
-def _is_donor(preemptor: Preemptor, group: PodGroup) -> bool:
-    is_less = preemptor.is_reclaiming or group.priority < preemptor.group.priority
-    return group is not preemptor.group and bool(group.counts.allocated) and is_less
-
-
-def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
-    if not may_be_victim(preemptor, pod) or pod.facts.uid in preemptor.cluster.eviction_backoff:
-        return False
-    return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in EVICTABLE
+    def _contribution(self, bundle: VictimBundle, where: NodeScope, need: Amounts) -> Fraction:
+        """Return how much of what is needed a bundle frees: the sum over the resources of the fraction freed."""
+        given = self.freed(bundle.pods, where)
+        return sum(
+            (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()),
+            Fraction(0),
+        )
 
 
 def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
@@ -131,23 +156,3 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
             if role in roles:
                 roles[role] -= 1
     return found
-
-
-def _contribution(
-    preemptor: Preemptor, bundle: VictimBundle, where: NodeScope, need: Amounts
-) -> Fraction:
-    """Return how much of what is needed a bundle frees: the sum over the resources of the fraction freed."""
-    given = freed_resources(preemptor.cluster, bundle.pods, where)
-    return sum(
-        (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
-    )
-
-
-def freed_resources(cluster: Cluster, pods: Iterable[Pod], where: NodeScope) -> Amounts:
-    """Return what the eviction of pods frees on the nodes of a domain."""
-    total: Amounts = {}
-    for pod in pods:
-        node = cluster.nodes.nodes.get(pod.node)
-        if node is not None and node.facts is not None and where.admits(node):
-            add(total, pod.pod_class.request, 1)
-    return total

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from projections.cluster import Cluster
 from projections.disruption_budgets import Budget
 from projections.pods import RUNNING, Pod
-from scheduling.victims.preemptor import Preemptor
 
 
 class BudgetsLeft:
     """How many pods each budget still lets go, after those that are victims already."""
 
-    def __init__(self, cluster: Cluster, gone: Iterable[Pod]) -> None:
+    def __init__(self, cluster: Cluster, gone: Iterable[Pod] = ()) -> None:
         self._budgets = cluster.budgets
+        self._refusals = cluster.budget_refusals
         self._left: dict[int, int] = {}
         for pod in gone:
             self.take(pod)
@@ -27,6 +27,25 @@ class BudgetsLeft:
         covering = self._covering(pod)
         return len(covering) > 1 or any(self._of(budget) < 1 for budget in covering)
 
+    def allowed(self, candidates: list[Pod]) -> list[Pod]:
+        """Take the candidates that may be evicted together, in the order given, and return them."""
+        chosen: list[Pod] = []
+        for pod in candidates:
+            if not self.refuse(pod):
+                self.take(pod)
+                chosen.append(pod)
+        return chosen
+
+    def refused(self, victims: Iterable[Pod]) -> list[Pod]:
+        """Return those of some victims whose eviction budgets refuse: as counted here, or as the API server said."""
+        refused: list[Pod] = []
+        for pod in victims:
+            if pod.facts.uid in self._refusals or self.refuse(pod):
+                refused.append(pod)
+            else:
+                self.take(pod)
+        return refused
+
     def _covering(self, pod: Pod) -> list[Budget]:
         """Return the budgets of a pod; none if it does not run yet: it is not protected."""
         return self._budgets.covering(pod) if pod.status == RUNNING else []
@@ -34,28 +53,3 @@ class BudgetsLeft:
     def _of(self, budget: Budget) -> int:
         known = self._left.get(id(budget))
         return budget.allowed if known is None else known
-
-
-def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates that may be evicted together, in the order given; victims chosen already count."""
-    if not preemptor.cluster.budgets.all:
-        return candidates
-    left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
-    chosen: list[Pod] = []
-    for pod in candidates:
-        if not left.refuse(pod):
-            left.take(pod)
-            chosen.append(pod)
-    return chosen
-
-
-def refused_by_budgets(cluster: Cluster, victims: Iterable[Pod]) -> list[Pod]:
-    """Return those of some victims whose eviction budgets refuse: as counted here, or as the API server said."""
-    left = BudgetsLeft(cluster, ())
-    refused: list[Pod] = []
-    for pod in victims:
-        if pod.facts.uid in cluster.budget_refusals or left.refuse(pod):
-            refused.append(pod)
-        else:
-            left.take(pod)
-    return refused

@@ -10,22 +10,27 @@ from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pods import Charge, Pod
 from scheduling.node_predicates import ADMITTED
+from scheduling.node_ranking import NodeRankings
 from scheduling.quota import quota_check
+from scheduling.victims.candidates import VictimCandidates
 from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.protection import VictimProtection
 
 
 class PodRoom:
     """Resources, devices, pods there, and quota: what one pod needs of a node once terminating pods and victims are gone."""
 
-    def __init__(self, preemptor: Preemptor) -> None:
+    def __init__(self, preemptor: Preemptor, rankings: NodeRankings) -> None:
         self.preemptor = preemptor
         self._cluster, self._trial = preemptor.cluster, preemptor.trial
         self._pod_class = preemptor.pod.pod_class
         self._request = self._pod_class.request
-        rankings = self._rankings = preemptor.session.rankings
+        self._rankings = rankings
         self._job = rankings.job_of(preemptor.group)
         self.ranking = rankings.of(self._pod_class, self._cards(), self._job)
         self._pod_topology = rankings.pod_topology(self._pod_class)
+        self._candidates = VictimCandidates(preemptor)
+        self._protection = VictimProtection(preemptor)
         self._short: dict[tuple[Charge, int], tuple[str, ...]] = {}
         """Charge and version of the trial to the quota limits that the charge would exceed."""
 
@@ -67,26 +72,22 @@ class PodRoom:
             found = self._short[charge, trial.version] = tuple(names)
         return found
 
-    def victim_filter(self, node: Node, short: tuple[str, ...]) -> Callable[[Pod], bool] | None:
-        """Return a function that tells whether evicting a pod helps: it has what is lacking on a node, of resources, of devices, or
-        (`short`) of quota. None if no eviction helps."""
-        preemptor, topology = self.preemptor, self._pod_topology
-        if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
-            return None
-        lacking = node.lacking_later(self._request)
-        lacks_devices = not self._has_devices(node)
+    @property
+    def equivalence_class(self) -> tuple[object, ...] | None:
+        """Return a key that is equal for preemptors for which the same nodes can be freed; None if that depends on more."""
+        return None if self._pod_topology is not None else self.preemptor.equivalence_class
 
-        def is_useful(pod: Pod) -> bool:
-            if lacks_devices and pod.devices:
-                return True
-            if topology is not None and topology.may_be_excluded_by(pod):
-                return True
-            for name, _ in pod.pod_class.request:
-                if name in lacking:
-                    return True
-            return bool(short) and any(name in short for name, _ in pod.charge or ())
+    def can_release(self, short: tuple[str, ...]) -> bool:
+        """Return whether evictions can release these quota limits."""
+        preemptor = self.preemptor
+        return not short or preemptor.action != "reclaim" or preemptor.queue.parent is not None
 
-        return is_useful
+    def victims_on(self, node: Node, short: tuple[str, ...]) -> list[Pod]:
+        """Return the pods on a node that may be evicted together and have what is lacking there, of resources, of devices, or
+        (`short`) of quota, in eviction order."""
+        is_useful = self._victim_filter(node, short)
+        candidates = [pod for pod in self._candidates.on_node(node) if is_useful(pod)]
+        return self._protection.allowed(candidates)
 
     def least_victims(self, node: Node) -> int:
         """Return a number of victims below which a node cannot be freed for the pod: by the largest requests of the pods there."""
@@ -106,6 +107,24 @@ class PodRoom:
     def pick_devices(self, node: Node, *, later: bool) -> tuple[str, ...]:
         """Return the devices that the pod gets on a node, if they have names."""
         return self.ranking.devices.pick(node, later=later)
+
+    def _victim_filter(self, node: Node, short: tuple[str, ...]) -> Callable[[Pod], bool]:
+        """Return a function that tells whether evicting a pod helps."""
+        topology = self._pod_topology
+        lacking = node.lacking_later(self._request)
+        lacks_devices = not self._has_devices(node)
+
+        def is_useful(pod: Pod) -> bool:
+            if lacks_devices and pod.devices:
+                return True
+            if topology is not None and topology.may_be_excluded_by(pod):
+                return True
+            for name, _ in pod.pod_class.request:
+                if name in lacking:
+                    return True
+            return bool(short) and any(name in short for name, _ in pod.charge or ())
+
+        return is_useful
 
     def _has_devices(self, node: Node) -> bool:
         if node.facts is None or not node.facts.devices:

@@ -8,8 +8,13 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.policy.policy import RECLAIMING
 from projections.queues import add
+from projections.shares import EQUAL, dominant
 from scheduling.group_trial import GroupTrial
-from scheduling.session import Session
+from scheduling.quota.fair_tree import FairTree
+from scheduling.quota.queue_order import keeps_fair_tree
+from scheduling.quota.reclaiming import reclaimable_victims
+from scheduling.victim_eligibility import victim_filter_tiers
+from scheduling.work_budget import Work
 
 
 class Preemptor:
@@ -17,16 +22,16 @@ class Preemptor:
 
     def __init__(
         self,
-        session: Session,
         action: str,
         trial: GroupTrial,
         pod: Pod,
+        fair: FairTree,
+        work: Work,
         *,
         is_within: bool = False,
         takes_protected: bool = False,
         wanted: tuple[Pod, ...] = (),
     ) -> None:
-        self.session = session
         self.action = action
         """The action: to preempt takes victims of the same queue, to reclaim those of other queues."""
         self.trial = trial
@@ -39,11 +44,14 @@ class Preemptor:
         """The pods that are placed together, if room is needed for more than this pod."""
         self.is_reclaiming = action in RECLAIMING
         """True if the victims are of other queues."""
-        self.cluster = session.cluster
-        self.policy = session.cluster.policy
+        self.cluster = trial.cluster
+        self.fair = fair
+        """The tree of shares."""
+        self.work = work
+        """The work of the cycle."""
         self.group = trial.group
         """The group of the pod."""
-        self.queue = session.cluster.queues[trial.group.queue]
+        self.queue = trial.cluster.queues[trial.group.queue]
         """The queue of the group."""
 
     @cached_property
@@ -55,6 +63,35 @@ class Preemptor:
         for pod in self.wanted:
             add(total, quota_charging.requested(self.cluster, pod.pod_class), 1)
         return tuple(total.items())
+
+    @property
+    def equivalence_class(self) -> tuple[object, ...] | None:
+        """Return a key that is equal for preemptors for which the same nodes can be freed, pod affinity and spread aside;
+        None if that depends on more.
+
+        None if PodDisruptionBudgets, recently failed evictions, ages or shares of queues decide, and once the trial holds
+        evictions. (Quotas: see `PreemptionSearch`.)
+        """
+        cluster, group = self.cluster, self.group
+        if self.action != "preempt" or self.is_within or self.trial.placed or self.trial.evicted:
+            return None
+        if cluster.budgets.all or cluster.eviction_backoff:
+            return None
+        if keeps_fair_tree(cluster) or cluster.plugins.quota.keeps_tree:
+            return None
+        tiers = victim_filter_tiers(cluster, self.action)
+        if not all(any(one.prevents_reclaim_back for one in tier) for tier in tiers):
+            return None
+        pod_class, held = self.pod.pod_class, tuple(sorted(group.held.items()))
+        # With a share of nothing, before or with this pod, ages can decide (`drf`).
+        totals = cluster.cluster_totals.totals
+        is_tied = bool(held) or dominant(dict(pod_class.request), totals) <= EQUAL
+        return pod_class.index, group.queue, group.priority, held, group.key if is_tied else ""
+
+    def quota_victims(self, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that the quota plugin lets their queues lose, in the order given."""
+        gone = self.trial.lost_by_lineage
+        return reclaimable_victims(self.cluster, self.queue, self.asked, candidates, gone)
 
     def comes_before(self, group: PodGroup) -> bool:
         """Return True if the preemptor's group has a higher priority than another one, or an equal one and is older."""

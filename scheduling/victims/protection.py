@@ -23,15 +23,15 @@ from projections.pods import Pod
 from projections.queues import Queue, add
 from projections.shares import dominant
 from scheduling.group_trial import GroupTrial
-from scheduling.plugin import QueueOrder, keeps_fair_tree, quota_of
 from scheduling.quota import quota_check
 from scheduling.quota.fair_tree import path_of
-from scheduling.quota.reclaiming import RemainingCharges
+from scheduling.quota.queue_order import QueueOrder, keeps_fair_tree
+from scheduling.quota.quota_rules import RemainingCharges, quota_of
 from scheduling.session import Session
-from scheduling.victim_eligibility import limits_protection, victim_filter_tiers
-from scheduling.victims.pdb_filter import BudgetsLeft, allowed_by_budgets, refused_by_budgets
+from scheduling.victim_eligibility import limits_protection
+from scheduling.victims.pdb_filter import BudgetsLeft
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.victim_plugins import eligible_victims
+from scheduling.victims.victim_plugins import VictimPlugins
 
 
 def may_be_protected(session: Session, action: str, group: PodGroup) -> bool:
@@ -60,110 +60,121 @@ def may_be_protected(session: Session, action: str, group: PodGroup) -> bool:
     return False
 
 
-def allowed_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates that may be evicted together, the unprotected ones first, else in the order given."""
-    free = [pod for pod in candidates if not pod.facts.is_protected]
-    if preemptor.cluster.budgets.all or preemptor.cluster.budget_refusals:
-        left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
-        free = [pod for pod in free if not _is_refused(preemptor, left, pod)]
-    if not preemptor.takes_protected:
-        return allowed_by_budgets(preemptor, eligible_victims(preemptor, free))
-    is_free = {pod.facts.uid: None for pod in free}
-    held = [pod for pod in candidates if pod.facts.uid not in is_free]
-    eligible = eligible_victims(preemptor, [*free, *held])
-    allowed = allowed_by_budgets(preemptor, [one for one in eligible if one.facts.uid in is_free])
-    chosen = {pod.facts.uid: None for pod in allowed}
-    rest = [
-        one for one in eligible if one.facts.uid not in chosen and _may_be_asked(preemptor, one)
-    ]
-    return [*allowed, *_above_deserved(preemptor, allowed, rest)]
-
-
-def is_protected(preemptor: Preemptor, pod: Pod) -> bool:
-    """Return whether a pod is protected, after the victims chosen already."""
-    left = BudgetsLeft(preemptor.cluster, preemptor.trial.evicted)
-    return pod.facts.is_protected or _is_refused(preemptor, left, pod)
-
-
-def _is_refused(preemptor: Preemptor, left: BudgetsLeft, pod: Pod) -> bool:
-    """Return whether budgets refuse the eviction of a pod; for `reclaim` also if they did so in the last minutes, whatever
-    is counted here."""
-    has_failed = preemptor.is_reclaiming and pod.facts.uid in preemptor.cluster.budget_refusals
-    return has_failed or left.refuse(pod)
-
-
 def asked_first(trial: GroupTrial) -> list[Pod]:
     """Return the victims of reclaim whose budgets must be asked before any pod is evicted, because they have not refused for
     long enough."""
-    refused = refused_by_budgets(trial.cluster, trial.evicted)
+    refused = BudgetsLeft(trial.cluster).refused(trial.evicted)
     return [pod for pod in refused if not is_overdue(trial.cluster, pod.facts.uid)]
 
 
-def _may_be_asked(preemptor: Preemptor, pod: Pod) -> bool:
-    """Return False for a pod whose budgets refused another pod a moment ago, or always hold. Those that have refused for long
-    enough are asked about all pods at once: one after the other, many pods would take many times as long."""
-    cluster = preemptor.cluster
-    covering = cluster.budgets.covering(pod)
-    if not covering and pod.facts.uid not in cluster.budget_refusals:
-        return True
-    if not preemptor.policy.action_arguments.budget_timeout_ns:
-        return False
-    if is_namespace_overdue(cluster, pod.facts.namespace):
-        return True
-    return not any(
-        uid in budget.pods
-        for uid in cluster.eviction_backoff
-        if uid in cluster.budget_refusals
-        for budget in covering
-    )
+class VictimProtection:
+    """Which candidates one preemptor may evict: victim plugins and budgets agree, and what protects the others does not hold."""
 
+    def __init__(self, preemptor: Preemptor) -> None:
+        self._preemptor = preemptor
+        self._plugins = VictimPlugins(preemptor)
+        self._budgets = preemptor.cluster.budgets
+        self._refused = preemptor.cluster.budget_refusals
+        """UIDs of the pods whose budgets refused in the last minutes."""
 
-def _above_deserved(preemptor: Preemptor, gone: list[Pod], candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates that their queues hold above what they deserve, once `gone` and the ones before are evicted."""
-    if not candidates:
-        return []
-    cluster, rules = preemptor.cluster, quota_of(preemptor.cluster)
-    if not rules.is_named:
-        return _above_fair_share(preemptor, candidates)
-    deserved = rules.deserved(cluster, preemptor.queue)
-    asked = dict(preemptor.asked)
-    entitled = [(name, amount) for name, amount in asked.items() if deserved.get(name)]
-    extra = preemptor.trial.extra
-    if not entitled or any(
-        quota_check.used(preemptor.queue, name, extra) + amount > deserved[name]
-        for name, amount in entitled
-    ):
-        return []
-    left = RemainingCharges(cluster, preemptor.trial.lost_by_lineage)
-    for pod in gone:
-        left.evict(pod)
-    chosen: list[Pod] = []
-    for pod in candidates:
-        theirs = left.queue_of(pod)
-        deserved = rules.deserved(cluster, theirs)
-        names = [name for name, amount in pod.charge or () if amount]
-        common = [name for name in names if asked.get(name)] or names
-        relevant = [name for name in common if deserved.get(name)] or [
-            name for name in names if deserved.get(name)
-        ]
-        if not relevant or left.exceeds(theirs, deserved, relevant):
+    def allowed(self, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that may be evicted together, the unprotected ones first, else in the order given."""
+        preemptor = self._preemptor
+        free = [pod for pod in candidates if not pod.facts.is_protected]
+        if self._budgets.all or self._refused:
+            left = self._budgets_left()
+            free = [pod for pod in free if not self._is_refused(left, pod)]
+        if not preemptor.takes_protected:
+            return self._within_budgets(self._plugins.eligible(free))
+        is_free = {pod.facts.uid: None for pod in free}
+        held = [pod for pod in candidates if pod.facts.uid not in is_free]
+        eligible = self._plugins.eligible([*free, *held])
+        allowed = self._within_budgets([one for one in eligible if one.facts.uid in is_free])
+        chosen = {pod.facts.uid: None for pod in allowed}
+        rest = [one for one in eligible if one.facts.uid not in chosen and self._may_be_asked(one)]
+        return [*allowed, *self._above_deserved(allowed, rest)]
+
+    def is_protected(self, pod: Pod) -> bool:
+        """Return whether a pod is protected, after the victims chosen already."""
+        return pod.facts.is_protected or self._is_refused(self._budgets_left(), pod)
+
+    def _budgets_left(self) -> BudgetsLeft:
+        return BudgetsLeft(self._preemptor.cluster, self._preemptor.trial.evicted)
+
+    def _within_budgets(self, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that budgets let go together."""
+        return self._budgets_left().allowed(candidates) if self._budgets.all else candidates
+
+    def _is_refused(self, left: BudgetsLeft, pod: Pod) -> bool:
+        """Return whether budgets refuse the eviction of a pod; for `reclaim` also if they did so in the last minutes, whatever
+        is counted here."""
+        has_failed = self._preemptor.is_reclaiming and pod.facts.uid in self._refused
+        return has_failed or left.refuse(pod)
+
+    def _may_be_asked(self, pod: Pod) -> bool:
+        """Return False for a pod whose budgets refused another pod a moment ago, or always hold. Those that have refused for long
+        enough are asked about all pods at once: one after the other, many pods would take many times as long."""
+        cluster = self._preemptor.cluster
+        covering = self._budgets.covering(pod)
+        if not covering and pod.facts.uid not in self._refused:
+            return True
+        if not cluster.policy.action_arguments.budget_timeout_ns:
+            return False
+        if is_namespace_overdue(cluster, pod.facts.namespace):
+            return True
+        return not any(
+            uid in budget.pods
+            for uid in cluster.eviction_backoff
+            if uid in self._refused
+            for budget in covering
+        )
+
+    def _above_deserved(self, gone: list[Pod], candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that their queues hold above what they deserve, once `gone` and the ones before are evicted."""
+        if not candidates:
+            return []
+        preemptor = self._preemptor
+        cluster, rules = preemptor.cluster, quota_of(preemptor.cluster)
+        if not rules.is_named:
+            return self._above_fair_share(candidates)
+        deserved = rules.deserved(cluster, preemptor.queue)
+        asked = dict(preemptor.asked)
+        entitled = [(name, amount) for name, amount in asked.items() if deserved.get(name)]
+        extra = preemptor.trial.extra
+        if not entitled or any(
+            quota_check.used(preemptor.queue, name, extra) + amount > deserved[name]
+            for name, amount in entitled
+        ):
+            return []
+        left = RemainingCharges(cluster, preemptor.trial.lost_by_lineage)
+        for pod in gone:
             left.evict(pod)
-            chosen.append(pod)
-    return chosen
+        chosen: list[Pod] = []
+        for pod in candidates:
+            theirs = left.queue_of(pod)
+            deserved = rules.deserved(cluster, theirs)
+            names = [name for name, amount in pod.charge or () if amount]
+            common = [name for name in names if asked.get(name)] or names
+            relevant = [name for name in common if deserved.get(name)] or [
+                name for name in names if deserved.get(name)
+            ]
+            if not relevant or left.exceeds(theirs, deserved, relevant):
+                left.evict(pod)
+                chosen.append(pod)
+        return chosen
 
-
-def _above_fair_share(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Return the candidates whose queues keep at least the preemptor's share of the cluster by weight; none without a tree of
-    shares. Unlike in the order of queues, a queue that waits for nothing keeps its share, too."""
-    found: list[Pod] = []
-    for tier in victim_filter_tiers(preemptor.cluster, preemptor.action):
-        for plugin in tier:
-            if isinstance(plugin, QueueOrder) and plugin.keeps_fair_tree:
-                found = plugin.victims(preemptor, candidates)
-    if not found:
-        return []
-    shares = _WeightedShares(preemptor)
-    return [pod for pod in found if shares.release(pod)]
+    def _above_fair_share(self, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates whose queues keep at least the preemptor's share of the cluster by weight; none without a tree of
+        shares. Unlike in the order of queues, a queue that waits for nothing keeps its share, too."""
+        found: list[Pod] = []
+        for tier in self._plugins.tiers:
+            for plugin in tier:
+                if isinstance(plugin, QueueOrder) and plugin.keeps_fair_tree:
+                    found = plugin.victims(self._preemptor, candidates)
+        if not found:
+            return []
+        shares = _WeightedShares(self._preemptor)
+        return [pod for pod in found if shares.release(pod)]
 
 
 class _WeightedShares:
@@ -178,7 +189,7 @@ class _WeightedShares:
             self._move(self._queue.name, pod, 1)
         for pod in trial.evicted:
             self._move(self._queue_of(pod), pod, -1)
-        self._work = preemptor.session.work
+        self._work = preemptor.work
         self._work.add(len(self._cluster.queues))
         self._below: dict[tuple[str, ...], Amounts] = {}
 

@@ -43,12 +43,8 @@ from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
-from scheduling.victim_eligibility import counts_priority
-from scheduling.victims.candidates import victim_candidates
 from scheduling.victims.pod_room import PodRoom
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.preemptor_class import preemptor_class
-from scheduling.victims.protection import allowed_victims
 from scheduling.victims.search_digest import wanted
 from scheduling.victims.victim_decisions import decisions, is_whole, victim_events
 from scheduling.victims.victim_ranking import eviction_cost
@@ -278,10 +274,11 @@ class PreemptionSearch:
         """Free a node for a pod: that with the least urgent victims, then with the fewest."""
         pod_class = pod.pod_class
         preemptor = Preemptor(
-            self.session,
             self.action,
             self.trial,
             pod,
+            self.session.fair,
+            self.session.work,
             is_within=self._is_within,
             takes_protected=self.takes_protected,
         )
@@ -297,7 +294,7 @@ class PreemptionSearch:
             if problem:
                 self._problem = self._problem or problem
                 return False
-        room = PodRoom(preemptor)
+        room = PodRoom(preemptor, self.session.rankings)
         if self._retry_planned_node(room):
             return True
         counts = Counter() if self._failed else Counter(self._counts_before)
@@ -365,7 +362,7 @@ class PreemptionSearch:
     def _priority_of(self, gone: list[Pod]) -> int:
         """Return the priority of the most urgent of these pods, as far as priorities count."""
         groups = self.session.cluster.groups
-        if not gone or not counts_priority(self.session.cluster):
+        if not gone or not self.session.cluster.plugins.orders_by_priority:
             return LOWEST_PRIORITY
         return max(groups[pod.group_key].priority for pod in gone)
 
@@ -375,7 +372,7 @@ class PreemptionSearch:
         """Yield nodes that can be freed with the victims of each, as long as one could be better than what was `compared`; the
         victims are not evicted yet."""
         preemptor = room.preemptor
-        pod_class, preemptor_class_key = preemptor.pod.pod_class, preemptor_class(preemptor)
+        pod_class, preemptor_class_key = preemptor.pod.pod_class, room.equivalence_class
         known = (
             None
             if preemptor_class_key is None
@@ -430,7 +427,9 @@ class PreemptionSearch:
     def _scopes(self, preemptor: Preemptor, scope: VictimScope) -> list[tuple[int, VictimScope]]:
         """Return the scopes of victims priority by priority, the whole scope last, each with the lowest priority that it adds."""
         cluster = preemptor.cluster
-        is_one = self._is_within or self._compares_candidates or not counts_priority(cluster)
+        is_one = (
+            self._is_within or self._compares_candidates or not cluster.plugins.orders_by_priority
+        )
         if is_one or self._cursor_of(preemptor.pod.pod_class) is not None:
             return [(LOWEST_PRIORITY, scope)]
         offered = {
@@ -536,12 +535,10 @@ class PreemptionSearch:
     def _choose_victims(self, room: PodRoom, node: Node, short: tuple[str, ...]) -> str:
         """Choose the victims on a node; `short` are the quota limits that are exceeded there. Return why it fails,
         or an empty text if the pod has room now."""
-        useful, preemptor = room.victim_filter(node, short), room.preemptor
-        if useful is None:
+        if not room.can_release(short):
             return "node(s) have no victims that release the exceeded quota of the queue"
-        chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
         before = self.trial.mark()
-        for pod in allowed_victims(preemptor, chosen):
+        for pod in room.victims_on(node, short):
             if room.fits(node):
                 break
             self.trial.evict(pod)

@@ -16,7 +16,7 @@ from projections.pods import Pod
 from projections.policy.policy import GANG_EVICTING, RECLAIMING
 from scheduling.group_trial import GroupTrial
 from scheduling.trial import placements
-from scheduling.victims.pdb_filter import refused_by_budgets
+from scheduling.victims.pdb_filter import BudgetsLeft
 
 
 def victim_events(action: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _evictions(
     if action in RECLAIMING and cluster.budget_refusals:
         late = {
             pod.facts.uid: None
-            for pod in refused_by_budgets(cluster, trial.evicted)
+            for pod in BudgetsLeft(cluster).refused(trial.evicted)
             if is_overdue(cluster, pod.facts.uid)
         }
     for key, pods in by_group.items():

@@ -11,8 +11,8 @@ from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
-from scheduling.plugin import quota_of
 from scheduling.quota.queue_order import QueueSortKey, plain_key
+from scheduling.quota.quota_rules import quota_of
 
 
 def queue(name: str, quota: dict[str, int], allocated: dict[str, int], priority: int = 0) -> Queue:

@@ -14,13 +14,13 @@ from projections.policy.action_arguments import GangEvictionArguments, PreemptAr
 from projections.policy.placement_rules import PlacementRule
 from projections.policy.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
 from projections.policy.pools import Pool, Pools
-from scheduling.plugin import QueueOrder
 from scheduling.plugins.binpack import BinPackArguments
 from scheduling.plugins.capacity_card import CapacityCardArguments
 from scheduling.plugins.network_topology_aware import TopologyArguments
 from scheduling.plugins.nodeorder import NodeOrderArguments
 from scheduling.plugins.overcommit import OvercommitArguments
 from scheduling.plugins.sla import SlaArguments
+from scheduling.quota.queue_order import QueueOrder
 
 ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 

@@ -24,7 +24,7 @@ from projections.plugin import GroupState
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import FAILED, SUCCEEDED
 from projections.policy.policy import Policy
-from scheduling.plugin import ClusterQuota, Vote
+from scheduling.quota.enqueue_check import ClusterQuota, Vote
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.shortage import Shortage
 

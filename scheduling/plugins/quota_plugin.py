@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from projections import quota_charging
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.queues import Queue
-from scheduling.plugin import JobEnqueueable, QueueKey, QuotaRules, VictimFilter, Vote
-from scheduling.quota.enqueue_check import vote_of_quota
-from scheduling.quota.queue_order import QuotaQueueKey
+from scheduling.quota.enqueue_check import JobEnqueueable, Vote
+from scheduling.quota.queue_order import QueueKey, QueueOrder, QuotaQueueKey
+from scheduling.quota.quota_check import may_enqueue
+from scheduling.quota.quota_rules import QuotaRules
 from scheduling.quota.real_capability import update_guarantee_error, update_guarantee_errors
-from scheduling.quota.reclaiming import victims_of_quota
+from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.victim_plugins import VictimFilter
 
 if TYPE_CHECKING:
     from scheduling.quota.fair_tree import FairTree
     from scheduling.quota.reclaimable import ReclaimableResources
-    from scheduling.victims.preemptor import Preemptor
 
 
-class QuotaPlugin(QuotaRules, JobEnqueueable):
+class QuotaPlugin(QuotaRules, QueueOrder, JobEnqueueable):
     """A plugin that keeps quotas."""
 
     votes_by_limits = True
@@ -28,8 +30,16 @@ class QuotaPlugin(QuotaRules, JobEnqueueable):
     def may_enqueue(
         self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
     ) -> Vote:
-        """Vote by the limits of the queue and its ancestors."""
-        return vote_of_quota(cluster, reclaimable, group)
+        """Vote by the limits of the queue and its ancestors; what evictions could release does not count as used."""
+        asked = quota_charging.admission_request(cluster, group)
+        if asked is None:
+            return "permit"
+        queue, yielded = cluster.queues[group.queue], reclaimable.yielded
+        short = may_enqueue(cluster, queue, asked, yielded=yielded)
+        if short is not None and cluster.policy.evicting:
+            released = reclaimable.of_queue(group, asked)
+            short = may_enqueue(cluster, queue, asked, released, yielded=yielded)
+        return short or "permit"
 
     def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
         """Return priority and share, and whether the queue comes before others with an equal share."""
@@ -51,4 +61,4 @@ class ReclaimingQuota(QuotaPlugin, VictimFilter):
 
     def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that their queues may lose, in the order given."""
-        return victims_of_quota(preemptor, candidates)
+        return preemptor.quota_victims(candidates)
