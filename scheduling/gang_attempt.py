@@ -164,7 +164,7 @@ class GangAttempt:
             is_last = not (is_counted or self.where.is_planned) and group.is_ready_with(count, {})
             devices = ranking.devices.pick(node)
             self.trial.place(pod, node, devices, is_last=is_last)
-            self.where.record(node)
+            self.where.record(node, self.trial)
             return True
         if nominated is not None and ranking.will_have_room(nominated):
             node = nominated
@@ -173,7 +173,7 @@ class GangAttempt:
         if node is not None:
             devices = ranking.devices.pick(node, later=True)
             self.trial.place(pod, node, devices, later=True)
-            self.where.record(node)
+            self.where.record(node, self.trial)
             return True
         self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
         if self.reason is not None:

@@ -125,6 +125,10 @@ class Trial:
         """Return the pods placed since a mark, those with room now first."""
         return [*self.now[mark.now :], *self.later[mark.later :]]
 
+    def on_restore(self, step: Callable[[], object]) -> None:
+        """Call a step when the trial is restored to a mark before now, or left: what is kept beside it changes with it."""
+        self._steps.append(step)
+
     def begin(self, group: PodGroup) -> None:
         """Begin to place pods of a group: the devices of its nominations, and the quota that is kept for it, are free for it."""
         self.unmark_nominated(group)

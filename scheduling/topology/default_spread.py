@@ -6,6 +6,7 @@ They are for pods without constraints of their own whose owner's selector is the
 ReplicationController. Such pods have one pod group, and what is counted are the pods of that owner.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from scheduling.node_ranking import NodeRanking
 from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.pod_topology.spread import Mask, SpreadConstraints
 from scheduling.topology.node_scope import AnyNode, Scores
+from scheduling.trial import Trial
 
 SPREADS_MAX: Final = 256
 """Maximum number of classes of pods whose constraints are kept; beyond it all are dropped."""
@@ -38,14 +40,19 @@ class DefaultSpread(AnyNode):
     """
 
     def __init__(
-        self, base: AnyNode, spreads: "OwnerSpreads", group: PodGroup, weight: int
+        self,
+        base: AnyNode,
+        spreads: "OwnerSpreads",
+        group: PodGroup,
+        weight: int,
+        placed: Iterable[Node] = (),
     ) -> None:
         self._base = base
         self._spreads = spreads
         self._group = group
         self._weight = weight
         self._staying: Scores | None = None
-        self._placed: list[int] = []
+        self._placed: list[int] = [one.slot for one in placed]
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """Return the node with the highest score, spread included."""
@@ -67,23 +74,18 @@ class DefaultSpread(AnyNode):
         points = self._spreads.of(pod_class).points_for(self._counts(), can) * self._weight
         return np.where(can, scores + points, -1)
 
-    def record(self, node: Node) -> None:
+    def record(self, node: Node, trial: Trial) -> None:
         """Count a pod that is placed tentatively."""
         self._placed.append(node.slot)
         if self._staying is not None:
             self._staying[node.slot] += 1
+        trial.on_restore(self._drop_last)
 
-    def checkpoint(self) -> object:
-        """Return the number of recorded pods."""
-        return len(self._placed)
-
-    def rollback(self, kept: object) -> None:
-        """Count the pods recorded since a checkpoint no more."""
-        assert isinstance(kept, int)
-        while len(self._placed) > kept:
-            slot = self._placed.pop()
-            if self._staying is not None:
-                self._staying[slot] -= 1
+    def _drop_last(self) -> None:
+        """Count the pod recorded last no more."""
+        slot = self._placed.pop()
+        if self._staying is not None:
+            self._staying[slot] -= 1
 
     def _changes(self, pod_class: PodClass) -> bool:
         """Return whether the points of two nodes can differ."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from events.decision import Placement
+from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey
 from scheduling.topology.network import Network, slots_by_part, slots_of
@@ -22,14 +23,14 @@ def placement_domain_of(
     cluster = network.rankings.cluster
     part, has_topology_constraint = _closest(group, uid)
     if not has_topology_constraint or cluster.nodes.hyper_tree.problem:
-        scope = network.scope_of(group)
+        placed: list[Node] = []
         for one in placements:
             if one.uid == uid:
                 break
             node = cluster.nodes.nodes.get(one.node)
             if node is not None and node.facts is not None:
-                scope.record(node)
-        return scope, ""
+                placed.append(node)
+        return network.scope_of(group, placed), ""
     by_part = slots_by_part(cluster, group)
     standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
     before, held = Counter(standing), dict(standing)

@@ -1,8 +1,10 @@
 """The current network: its domains and their utilization, rebuilt when nodes or HyperNodes change."""
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from projections.cluster import Cluster
+from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey, TopologyConstraint
@@ -62,12 +64,13 @@ class Network:
             self._tier_decay = TierDecay(cluster.nodes, self.domains, utilization, plugin)
         return self._tier_decay
 
-    def scope_of(self, group: PodGroup) -> NodeScope:
-        """Return the scope of all nodes for a group without a topology constraint; pods of one owner are spread."""
+    def scope_of(self, group: PodGroup, placed: Iterable[Node] = ()) -> NodeScope:
+        """Return the scope of all nodes for a group without a topology constraint; pods of one owner are spread, those on the
+        nodes of `placed` included."""
         base, weight = self.unconstrained, self._spread_weight
         if not weight or not is_spread(group):
             return base
-        return DefaultSpread(base, self._owner_spreads, group, weight)
+        return DefaultSpread(base, self._owner_spreads, group, weight, placed)
 
     @property
     def _spread_weight(self) -> int:

@@ -7,13 +7,12 @@
 Formulas: Volcano's `network-topology-aware`. Points are thousandths and are added to the other scores of a node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from projections.nodes import Node, NodeTable
 from projections.pod_class import PodClass
@@ -22,6 +21,7 @@ from scheduling.node_ranking import NodeRanking
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domain, Domains, Mask
 from scheduling.topology.network_topology import NetworkTopology
+from scheduling.trial import Trial
 from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity
 
 Scores = npt.NDArray[np.int64]
@@ -55,14 +55,8 @@ class NodeScope(Protocol):
     def admits(self, node: Node) -> bool:
         """Return True if the group may use the node at all."""
 
-    def record(self, node: Node) -> None:
-        """Record a tentative placement of a pod of the group on a node."""
-
-    def checkpoint(self) -> object:
-        """Return the current records, for `rollback`."""
-
-    def rollback(self, kept: object) -> None:
-        """Drop the records since a checkpoint."""
+    def record(self, node: Node, trial: Trial) -> None:
+        """Record a tentative placement of a pod of the group on a node, until the trial restores it."""
 
 
 class AnyNode:
@@ -87,15 +81,8 @@ class AnyNode:
         """Return True."""
         return True
 
-    def record(self, node: Node) -> None:
+    def record(self, node: Node, trial: Trial) -> None:
         """Do nothing: placements do not change the scores."""
-
-    def checkpoint(self) -> object:
-        """Return None: nothing is recorded."""
-        return None
-
-    def rollback(self, kept: object) -> None:
-        """Do nothing: nothing was recorded."""
 
 
 ANY_NODE: Final = AnyNode()
@@ -164,13 +151,6 @@ def _sum_of_factors(fading: Fraction, lowest: int, highest: int) -> int:
     return total + max(0, rest) * int(FULL * fading**_DECAY_TIERS_MAX)
 
 
-class ProximityCheckpoint(Struct, frozen=True):
-    """Where pods of a group are placed, as recorded so far."""
-
-    used: Domain | None
-    there: Scores
-
-
 class ProximityScore:
     """Proximity of each node to the placed pods of a group; 0 while no pod is placed.
 
@@ -193,22 +173,20 @@ class ProximityScore:
         for slot, count in slots.items():
             self.record(slot, count)
 
-    def checkpoint(self) -> "ProximityCheckpoint":
-        """Return the current records, for `rollback`."""
-        return ProximityCheckpoint(self._used, self._there.copy())
-
-    def rollback(self, kept: "ProximityCheckpoint") -> None:
-        """Drop the records since a checkpoint."""
-        self._used, self._there = kept.used, kept.there.copy()
-
-    def record(self, slot: int, count: int = 1) -> None:
-        """Record `count` more pods of the group on this node."""
-        there = self._domains.of_slot(slot)
+    def record(self, slot: int, count: int = 1) -> Callable[[], None]:
+        """Record `count` more pods of the group on this node. Return what restores the records as they were before."""
+        there, before = self._domains.of_slot(slot), self._used
         if self._used is None:
             self._used = there[0]
         self._used = next(one for one in self._used.lineage if one in there)
         for one in there:
             self._there[one.index] += count
+        return lambda: self._drop(there, count, before)
+
+    def _drop(self, there: Iterable[Domain], count: int, before: Domain | None) -> None:
+        self._used = before
+        for one in there:
+            self._there[one.index] -= count
 
     def points(self, slots: npt.NDArray[np.intp], can: Mask) -> Scores:
         """Return what proximity adds to the scores of these nodes; `can` marks the feasible ones."""
@@ -292,16 +270,7 @@ class DomainScope:
         """Return True if the node is in the domain."""
         return node.facts is not None and bool(self._inside[node.slot])
 
-    def checkpoint(self) -> object:
-        """Return the current records, for `rollback`."""
-        return None if self._proximity is None else self._proximity.checkpoint()
-
-    def rollback(self, kept: object) -> None:
-        """Drop the records since a checkpoint."""
-        if self._proximity is not None and isinstance(kept, ProximityCheckpoint):
-            self._proximity.rollback(kept)
-
-    def record(self, node: Node) -> None:
+    def record(self, node: Node, trial: Trial) -> None:
         """Record a placement: nodes close to this one score higher from now on."""
         if self._proximity is not None:
-            self._proximity.record(node.slot)
+            trial.on_restore(self._proximity.record(node.slot))

@@ -89,7 +89,7 @@ class _Placing:
         attempt.reason = None
         if is_placed:
             for node in self._trial.nodes_of[key][-len(pods) :]:
-                attempt.where.record(node)
+                attempt.where.record(node, self._trial)
         else:
             self._find_reason(key, candidates, pods)
         attempt.reason = reason or attempt.reason
@@ -130,11 +130,9 @@ class _Placing:
         not placed."""
         trial = self._trial
         before, waits = trial.mark(), len(trial.later)
-        kept = self._attempt.where.checkpoint()
         for pod in pods:
             if not self._attempt.try_pod(pod):
                 trial.restore(before)
-                self._attempt.where.rollback(kept)
                 return None
         return len(trial.later) == waits
 

@@ -121,13 +121,12 @@ def test_a_node_that_is_best_alone_has_no_share() -> None:
     assert [int(one) for one in points][1::2] == [100_000, 50_000]
 
 
-def test_what_was_noted_is_forgotten() -> None:
+def test_a_record_can_be_dropped_again() -> None:
     _, domains, _ = _cluster()
     proximity = ProximityScore(domains, 1, {0: 1}, 4)
-    kept = proximity.checkpoint()
-    proximity.record(4)
+    drop = proximity.record(4)
     assert _points(proximity, domains) == [25_000, 25_000, 0, 0, 0]
-    proximity.rollback(kept)
+    drop()
     assert _points(proximity, domains) == [125_000, 125_000, 50_000, 50_000, 0]
 
 
