@@ -1,4 +1,4 @@
-"""Room for the pod of a preemptor: whether it fits a node with the victims chosen so far, and which further victims would help."""
+"""Room for the pod of a preemptor: whether it fits a node with the victims chosen so far, and which further ones make it fit."""
 
 from collections.abc import Callable
 
@@ -77,17 +77,23 @@ class PodRoom:
         """Return a key that is equal for preemptors for which the same nodes can be freed; None if that depends on more."""
         return None if self._pod_topology is not None else self.preemptor.equivalence_class
 
-    def can_release(self, short: tuple[str, ...]) -> bool:
-        """Return whether evictions can release these quota limits."""
-        preemptor = self.preemptor
-        return not short or preemptor.action != "reclaim" or preemptor.queue.parent is not None
-
-    def victims_on(self, node: Node, short: tuple[str, ...]) -> list[Pod]:
-        """Return the pods on a node that may be evicted together and have what is lacking there, of resources, of devices, or
-        (`short`) of quota, in eviction order."""
-        is_useful = self._victim_filter(node, short)
-        candidates = [pod for pod in self._candidates.on_node(node) if is_useful(pod)]
-        return self._protection.allowed(candidates)
+    def free(self, node: Node, short: tuple[str, ...]) -> str:
+        """Evict victims on a node until the pod has room there; `short` are the quota limits that are exceeded there. Return why
+        it fails, with all as before, or an empty text."""
+        preemptor, trial = self.preemptor, self._trial
+        if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
+            return "node(s) have no victims that release the exceeded quota of the queue"
+        before = trial.mark()
+        for pod in self._victims_on(node, short):
+            if self.fits(node):
+                break
+            trial.evict(pod)
+        if not self.fits(node):
+            trial.restore(before)
+            return "node(s) would not have enough room after evicting all allowed victims"
+        # Without the last one there was no room.
+        self._spare_unneeded(node, trial.evicted[before.evictions : -1])
+        return ""
 
     def least_victims(self, node: Node) -> int:
         """Return a number of victims below which a node cannot be freed for the pod: by the largest requests of the pods there."""
@@ -107,6 +113,21 @@ class PodRoom:
     def pick_devices(self, node: Node, *, later: bool) -> tuple[str, ...]:
         """Return the devices that the pod gets on a node, if they have names."""
         return self.ranking.devices.pick(node, later=later)
+
+    def _victims_on(self, node: Node, short: tuple[str, ...]) -> list[Pod]:
+        """Return the pods on a node that may be evicted together and have what is lacking there, of resources, of devices, or
+        (`short`) of quota, in eviction order."""
+        is_useful = self._victim_filter(node, short)
+        candidates = [pod for pod in self._candidates.on_node(node) if is_useful(pod)]
+        return self._protection.allowed(candidates)
+
+    def _spare_unneeded(self, node: Node, gone: list[Pod]) -> None:
+        """Spare the victims on a node that are not needed, the most expensive first."""
+        for pod in reversed(gone):
+            before = self._trial.mark()
+            self._trial.spare(pod)
+            if not self.fits(node):
+                self._trial.restore(before)
 
     def _victim_filter(self, node: Node, short: tuple[str, ...]) -> Callable[[Pod], bool]:
         """Return a function that tells whether evicting a pod helps."""

@@ -20,7 +20,7 @@ from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.protection import asked_first, may_be_protected
 from scheduling.victims.search import PreemptionSearch
-from scheduling.victims.search_digest import wanted
+from scheduling.victims.search_progress import wanted
 from scheduling.victims.victim_decisions import evictions_of, victim_events
 
 
@@ -129,5 +129,5 @@ def _search(
     if action != "preempt" or search.is_whole or search.is_cut or not group.counts.allocated:
         return search
     within = PreemptionSearch(session, action, group, is_within=True)
-    within.include_counts_of(search)
+    within.progress.include(search.progress)
     return within if within.is_whole or within.is_cut else search
