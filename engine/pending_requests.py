@@ -240,9 +240,9 @@ class StatusUpdates:
     def __init__(self, state: State) -> None:
         self._state = state
         self._version = -1
-        """Value of `changed_groups_version` when `_read` was counted."""
+        """Value of `PodGroupIndex.journal_version` when `_read` was counted."""
         self._read = self._position = 0
-        """Number of entries of `changed_groups` read; position up to which changed queues were read."""
+        """Number of entries of the journal of pod groups read; position up to which changed queues were read."""
         self._groups: dict[str, None] = {}
         """Groups whose conditions, or those of their pods, may have to be updated."""
         self._queues: dict[str, None] = {}
@@ -326,17 +326,20 @@ class StatusUpdates:
         """Add the groups and queues that changed since the last call; at first, and after the list of changes was
         emptied, all that may have something to report."""
         cluster = self._state.cluster
-        if self._version != cluster.changed_groups_version:
+        if self._version != cluster.pod_groups.journal_version:
             keys: Iterable[str] = cluster.groups
         else:
             # A slice: `islice` would step over everything before, at each turn of the loop.
-            keys = cluster.changed_groups[self._read :]
+            keys = cluster.pod_groups.journal[self._read :]
         for key in keys:
             group = cluster.groups.get(key)
             if group is not None and _may_lack_condition(group):
                 self._groups.pop(key, None)
                 self._groups[key] = None
-        self._version, self._read = cluster.changed_groups_version, len(cluster.changed_groups)
+        self._version, self._read = (
+            cluster.pod_groups.journal_version,
+            len(cluster.pod_groups.journal),
+        )
         if self._position == 0:
             self._queues.update(dict.fromkeys(cluster.queues))
         else:

@@ -73,7 +73,7 @@ def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
         return
     group.phase, group.listed_phase = INQUEUE, ""
     group.cause = record.position
-    state.cluster.update_group(group)
+    state.cluster.pod_groups.mark(group.key, record.position)
 
 
 def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> None:
@@ -82,7 +82,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     before = {} if group is None else ranks_before(cluster, group)
     if group is not None:
         record_replaced(cluster, group, [one.uid for one in event.placements])
-        cluster.remove_nominations(group, is_bound=True)
+        cluster.pod_groups.remove_nominations(cluster, group, is_bound=True)
         cluster.victim_waits.pop(group.key, None)
         if not group.counts.allocated and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
@@ -118,8 +118,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         group.listed_phase = ""
         group.refusals.clear()
         cluster.internal_errors.clear(group.key)
-        cluster.update_group(group)
-        cluster.wakeup_events.groups.pop(group.key, None)
+        cluster.pod_groups.settle_decided(cluster, group.key)
 
 
 def _assigned_ns(state: "State", pod: Pod) -> int:
@@ -165,11 +164,10 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
         group.phase = WAITING
         if event.code == PODS_NOT_CREATED:
             begin_backoff(state.cluster, group)
-    state.cluster.update_group(group)
+    cluster = state.cluster
+    cluster.pod_groups.settle_decided(cluster, group.key)
     if _waits_for_earlier_action(state, group, event.action):
-        state.cluster.wakeup_events.groups[group.key] = None
-    else:
-        state.cluster.wakeup_events.groups.pop(group.key, None)
+        cluster.wakeup_events.groups[group.key] = None
 
 
 def _waits_for_earlier_action(state: "State", group: PodGroup, action: str) -> bool:
@@ -192,7 +190,7 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
     if group is None:
         return
     record_replaced(cluster, group, [one.uid for one in event.placements])
-    cluster.remove_nominations(group, is_bound=True)
+    cluster.pod_groups.remove_nominations(cluster, group, is_bound=True)
     held: dict[str, Nomination] = {}
     for one in event.placements:
         pod_class = cluster.pods[one.uid].pod_class
@@ -200,12 +198,11 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
         held[one.uid] = Nomination(
             one.node, pod_class.request, charge, record.position, one.devices
         )
-    cluster.set_nominations(group, held)
+    cluster.pod_groups.set_nominations(cluster, group, held)
     start_wait(cluster, group, state.now_ns)
     group.refusals.clear()
     cluster.internal_errors.clear(group.key)
-    cluster.update_group(group)
-    cluster.wakeup_events.groups.pop(group.key, None)
+    cluster.pod_groups.settle_decided(cluster, group.key)
 
 
 def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
@@ -244,8 +241,7 @@ def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None
     cluster = state.cluster
     drop_restart(cluster, event.pod_group)
     cluster.mark_faulty(event.pod_group)
-    if event.pod_group in cluster.groups:
-        cluster.update_group(cluster.groups[event.pod_group])
+    cluster.pod_groups.mark(event.pod_group, cluster.position)
 
 
 def _marked(state: "State", record: Record, event: FaultsMarked) -> None:
@@ -253,13 +249,13 @@ def _marked(state: "State", record: Record, event: FaultsMarked) -> None:
 
 
 def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
-    group = state.cluster.writable_group(event.pod_group)
+    cluster = state.cluster
+    group = cluster.writable_group(event.pod_group)
     if group is None:
         return
-    state.cluster.remove_nominations(group)
-    end_wait(state.cluster, group.key)
-    state.cluster.update_group(group)
-    state.cluster.wakeup_events.groups.pop(group.key, None)
+    cluster.pod_groups.remove_nominations(cluster, group)
+    end_wait(cluster, group.key)
+    cluster.pod_groups.settle_decided(cluster, group.key)
 
 
 def _work_deferred(state: "State", _record: Record, event: WorkDeferred) -> None:

@@ -308,7 +308,7 @@ def cancel_placement(
         cluster.replace_pod(old, pod)
         return
     cluster.config_errors.replace(f"Pod/{old.key}", FIXED, ())
-    cluster.adopt(pod)
+    cluster.pod_groups.adopt(cluster, pod)
     if pod.group_key == old.group_key:
         cluster.replace_pod(old, pod)
     else:

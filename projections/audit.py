@@ -226,7 +226,7 @@ def _audit_charges(state: "State", group: PodGroup, what: str) -> None:
         found = group.pods.get(uid)
         assert found is not None, f"{what} nominates {uid} to {held.node}, which is gone"
         assert not found.node, f"{what} nominates {uid} to {held.node}, which is on {found.node}"
-    keys = cluster.expected_equivalence_keys(group)
+    keys = cluster.pod_groups.expected_keys(cluster, group)
     stands = tuple(
         equivalence_group.key for equivalence_group in cluster.scheduling_queue.of(group)
     )

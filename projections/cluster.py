@@ -13,14 +13,13 @@ from projections import quota_charging
 from projections.budget_refusals import BudgetRefusal
 from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
-from projections.config_errors import QUEUE_CHANGED, ConfigErrors, queue_changed
+from projections.config_errors import ConfigErrors
 from projections.deltas import (
     ONLY_RUNS,
     OTHER_CHARGE,
     RECORD_APPLIED,
     SAME_CHARGE,
     PodChanged,
-    PodGroupChanged,
     PodWithClaimsChanged,
     PolicyChanged,
     QueueChanged,
@@ -30,34 +29,26 @@ from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.feature import FeatureTable, NamedFeatures
 from projections.foreign_pod_groups import ForeignPodGroups
-from projections.group_facts import GroupFacts, asks_for_more, spec_of
 from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
 from projections.index import Index, Indexes
 from projections.inter_pod_affinity_index import (
     InterPodAffinityIndex,
-    remove_nomination,
 )
-from projections.job_order import equivalence_keys, job_order
 from projections.kept_quota import KeptQuota
-from projections.namespace_access import NamespaceAccess, denial_of, queue_to_enter
+from projections.namespace_access import NamespaceAccess
 from projections.node_use import NodeUse
 from projections.nodes import NodeTable
-from projections.pending_status import PendingStatus, record_overwritten
+from projections.pending_status import PendingStatus
 from projections.plugin import PluginSet, build_plugins
-from projections.pod_group_resolution import group_key_of, origin_of
+from projections.pod_group_index import PodGroupIndex
+from projections.pod_group_resolution import group_key_of
 from projections.pod_groups import (
-    INQUEUE,
-    PHASES,
-    WAITING,
-    EquivalenceKey,
-    Nomination,
     PodGroup,
 )
-from projections.pod_waits import PodWait, is_backing_off, update_pod_wait
+from projections.pod_waits import PodWait
 from projections.pods import (
     BINDING,
-    PENDING,
     Pod,
     PodFacts,
     has_same_attributes,
@@ -65,22 +56,18 @@ from projections.pods import (
     node_share,
     stays_alike,
 )
-from projections.policy.policy import BUILT_IN, EVICTING, Policy, parse_policy
+from projections.policy.policy import BUILT_IN, Policy, parse_policy
 from projections.preemption_triggers import (
     PriorityClass,
-    invalidate_victims,
     record_victim_added,
-    update_preemption_state,
-    without_evicting,
 )
 from projections.quarantine import Quarantines
 from projections.queue_tree import QueueTree
-from projections.queues import DEFAULT, Queue
+from projections.queues import Queue
 from projections.quota_charging import Cards, ClassCharges
 from projections.quota_ledgers import QuotaLedgers
 from projections.rejected_pods import RejectedPods
-from projections.rescheduling import Reschedulings, forget_group
-from projections.reservation_timeouts import update_reservation_timeout
+from projections.rescheduling import Reschedulings
 from projections.scheduling_queue import SchedulingQueue
 from projections.suspensions import InternalErrors
 from projections.tables import Tables
@@ -95,11 +82,8 @@ from projections.wakeup_events import (
     WakeupEvents,
 )
 
-CHANGED_GROUPS_MAX: Final = 10_000
-"""Number of entries in `changed_groups`, in addition to two per group, before the list is dropped."""
-
-
-NOTHING: Final = (ONLY_RUNS, 0)
+CHANGED_LEDGERS_MAX: Final = 10_000
+"""Number of entries in `changed_ledgers`, in addition to two per queue, before the list is dropped."""
 
 
 class Cluster:
@@ -131,6 +115,7 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
+        self.pod_groups = PodGroupIndex()
         self.queues: dict[str, Queue] = {}
         self.inter_pod_affinity, self.tenants = InterPodAffinityIndex(), Tenants()
         self.priority_classes: dict[str, PriorityClass] = {}
@@ -146,16 +131,10 @@ class Cluster:
         """Queues with configuration errors that are not in the log yet."""
         self.config_errors = ConfigErrors()
         """Configuration errors of all kinds but queues."""
-        self.changed_groups: list[str] = []
-        """Keys of pod groups that changed, in order, since the last change of `changed_groups_version`."""
         self.changed_ledgers: list[str] = []
         """Names of queues whose ledgers changed, in order; replaced by a new list when it is long."""
-        self.changed_groups_version = 0
-        """Grows when `changed_groups` is emptied."""
         self.changed_queues: dict[str, None] = {}
         """Queues whose ledger changed with the current record."""
-        self.groups_to_update: dict[str, None] = {}
-        """Pod groups to update at the end of the current record."""
         self.bind_backoff: dict[str, int] = {}
         """Pod group key to the time before which it is not tried again."""
         self.bind_failures: dict[str, int] = {}
@@ -258,13 +237,13 @@ class Cluster:
     # Pods
 
     def replace_pods(self, pods: list[tuple[Pod, Pod]]) -> None:
-        """Replace pods of a group by their new versions. The caller updates the group."""
+        """Replace pods of a group by their new versions. The caller settles the group."""
         for _, new in pods:
             self.pods[new.facts.uid] = new
         self._count_pods([self.change_of(old, new) for old, new in pods])
 
     def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Replace a pod; `old` is None for a new pod, `new` for a deleted one. Update its group."""
+        """Replace a pod; `old` is None for a new pod, `new` for a deleted one. Its group is settled with the record."""
         pod = new or old
         assert pod is not None
         if new is None:
@@ -274,7 +253,7 @@ class Cluster:
         change = self.change_of(old, new)
         self._count_pods([change])
         if pod.group_key:
-            self._settle_groups({pod.group_key: (change.extent, self.position)})
+            self.pod_groups.mark(pod.group_key, self.position, change.extent)
 
     def settle_pods(self, touched: list[tuple[int, Pod | None, Pod | None]]) -> None:
         """Count pods that have their places in `pods` already: the position of the last record of each, how it was counted
@@ -297,9 +276,10 @@ class Cluster:
                 if left.get(new.group_key) == 0:
                     # Its group is another one than that of which no pod was left.
                     self._settle_changes(changes)
+                    self.pod_groups.settle(self)
                     changes, left = [], {}
                 if old is None or is_moved or new.pod_class.device_options:
-                    self.adopt(new)
+                    self.pod_groups.adopt(self, new)
                 if new.group_key in left and (old is None or is_moved):
                     left[new.group_key] += 1
             changes.append(self.change_of(None if is_moved else old, new))
@@ -315,18 +295,7 @@ class Cluster:
         if not changes:
             return
         self._count_pods(changes)
-        groups: dict[str, tuple[int, int]] = {}
-        turned: dict[str, bool] = {}
-        for one in changes:
-            pod = one.new or one.old
-            if pod is not None and (key := pod.group_key):
-                groups[key] = (max(one.extent, groups.get(key, NOTHING)[0]), one.position)
-                was = one.old is not None and one.old.status == PENDING
-                waits = one.new is not None and one.new.status == PENDING
-                if was != waits and turned.setdefault(key, waits) != waits:
-                    # Pods came and others went: as many as before may wait, but not the same.
-                    self.own_group(self.groups[key]).fingerprint = ()
-        self._settle_groups(groups)
+        self.pod_groups.mark_pods(self, changes)
 
     def change_of(self, old: Pod | None, new: Pod | None) -> PodChanged:
         """Return the change of a pod that is in its place already, and record that its view rows may differ."""
@@ -379,33 +348,6 @@ class Cluster:
             if is_evicting and new is not None and new.group_key:
                 record_victim_added(self, self.groups[new.group_key], old, new)
 
-    def _settle_groups(self, touched: dict[str, tuple[int, int]]) -> None:
-        """Update pod groups after their pods changed: by key, how much of each, and with which record."""
-        runs: list[PodGroupChanged] = []
-        rest: list[tuple[PodGroup, int, bool]] = []
-        for key, (extent, position) in touched.items():
-            group = self.groups.get(key)
-            if group is None:
-                continue
-            if group.owner is not self.owner:
-                group = self.own_group(group)
-            self.position = position
-            if extent != ONLY_RUNS:
-                rest.append((group, position, extent == OTHER_CHARGE))
-            elif self._resumed(key) or group.next_phase() != group.phase:
-                rest.append((group, position, False))
-            else:
-                runs.append(PodGroupChanged(position, group))
-        if runs:
-            self.indexes.dispatch_pod_groups(self, runs)
-        if rest:
-            self._update_groups(rest)
-
-    def _resumed(self, key: str) -> bool:
-        """Let suspended actions try a group again; return whether there were any."""
-        errors = self.internal_errors
-        return key in errors.groups and errors.resume(key)
-
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
         self.pods[pod.facts.uid] = pod
@@ -425,10 +367,7 @@ class Cluster:
 
     def finish_record(self) -> None:
         """At the end of a record, update affected groups and find queues whose charges decreased."""
-        for key in list(self.groups_to_update):
-            if key in self.groups:
-                self.update_group(self.groups[key])
-        self.groups_to_update.clear()
+        self.pod_groups.settle(self)
         self.changed_ledgers += self.changed_queues
         for name in self.changed_queues:
             queue = self.queues.get(name)
@@ -499,58 +438,6 @@ class Cluster:
             return True
         return self.policy.action_arguments.trusts_stated_phase
 
-    def put_group(self, facts: GroupFacts, digest: str) -> None:
-        """Add or update a PodGroup object."""
-        group = self.ensure_group(f"{facts.namespace}/{facts.name}")
-        before = group.facts
-        if group.spec != spec_of(facts):
-            self.internal_errors.resume(group.key)
-        group.set_object(facts)
-        group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
-        group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
-        group.raise_minimum(facts.device_options)
-        for pod in group.pods.values():
-            group.raise_minimum(pod.pod_class.device_options)
-        if before is None and facts.phase in PHASES and self.trusts_stated_phase:
-            group.phase = group.listed_phase = facts.phase
-        elif before is not None:
-            record_overwritten(self, group, before)
-            if asks_for_more(before, facts) and not self.trusts_stated_phase:
-                self._vote_again(group)
-        self._follow_queue(group, facts, is_new=before is None)
-        self.update_group(group)
-
-    def _follow_queue(self, group: PodGroup, facts: GroupFacts, *, is_new: bool = False) -> None:
-        """Move a group to the queue that its object names. While pods of it are charged it stays, as what they hold was
-        admitted there and must not be charged to others; without such pods it is voted on again (`moveRunningGroups`
-        of the policy: as in Volcano it takes all along, to a queue that it may use)."""
-        named, subject = facts.queue or DEFAULT, f"PodGroup/{group.key}"
-        moves_all = self.policy.action_arguments.moves_running_groups
-        entered = queue_to_enter(self, group, named)
-        if group.queue and group.counts.allocated and not moves_all:
-            entered = group.queue
-        if entered != named:
-            self.config_errors.add(subject, (QUEUE_CHANGED, queue_changed(named, entered)))
-        else:
-            self.config_errors.replace(subject, QUEUE_CHANGED, ())
-        is_stated = is_new or moves_all or group.is_foreign or self.is_shadow
-        if entered != group.queue and not is_stated:
-            self._vote_again(group)
-        self.move_group(group, entered)
-
-    def _vote_again(self, group: PodGroup) -> None:
-        """Take back the admission of a group of which nothing is charged yet: it was for something else."""
-        if group.phase == INQUEUE and not group.counts.allocated and not group.is_foreign:
-            group.phase, group.listed_phase = WAITING, ""
-
-    def drop_group_object(self, key: str) -> None:
-        """Remove the PodGroup object; pods that name it wait until it is created again."""
-        group = self.own_group(self.groups[key])
-        group.set_object(None)
-        self.internal_errors.resume(key)
-        group.digest, group.needs_object, group.listed_phase = "", True, ""
-        self.update_group(group)
-
     def group_key_of(self, facts: PodFacts) -> str:
         """Return the key of the group of a pod; "" for pods of other schedulers."""
         if facts.scheduler not in self.scheduler_names:
@@ -559,226 +446,7 @@ class Cluster:
         known = self.groups.get(key)
         return key if known is None else known.key  # One text for all its pods.
 
-    def adopt(self, pod: Pod) -> None:
-        """Prepare the group of a pod; create it if it does not exist."""
-        known = self.groups.get(pod.group_key)
-        if known is not None:
-            if pod.pod_class.device_options:
-                self.own_group(known).raise_minimum(pod.pod_class.device_options)
-            return
-        owner = pod.facts.owner
-        inherited = self.owners.get(owner.uid, {}) if owner else {}
-        origin = origin_of(pod.facts, inherited, self.namespaces)
-        group = self.groups[pod.group_key] = PodGroup(pod.group_key)
-        group.owner = self.owner
-        group.needs_object = origin.needs_object
-        group.created_ns = pod.facts.created_ns
-        group.min_available = origin.min_available
-        group.priority = group.stated_priority = pod.facts.priority or 0
-        self.move_group(group, origin.queue)
-        if self.namespace_access.is_restricted:
-            self.update_denial(group)
-
-    def move_group(self, group: PodGroup, queue: str) -> None:
-        """Move a group to a queue, with its charges."""
-        if group.queue == queue:
-            return
-        if group.queue:
-            self.remove_nominations(group)  # They are charged to the old queue.
-            self.ledgers.charge_group(self, group, -1)
-            before = self.queues[group.queue]
-            del before.groups[group.key]
-            group.queue = queue
-            self.forget_queue(before)
-        group.queue = queue
-        self.internal_errors.resume(group.key)
-        (self.queues.get(queue) or self.ensure_queue(queue)).groups[group.key] = None
-        if group.pods or group.nominations or group.facts is not None:
-            self.ledgers.charge_group(self, group, 1)
-            invalidate_victims(self, group)
-
-    def update_group(self, group: PodGroup) -> None:
-        """Recompute what follows from a group's object and pods: phase, reservations, priority, place in the scheduling
-        queue."""
-        self._update_groups([(self.own_group(group), self.position, True)])
-
-    def _update_groups(self, groups: list[tuple[PodGroup, int, bool]]) -> None:
-        """Update groups, each with the position of its last record and whether charges or requests have changed."""
-        changed: list[tuple[PodGroup, int, bool]] = []
-        for group, self.position, charges_changed in groups:
-            self.changed_rows.groups[group.key] = None
-            self.changed_groups.append(group.key)
-            facts, access = group.facts, self.namespace_access
-            is_other = False
-            if facts is not None or group.is_foreign or group.key in self.foreign_groups.owner_of:
-                is_other = self.foreign_groups.update(self, group)
-            if facts is not None and group.queue != (facts.queue or DEFAULT):
-                self._follow_queue(group, facts)
-            if group.denied is not None or access.queues or access.is_in_policy:
-                is_other = self.update_denial(group) or is_other
-            if group.facts is None and not group.pods:
-                self._forget_group(group)
-                continue
-            if len(group.live_classes) > 1:
-                group.keep_min_members()
-            update_preemption_state(self, group)
-            changed.append((group, self.position, charges_changed or is_other))
-        self._update_phases(changed)
-        for group, self.position, _ in changed:
-            self._find_place(group)
-
-    def _find_place(self, group: PodGroup) -> None:
-        """Give a group its place in the scheduling queue, and wake it if it waits and something of it has changed."""
-        keys = self._all_keys(group)
-        if group.refusals:
-            stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
-            if stale and is_backing_off(self, group):
-                # Not voted on for a while, for this reason.
-                stale = [one for one in stale if one != "enqueue"]
-            if stale:
-                for action in stale:
-                    del group.refusals[action]
-                    self.internal_errors.clear(group.key, action)
-                self._update_phases([(group, self.position, True)])
-                keys = self._all_keys(group)
-        if self.internal_errors.groups:
-            keys = self._without_suspended(group, keys)
-        if self._place_group(group, keys):
-            self.wakeup_events.groups[group.key] = None
-            group.cause = self.position
-            for one in self.features.wakeup_followers:
-                one.group_woken(self, group.key)
-
-    def update_denial(self, group: PodGroup) -> bool:
-        """Determine whether the namespace of a group may use its queue and pool. Return whether that changed."""
-        is_restricted = self.namespace_access.is_restricted
-        if not is_restricted and group.denied is None:
-            return False
-        denied = denial_of(self, group) if is_restricted else None
-        if denied == group.denied:
-            return False
-        self.ledgers.set_denial(self, group, denied)
-        return True
-
-    def _place_group(self, group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
-        """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
-        order = job_order(self, group) if keys else ()
-        self.scheduling_queue.place(group, order, keys)
-        before, group.fingerprint = group.fingerprint, ()
-        if not keys:
-            return False
-        asked = (
-            without_evicting(keys) if len(keys) > 1 or keys[0][0] in EVICTING else keys,
-            order,
-            group.phase,
-            group.min_available,
-            len(group.pending),
-        )
-        errors = self.internal_errors
-        suspended = errors.suspended(group.key) if errors.groups else ()
-        group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
-        return group.fingerprint != before
-
-    def _update_phases(self, groups: list[tuple[PodGroup, int, bool]]) -> None:
-        """Update phases and reservations, and the indexes of pod groups."""
-        for group, self.position, charges_changed in groups:
-            phase = group.next_phase()
-            if charges_changed or phase != group.phase:
-                group.phase = phase
-                if phase != WAITING or group.allocated or group.inqueue or group.elastic:
-                    self.ledgers.update_reservation(self, group)
-            if self.cluster_totals.reservation_timeouts:
-                update_reservation_timeout(self, group)
-            if phase == INQUEUE or group.key in self.pod_waits:
-                update_pod_wait(self, group)
-        changes = [PodGroupChanged(position, group) for group, position, _ in groups]
-        self.indexes.dispatch_pod_groups(self, changes)
-        for plugin in self.plugins.group_state:
-            for group, self.position, _ in groups:
-                plugin.group_changed(self, group)
-
-    def _all_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
-        """Return the keys under which a group waits; none while it is not tried."""
-        if group.key in self.bind_backoff or (self.pod_waits and is_backing_off(self, group)):
-            return ()
-        return equivalence_keys(self, group)
-
-    def _without_suspended(
-        self, group: PodGroup, keys: tuple[EquivalenceKey, ...]
-    ) -> tuple[EquivalenceKey, ...]:
-        """Remove the keys of actions that are suspended for the group after an internal error."""
-        if group.key not in self.internal_errors.groups:
-            return keys
-        errors = self.internal_errors
-        return tuple([key for key in keys if not errors.is_suspended(group.key, key[0])])
-
-    def expected_equivalence_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
-        """Compute again the keys under which a group waits (for `projections/audit.py`)."""
-        return self._without_suspended(group, self._all_keys(group))
-
-    def expected_place(
-        self, group: PodGroup
-    ) -> tuple[tuple[object, ...], tuple[EquivalenceKey, ...]]:
-        """Compute again the order of a group and the keys under which it waits."""
-        keys = self.expected_equivalence_keys(group)
-        return (job_order(self, group) if keys else ()), keys
-
-    def _forget_group(self, group: PodGroup) -> None:
-        self.scheduling_queue.remove(group)
-        self.remove_nominations(group)
-        self.ledgers.release(self, group)
-        self.cluster_totals.reservation_timeouts.pop(group.key, None)
-        self.indexes.dispatch_pod_groups(
-            self, (PodGroupChanged(self.position, group, is_gone=True),)
-        )
-        for plugin in self.plugins.group_state:
-            plugin.group_deleted(self, group.key)
-        del self.groups[group.key]
-        self.wakeup_events.groups.pop(group.key, None)
-        for kept in (self.bind_backoff, self.bind_failures, self.pod_waits):
-            kept.pop(group.key, None)
-        self.victim_waits.pop(group.key, None)
-        self.internal_errors.clear(group.key)
-        forget_group(self, group.key)
-        queue = self.queues[group.queue]
-        del queue.groups[group.key]
-        self.forget_queue(queue)
-
     # Nominations, and changes of all groups
-
-    def set_nominations(self, group: PodGroup, nominations: dict[str, Nomination]) -> None:
-        """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
-        group = self.own_group(group)
-        group.nominations = nominations
-        for uid, held in nominations.items():
-            self.nodes.nominate(held.node, uid, held.request, 1, held.devices)
-            self.queues[group.queue].add_charge("nominated", held.charge, 1)
-        if nominations:
-            self.changed_queues[group.queue] = None
-
-    def remove_nominations(self, group: PodGroup, *, is_bound: bool = False) -> None:
-        """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
-        group = self.own_group(group)
-        for uid, held in group.nominations.items():
-            remove_nomination(self, group.pods.get(uid), uid, held)
-            self.queues[group.queue].add_charge("nominated", held.charge, -1)
-            if not is_bound:
-                self.mark_node_freed(held.node)
-        if group.nominations:
-            self.changed_queues[group.queue] = None
-        group.remove_nominations()
-
-    def end_bind_backoff(self, key: str) -> None:
-        """Let a group be tried again after its back-off."""
-        self.bind_backoff.pop(key, None)
-        if (group := self.groups.get(key)) is not None:
-            self.update_group(group)
-
-    def resume_group(self, key: str) -> None:
-        """Let actions that were suspended after an internal error try a group again."""
-        group = self.groups.get(key)
-        if self.internal_errors.resume(key) and group is not None:
-            self.update_group(group)
 
     def follow_change_of_all(self) -> None:
         """Let features record that something changed which may concern all pod groups."""
@@ -792,11 +460,9 @@ class Cluster:
 
     def trim_journals(self) -> None:
         """Begin new journals where they are long; readers that are behind then read everything again."""
-        if len(self.changed_ledgers) > CHANGED_GROUPS_MAX + 2 * len(self.queues):
+        if len(self.changed_ledgers) > CHANGED_LEDGERS_MAX + 2 * len(self.queues):
             self.changed_ledgers = []
-        if len(self.changed_groups) > CHANGED_GROUPS_MAX + 2 * len(self.groups):
-            self.changed_groups = []
-            self.changed_groups_version += 1
+        self.pod_groups.trim_journal(len(self.groups))
 
     def clear_changed_rows(self) -> None:
         """Start a new set of changed rows after the views were written."""
@@ -814,11 +480,6 @@ class Cluster:
         for index in self.indexes.of_features:
             index.mark_rows(self)
         rows.faults.update(dict.fromkeys(self.indexes.of(FaultyPods).nodes))
-
-    def update_all_groups(self) -> None:
-        """Update all groups after priorities or rules changed."""
-        for group in list(self.groups.values()):
-            self.update_group(group)
 
     def set_policy(self, policy: Policy) -> None:
         """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
@@ -849,13 +510,7 @@ class Cluster:
         for index in (*self.indexes.own, *self.indexes.of_features):
             index.rebuild(self)
         self.rebuild_plugin_indexes()
-        for group in self.groups.values():
-            group.keep_min_members()
-            update_preemption_state(self, group)
-            for plugin in self.plugins.group_state:
-                plugin.group_changed(self, group)
-            self._place_group(group, self.expected_equivalence_keys(group))
-        self.groups_to_update.clear()
+        self.pod_groups.rebuild(self)
 
     def rebuild_plugin_indexes(self) -> None:
         """Compute the indexes of the plugins in force from facts. Those of other plugins are dropped."""

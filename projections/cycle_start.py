@@ -10,6 +10,7 @@ def open_cycle(cluster: Cluster, at_ns: int) -> None:
     """Update shares and deserved amounts that depend on sums over the whole cluster."""
     cluster.trim_journals()
     classify_again(cluster)
+    cluster.pod_groups.settle(cluster)
     unready_nodes.open_cycle(cluster, at_ns)
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.resources.allocatable:
@@ -26,7 +27,7 @@ def _reorder(cluster: Cluster) -> None:
         if equivalence_groups:
             group = cluster.own_group(shared)
             order = job_order(cluster, group)
-            cluster.changed_groups.append(group.key)
+            cluster.pod_groups.journal.append(group.key)
             cluster.scheduling_queue.place(
                 group,
                 order,

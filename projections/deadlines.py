@@ -47,7 +47,7 @@ def expire_timeouts(state: "State", at_ns: int) -> None:
     """Apply all deadlines up to `at_ns`."""
     cluster = state.cluster
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
-        cluster.end_bind_backoff(key)
+        cluster.pod_groups.end_bind_backoff(cluster, key)
     suspensions.expire_timeouts(cluster, at_ns)
     for plugin in cluster.plugins.group_state:
         plugin.expire(cluster, at_ns)

@@ -32,7 +32,7 @@ def start(cluster: "Cluster", key: str) -> bool:
     queues = cluster.eviction_pauses.setdefault(tenant, {})
     if group.queue not in queues:
         queues[group.queue] = cluster.now_ns + PAUSE_NS
-        _update_groups(cluster, tenant, group.queue)
+        _mark_groups(cluster, tenant, group.queue)
     return True
 
 
@@ -58,16 +58,16 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
         if not queues:
             del cluster.eviction_pauses[tenant]
         for name in over:
-            for key in _update_groups(cluster, tenant, name):
+            for key in _mark_groups(cluster, tenant, name):
                 cluster.wakeup_events.groups[key] = None
 
 
-def _update_groups(cluster: "Cluster", tenant: str, name: str) -> list[str]:
-    """Update for which actions the pod groups of a tenant in a queue wait; return their keys."""
+def _mark_groups(cluster: "Cluster", tenant: str, name: str) -> list[str]:
+    """Let the actions be determined again for which the pod groups of a tenant in a queue wait; return their keys."""
     queue = cluster.queues.get(name)
     found: list[str] = []
     for key in () if queue is None else list(queue.groups):
         if cluster.tenants.tenant_of(key.partition("/")[0]) == tenant:
-            cluster.update_group(cluster.groups[key])
+            cluster.pod_groups.mark(key, cluster.position)
             found.append(key)
     return found

@@ -108,7 +108,7 @@ class ForeignPodGroups(Index):
                 if pod is None or pod.group_key or not pod.facts.needs_group_object:
                     continue
                 if (key := self.count(pod, sign)) in cluster.groups:
-                    cluster.groups_to_update[key] = None
+                    cluster.pod_groups.mark(key, one.position)
 
     def count(self, pod: Pod, sign: int) -> str:
         """Add or remove a pod of another scheduler; return the key of the group that may change its owner, else ""."""
@@ -201,8 +201,7 @@ class ForeignPodGroups(Index):
             self.schedulers[uid] = schedulers
         else:
             del self.schedulers[uid]
-        for key in list(self.owned.get(uid, ())):
-            cluster.update_group(cluster.groups[key])
+        cluster.pod_groups.mark_all(self.owned.get(uid, ()), cluster.position)
 
     def drop_workload(self, uid: str) -> None:
         """Remove a workload."""

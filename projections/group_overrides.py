@@ -104,11 +104,11 @@ class GroupOverrides(Index):
         before = self.group_of.pop(name, None)
         if before is not None:
             del self.by_group[before]
-            cluster.groups_to_update[before] = None
+            cluster.pod_groups.mark(before, cluster.position)
         if facts is not None:
             self.by_group[facts.group] = facts
             self.group_of[name] = facts.group
-            cluster.groups_to_update[facts.group] = None
+            cluster.pod_groups.mark(facts.group, cluster.position)
 
 
 def override_of(cluster: "Cluster", group: "PodGroup") -> GroupOverride | None:

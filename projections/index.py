@@ -35,7 +35,7 @@ class Index(ABC):
     """An index over facts. It overrides the handlers of those deltas that change it.
 
     A handler is called after the facts have changed. It may record in the cluster what the change allows (freed nodes,
-    released quota, pod groups to update), and changes no facts.
+    released quota, pod groups to settle), and changes no facts.
     """
 
     name: ClassVar[str]

@@ -219,7 +219,7 @@ def classify_again(cluster: "Cluster") -> None:
                 found.append((pod, pod.with_class(pod_class)))
         if found:
             cluster.replace_pods(found)
-            cluster.update_group(group)
+            cluster.pod_groups.mark(group.key, cluster.position)
 
 
 def _record_label_change(cluster: "Cluster", old: Pod, new: Pod) -> None:

@@ -65,7 +65,7 @@ class NamespaceAccess(Index):
         if before != _rule_of(queue):
             for key, group in cluster.groups.items():
                 if group.denied is not None or stated_queue(group) == queue.name:
-                    cluster.groups_to_update[key] = None
+                    cluster.pod_groups.mark(key, cluster.position)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Find out whether the policy restricts namespaces. All groups are updated with the policy."""
@@ -122,7 +122,7 @@ def update_namespace(cluster: "Cluster", namespace: str) -> None:
         return
     for key in cluster.groups:
         if key.partition("/")[0] == namespace:
-            cluster.groups_to_update[key] = None
+            cluster.pod_groups.mark(key, cluster.position)
 
 
 def _not_permitting(cluster: "Cluster", rules: dict[str, NamespaceRule], namespace: str) -> str:

@@ -97,7 +97,7 @@ def _change_hyper_nodes(cluster: Cluster, name: str, change: Callable[[HyperTree
     cluster.wakeup_events.hyper_nodes_changed_at = cluster.position
     if _readiness(tree, name) != before:
         close = (key for key, group in cluster.groups.items() if group.has_topology_constraint)
-        cluster.groups_to_update.update(dict.fromkeys(close))
+        cluster.pod_groups.mark_all(close, cluster.position)
 
 
 def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:

@@ -32,4 +32,4 @@ def put_owner(
     if annotations is not None and first is not None:
         origin = origin_of(first.facts, kept, cluster.namespaces)
         group.min_available = origin.min_available
-    cluster.update_group(group)
+    cluster.pod_groups.mark(group.key, cluster.position)

@@ -108,7 +108,7 @@ def end_pod_waits(cluster: "Cluster", at_ns: int) -> None:
             continue
         waits[key] = structs.replace(wait, until_ns=0)
         if wait.is_backing_off:
-            cluster.update_group(group)
+            cluster.pod_groups.mark(key, cluster.position)
         else:
             _offer(cluster, group)
 

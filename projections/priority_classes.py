@@ -19,7 +19,7 @@ def put_priority_class(cluster: Cluster, name: str, value: PriorityClass | None)
         del cluster.priority_classes[name]
     else:
         cluster.priority_classes[name] = value
-    cluster.update_all_groups()
+    cluster.pod_groups.mark_all(cluster.groups, cluster.position)
     for group in cluster.groups.values():
         check_priority_class(cluster, group)
 

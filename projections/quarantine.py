@@ -279,7 +279,7 @@ def leave_tenant(cluster: "Cluster", namespace: str, tenant: str) -> None:
     kept = cluster.quarantines
     if cluster.eviction_pauses:
         for key in [one for one in cluster.groups if one.partition("/")[0] == namespace]:
-            cluster.groups_to_update[key] = None
+            cluster.pod_groups.mark(key, cluster.position)
     if not kept.of_tenant:
         return
     cluster.inter_pod_affinity.outdate((namespace,))

@@ -26,8 +26,7 @@ def put_queue(
     for one in cluster.queues.values():
         cluster.mark_quota_released(one.name)
         cluster.changed_rows.queues[one.name] = None
-    for key in list(queue.groups):
-        cluster.update_group(cluster.groups[key])
+    cluster.pod_groups.mark_all(queue.groups, cluster.position)
     cluster.forget_queue(queue)
 
 

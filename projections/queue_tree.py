@@ -117,11 +117,11 @@ class QueueTree(Index):
             _mark_above(cluster, one)
         for one in lifted:
             if one.misplaced:
-                cluster.groups_to_update.update(one.groups)
+                cluster.pod_groups.mark_all(one.groups, cluster.position)
             if one.parent is not None:
                 one.parent.children.pop(one.name, None)
                 # Whether a queue accepts pod groups depends on whether it has children.
-                cluster.groups_to_update.update(one.parent.groups)
+                cluster.pod_groups.mark_all(one.parent.groups, cluster.position)
             one.parent, one.above, one.misplaced = None, None, ""
         self.named_children.get(_named_parent(before), {}).pop(queue.name, None)
         return lifted
@@ -133,9 +133,9 @@ class QueueTree(Index):
             self._name(queue, queue.facts)
             _place(cluster, queue)
             if queue.misplaced:
-                cluster.groups_to_update.update(queue.groups)
+                cluster.pod_groups.mark_all(queue.groups, cluster.position)
             elif queue.parent is not None:
-                cluster.groups_to_update.update(queue.parent.groups)
+                cluster.pod_groups.mark_all(queue.parent.groups, cluster.position)
         for queue in lifted:
             self._count(cluster, queue, queue.facts, 1)
 

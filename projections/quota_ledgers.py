@@ -98,7 +98,7 @@ class QuotaLedgers(Index):
         assert pod is not None
         uid = pod.facts.uid
         if uid in group.nominations and (new is None or new.status != PENDING):
-            cluster.remove_nominations(group)
+            cluster.pod_groups.remove_nominations(cluster, group)
         if group.key in cluster.internal_errors.groups and not has_same_demand(old, new):
             cluster.internal_errors.resume(group.key)
         known = old if uid in group.pods else None
@@ -153,7 +153,7 @@ class QuotaLedgers(Index):
                 self._charge_pod(cluster, group, pod, -1)
                 charged = self._recharged(cluster, group, pod, keeps_charge=False)
                 self._charge_pod(cluster, group, charged, 1)
-                cluster.update_group(group)
+                cluster.pod_groups.mark(group.key, cluster.position)
 
     def on_policy(self, cluster: "Cluster", delta: PolicyChanged) -> None:
         """Charge all pods by the rules of the new policy."""
@@ -170,7 +170,7 @@ class QuotaLedgers(Index):
             for pod in list(group.pods.values()):
                 charged = self._recharged(cluster, group, pod, keeps_charge=keeps_charge)
                 self._charge_pod(cluster, group, charged, 1)
-            cluster.update_group(group)
+            cluster.pod_groups.mark(group.key, cluster.position)
 
     def charge_group(self, cluster: "Cluster", group: PodGroup, sign: int) -> None:
         """Charge the queue of a group for its pods and its reservation, or (-1) remove these charges."""

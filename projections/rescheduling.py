@@ -205,7 +205,7 @@ def give_up_reservations(cluster: "Cluster", key: str) -> None:
         return
     if group.phase == INQUEUE and not group.counts.allocated and not group.nominations:
         group.phase = WAITING
-    cluster.update_group(group)
+    cluster.pod_groups.mark(key, cluster.position)
 
 
 def drop_reservations(cluster: "Cluster", key: str, uids: tuple[str, ...] | None = None) -> None:

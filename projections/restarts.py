@@ -66,7 +66,7 @@ def begin(state: "State", position: int, event: RescheduleDecided) -> None:
         if one.fault:
             cluster.changed_rows.faults[one.node] = None
     update_deadline(cluster, key, now)
-    cluster.update_group(group)
+    cluster.pod_groups.mark(key, cluster.position)
 
 
 def _networks(

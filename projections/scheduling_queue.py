@@ -149,7 +149,7 @@ class SchedulingQueue(Index):
         """Place all pod groups again."""
         twin = SchedulingQueue()
         for group in cluster.groups.values():
-            twin.place(group, *cluster.expected_place(group))
+            twin.place(group, *cluster.pod_groups.expected_place(cluster, group))
         return twin
 
     def rebuild(self, cluster: "Cluster") -> None:

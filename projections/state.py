@@ -219,6 +219,9 @@ class State:
                 for one in unsettled.objects[kind].values():
                     cluster.position = one.record.position
                     apply_observation.apply_object(cluster, kind, one, on_error)
+            if unsettled.objects:
+                # Pods are charged to the queue of their group, if its namespace may use that.
+                cluster.pod_groups.settle(cluster)
             changed: list[tuple[int, Pod | None, Pod | None]] = []
             for one in unsettled.pods.values():
                 cluster.position = one.record.position
@@ -405,11 +408,12 @@ class State:
         cluster.scheduler_names = event.scheduler_names
         for old in list(cluster.pods.values()):
             cluster.replace_pod(old, None)
+            cluster.pod_groups.settle(cluster)
             pod = old.in_group(cluster.group_key_of(old.facts))
             if pod.group_key:
-                cluster.adopt(pod)
+                cluster.pod_groups.adopt(cluster, pod)
             cluster.replace_pod(None, pod)
-        cluster.update_all_groups()
+        cluster.pod_groups.mark_all(cluster.groups, cluster.position)
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy), self.features.policy_table)
@@ -424,6 +428,7 @@ class State:
         for table in self.cluster.tables.of_cycles:
             table.cycle_opened(self.cluster)
         expire_timeouts(self, event.at_ns)
+        self.cluster.pod_groups.settle(self.cluster)
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()
         self.cluster.nodes.lay_out()

@@ -105,7 +105,7 @@ def expire_timeouts(cluster: "Cluster", at_ns: int) -> None:
         if any(0 < one.until_ns <= at_ns for one in kept.values())
     ]
     for key in sorted(over):
-        cluster.resume_group(key)
+        cluster.pod_groups.resume(cluster, key)
     for action in [one for one, failed in errors.actions.items() if failed.until_ns <= at_ns]:
         if errors.actions.pop(action).is_abandoned:
             cluster.wake_everything()

@@ -68,7 +68,7 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
                 cluster.replace_pod(old, old.decided_as(is_stuck=True))
             timeouts = wait.timeouts + bool(stuck)
             _put(cluster, key, VictimWait(timeouts=timeouts))
-            cluster.update_group(cluster.groups[key])
+            cluster.pod_groups.mark(key, cluster.position)
             cluster.wakeup_events.groups[key] = None
 
 

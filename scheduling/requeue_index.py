@@ -290,7 +290,7 @@ class RequeueIndex:
     def refresh(self) -> None:
         """Apply the changes of pod groups since the last call."""
         cluster = self._cluster
-        version = cluster.changed_groups_version
+        version = cluster.pod_groups.journal_version
         if (
             self._policy is not cluster.policy
             or version > self._version + 1
@@ -302,9 +302,9 @@ class RequeueIndex:
             self._rebuild()
             return
         changed = dict.fromkeys(self._journal[self._read :])
-        if self._journal is not cluster.changed_groups:
-            changed.update(dict.fromkeys(cluster.changed_groups))
-            self._journal = cluster.changed_groups
+        if self._journal is not cluster.pod_groups.journal:
+            changed.update(dict.fromkeys(cluster.pod_groups.journal))
+            self._journal = cluster.pod_groups.journal
         self._version, self._read = version, len(self._journal)
         for key in changed:
             self._update(key)
@@ -486,7 +486,10 @@ class RequeueIndex:
     def _rebuild(self) -> None:
         cluster = self._cluster
         self._policy, self._tree_version = cluster.policy, cluster.queue_tree.version
-        self._journal, self._version = cluster.changed_groups, cluster.changed_groups_version
+        self._journal, self._version = (
+            cluster.pod_groups.journal,
+            cluster.pod_groups.journal_version,
+        )
         self._read = len(self._journal)
         self.by_action, self._registered, self.by_head = {}, {}, {}
         for groups in cluster.scheduling_queue.by_queue.values():

@@ -68,8 +68,8 @@ def _set_pool(cluster: Cluster, namespace: str, pool: str) -> None:
         pools[namespace] = pool
     else:
         del pools[namespace]
-    for key in [one for one in cluster.groups if one.partition("/")[0] == namespace]:
-        cluster.groups_to_update[key] = None
+    of_namespace = [one for one in cluster.groups if one.partition("/")[0] == namespace]
+    cluster.pod_groups.mark_all(of_namespace, cluster.position)
 
 
 NAMESPACE: Final = ObservedKind(

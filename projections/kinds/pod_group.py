@@ -30,7 +30,7 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     facts = reading.facts_of(PodGroupObject, group_facts)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
-        cluster.put_group(facts, reading.digest)
+        cluster.pod_groups.put_object(cluster, facts, reading.digest)
         kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT, QUEUE_CHANGED)
         overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
         cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
@@ -41,7 +41,7 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     key = subject.partition("/")[2]
     group = cluster.groups.get(key)
     if group is not None and group.facts is not None and group.facts.uid == uid:
-        cluster.drop_group_object(key)
+        cluster.pod_groups.drop_object(cluster, key)
         owner_gone(cluster, uid)
         cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION, OPTION_CUT))
 

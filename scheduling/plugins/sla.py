@@ -111,7 +111,7 @@ class Sla(JobOrder, JobEnqueueable, JobPipelined, GroupState):
             # Sorted, so that the order does not depend on when groups began to wait.
             del table.waiting[key]
             table.overdue[key] = deadline
-            cluster.update_group(cluster.groups[key])
+            cluster.pod_groups.mark(key, cluster.position)
 
     def deadlines(self, cluster: Cluster) -> Iterable[int]:
         """Return the ends of all waiting times."""

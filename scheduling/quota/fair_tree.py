@@ -224,13 +224,13 @@ class FairTree:
         """Apply what changed in State. Assumptions are discarded."""
         self.discard_assumptions()
         cluster = self._cluster
-        now = (cluster.changed_groups_version, cluster.queue_tree.version, cluster.policy)
+        now = (cluster.pod_groups.journal_version, cluster.queue_tree.version, cluster.policy)
         if (*now, cluster.cluster_totals.totals) != self._as_of:
             self._as_of = (*now, dict(cluster.cluster_totals.totals))
             self._build()
             return
-        keys = dict.fromkeys(cluster.changed_groups[self._read :])
-        self._read = len(cluster.changed_groups)
+        keys = dict.fromkeys(cluster.pod_groups.journal[self._read :])
+        self._read = len(cluster.pod_groups.journal)
         self._update(keys)
 
     def changes(self) -> dict[FairNode, None] | None:
@@ -302,7 +302,7 @@ class FairTree:
         self._totals = {
             name: amount * _WHOLE for name, amount in cluster.cluster_totals.totals.items()
         }
-        self._read = len(cluster.changed_groups)
+        self._read = len(cluster.pod_groups.journal)
         self._update(dict.fromkeys(cluster.groups))
         self._changed = None
 

@@ -179,7 +179,7 @@ def test_a_pod_of_which_only_unread_status_changes_touches_no_index() -> None:
     harness.cycle()
     cluster = harness.state.cluster
     before, version, known = (
-        list(cluster.changed_groups),
+        list(cluster.pod_groups.journal),
         cluster.nodes.changed_slots[:],
         cluster.pods["uid-p"],
     )
@@ -191,7 +191,7 @@ def test_a_pod_of_which_only_unread_status_changes_touches_no_index() -> None:
     harness.see(ObjectSeen(with_status(pod("p", on="n1", phase="Running"), statuses)))
     assert harness.batches[-1].records[-1].object == cluster.pods["uid-p"].digest
     assert known.digest != cluster.pods["uid-p"].digest
-    assert (cluster.changed_groups, cluster.nodes.changed_slots) == (before, version)
+    assert (cluster.pod_groups.journal, cluster.nodes.changed_slots) == (before, version)
     assert not cluster.changed_rows.pods
     assert not harness.engine.is_due(2 * SECOND)
     restored = snapshot.restore(snapshot.take(harness.state), FEATURES)

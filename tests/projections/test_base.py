@@ -176,7 +176,7 @@ def rare() -> State:
     """State with what no scenario leaves behind."""
     state = State(FEATURES)
     cluster = state.cluster
-    cluster.put_group(group_facts(read_group(OWNED["d1"])), "d1")
+    cluster.pod_groups.put_object(cluster, group_facts(read_group(OWNED["d1"])), "d1")
     cluster.finish_record()
     cluster.foreign_groups.schedulers["uid-1"] = ("theirs",)
     cluster.foreign_groups.deleted_owners["uid-1"] = None

@@ -550,7 +550,8 @@ class Played:
         for group in list(cluster.groups.values()):
             group.refusals.clear()
         cluster.wakeup_events.everything = True
-        cluster.update_all_groups()
+        cluster.pod_groups.mark_all(cluster.groups, cluster.position)
+        cluster.pod_groups.settle(cluster)
         return step
 
     def _group_of(self, pod: str) -> str:

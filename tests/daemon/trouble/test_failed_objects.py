@@ -24,6 +24,7 @@ from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.kinds import hyper_node, node, priority_class, volcano_queue
 from projections.left_out import ApplyError, folded
+from projections.pod_group_index import PodGroupIndex
 from projections.pods import Pod
 from simulator.scenario import parse_scenario
 
@@ -62,8 +63,8 @@ CHANGES: dict[str, Wrong] = {
     "an index": ("Pod", FaultyPods, "_is_healthy", False),
     "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
-    "put_group, after it": ("PodGroup", Cluster, "put_group", True),
-    "update_group": ("PodGroup", Cluster, "update_group", False),
+    "putting a pod group, after it": ("PodGroup", PodGroupIndex, "put_object", True),
+    "settling a pod group": ("PodGroup", PodGroupIndex, "_find_place", False),
     "put_queue, after it": ("Queue", volcano_queue, "put_queue", True),
     "put_priority_class": ("PriorityClass", priority_class, "put_priority_class", True),
     "put_hyper_node, after it": ("HyperNode", hyper_node, "put_hyper_node", True),
@@ -182,7 +183,7 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
 DELETIONS: dict[str, tuple[object, str, int | None]] = {
     "Node": (node, "drop_node", None),
     "Pod": (Cluster, "change_of", 2),
-    "PodGroup": (Cluster, "drop_group_object", None),
+    "PodGroup": (PodGroupIndex, "drop_object", None),
     "Queue": (volcano_queue, "put_queue", 1),
 }
 """Kind to a function that deletes, and which argument is None then, if it does not delete only."""

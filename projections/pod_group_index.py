@@ -1,0 +1,428 @@
+"""Settle pod groups: what follows from their objects, their pods and what was decided about them.
+
+What changes a group marks its key, with the position of the record. A settling, a decision or the start of a cycle then
+settles each marked group once: whether it belongs to another scheduler, its queue, whether its namespace may use that, its
+priority, phase and reservation, and its place in the scheduling queue. A group that waits is woken if anything that a cycle
+reads of it has changed.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from projections.config_errors import QUEUE_CHANGED, queue_changed
+from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
+from projections.group_facts import GroupFacts, asks_for_more, spec_of
+from projections.inter_pod_affinity_index import remove_nomination
+from projections.job_order import equivalence_keys, job_order
+from projections.namespace_access import denial_of, queue_to_enter
+from projections.pending_status import record_overwritten
+from projections.pod_group_resolution import origin_of
+from projections.pod_groups import (
+    INQUEUE,
+    PHASES,
+    WAITING,
+    EquivalenceKey,
+    Nomination,
+    PodGroup,
+)
+from projections.pod_waits import is_backing_off, update_pod_wait
+from projections.pods import PENDING, Pod
+from projections.policy.policy import EVICTING
+from projections.preemption_triggers import (
+    invalidate_victims,
+    update_preemption_state,
+    without_evicting,
+)
+from projections.queues import DEFAULT
+from projections.rescheduling import forget_group
+from projections.reservation_timeouts import update_reservation_timeout
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+JOURNAL_MAX: Final = 10_000
+"""Entries of the journal, in addition to two per group, before it is dropped."""
+
+_Changed = tuple[PodGroup, int, bool]
+"""A group, the position of the last record that changed it, and whether its charges or requests have changed."""
+
+
+class PodGroupIndex:
+    """Which pod groups have changed, and what settles them."""
+
+    def __init__(self) -> None:
+        self._marked: dict[str, tuple[int, int]] = {}
+        """Key of a group to settle to how much of it has changed, and the position of the last record that changed it."""
+        self.journal: list[str] = []
+        """Keys of groups that changed, in order, since the last change of `journal_version`."""
+        self.journal_version = 0
+        """Grows when the journal is emptied."""
+
+    def mark(self, key: str, position: int, extent: int = OTHER_CHARGE) -> None:
+        """Let a group be settled after the record at `position` changed it; `extent` says how much of it."""
+        known = self._marked.get(key)
+        self._marked[key] = (extent if known is None else max(extent, known[0]), position)
+
+    def mark_all(self, keys: Iterable[str], position: int) -> None:
+        """Let all these groups be settled."""
+        for key in keys:
+            self.mark(key, position)
+
+    def mark_pods(self, cluster: "Cluster", changes: Iterable[PodChanged]) -> None:
+        """Let the groups of pods that changed be settled."""
+        marked = self._marked
+        turned: dict[str, bool] = {}
+        for one in changes:
+            pod = one.new or one.old
+            if pod is None or not (key := pod.group_key):
+                continue
+            extent, known = one.extent, marked.get(key)
+            if known is not None and known[0] > extent:
+                extent = known[0]
+            marked[key] = extent, one.position
+            was = one.old is not None and one.old.status == PENDING
+            waits = one.new is not None and one.new.status == PENDING
+            if was != waits and turned.setdefault(key, waits) != waits:
+                # Pods came and others went: as many as before may wait, but not the same.
+                cluster.own_group(cluster.groups[key]).fingerprint = ()
+
+    def forget_marks(self) -> None:
+        """Settle no group that is marked: all were computed again."""
+        self._marked.clear()
+
+    def settle(self, cluster: "Cluster") -> None:
+        """Settle all marked groups, each once."""
+        if not self._marked:
+            return
+        position = cluster.position
+        while self._marked:
+            marked, self._marked = self._marked, {}
+            runs: list[PodGroupChanged] = []
+            rest: list[_Changed] = []
+            for key, (extent, cluster.position) in marked.items():
+                group = cluster.groups.get(key)
+                if group is None:
+                    continue
+                if group.owner is not cluster.owner:
+                    group = cluster.own_group(group)
+                if extent != ONLY_RUNS:
+                    rest.append((group, cluster.position, extent == OTHER_CHARGE))
+                elif _resumed(cluster, key) or group.next_phase() != group.phase:
+                    rest.append((group, cluster.position, False))
+                else:
+                    runs.append(PodGroupChanged(cluster.position, group))
+            if runs:
+                cluster.indexes.dispatch_pod_groups(cluster, runs)
+            if rest:
+                self._settle(cluster, rest)
+        cluster.position = position
+
+    def settle_decided(self, cluster: "Cluster", key: str) -> None:
+        """Settle a group after a decision about it, which does not wake it."""
+        self.mark(key, cluster.position)
+        self.settle(cluster)
+        cluster.wakeup_events.groups.pop(key, None)
+
+    def _settle(self, cluster: "Cluster", groups: list[_Changed]) -> None:
+        changed: list[_Changed] = []
+        for group, cluster.position, charges_changed in groups:
+            cluster.changed_rows.groups[group.key] = None
+            self.journal.append(group.key)
+            facts, access = group.facts, cluster.namespace_access
+            is_other = False
+            if (
+                facts is not None
+                or group.is_foreign
+                or group.key in cluster.foreign_groups.owner_of
+            ):
+                is_other = cluster.foreign_groups.update(cluster, group)
+            if facts is not None and group.queue != (facts.queue or DEFAULT):
+                self._follow_queue(cluster, group, facts)
+            if group.denied is not None or access.queues or access.is_in_policy:
+                is_other = self.update_denial(cluster, group) or is_other
+            if group.facts is None and not group.pods:
+                self._forget(cluster, group)
+                continue
+            if len(group.live_classes) > 1:
+                group.keep_min_members()
+            update_preemption_state(cluster, group)
+            changed.append((group, cluster.position, charges_changed or is_other))
+        self._update_phases(cluster, changed)
+        for group, cluster.position, _ in changed:
+            self._find_place(cluster, group)
+
+    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> None:
+        """Update phases and reservations, and the indexes of pod groups."""
+        for group, cluster.position, charges_changed in groups:
+            phase = group.next_phase()
+            if charges_changed or phase != group.phase:
+                group.phase = phase
+                if phase != WAITING or group.allocated or group.inqueue or group.elastic:
+                    cluster.ledgers.update_reservation(cluster, group)
+            if cluster.cluster_totals.reservation_timeouts:
+                update_reservation_timeout(cluster, group)
+            if phase == INQUEUE or group.key in cluster.pod_waits:
+                update_pod_wait(cluster, group)
+        changes = [PodGroupChanged(position, group) for group, position, _ in groups]
+        cluster.indexes.dispatch_pod_groups(cluster, changes)
+        for plugin in cluster.plugins.group_state:
+            for group, cluster.position, _ in groups:
+                plugin.group_changed(cluster, group)
+
+    # Place in the scheduling queue
+
+    def _find_place(self, cluster: "Cluster", group: PodGroup) -> None:
+        """Give a group its place in the scheduling queue, and wake it if it waits and something of it has changed."""
+        keys = _all_keys(cluster, group)
+        if group.refusals:
+            stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
+            if stale and is_backing_off(cluster, group):
+                # Not voted on for a while, for this reason.
+                stale = [one for one in stale if one != "enqueue"]
+            if stale:
+                for action in stale:
+                    del group.refusals[action]
+                    cluster.internal_errors.clear(group.key, action)
+                self._update_phases(cluster, [(group, cluster.position, True)])
+                keys = _all_keys(cluster, group)
+        if cluster.internal_errors.groups:
+            keys = _without_suspended(cluster, group, keys)
+        if self._place(cluster, group, keys):
+            cluster.wakeup_events.groups[group.key] = None
+            group.cause = cluster.position
+            for one in cluster.features.wakeup_followers:
+                one.group_woken(cluster, group.key)
+
+    def _place(self, cluster: "Cluster", group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
+        """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
+        order = job_order(cluster, group) if keys else ()
+        cluster.scheduling_queue.place(group, order, keys)
+        before, group.fingerprint = group.fingerprint, ()
+        if not keys:
+            return False
+        asked = (
+            without_evicting(keys) if len(keys) > 1 or keys[0][0] in EVICTING else keys,
+            order,
+            group.phase,
+            group.min_available,
+            len(group.pending),
+        )
+        errors = cluster.internal_errors
+        suspended = errors.suspended(group.key) if errors.groups else ()
+        group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
+        return group.fingerprint != before
+
+    def expected_keys(self, cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
+        """Compute again the keys under which a group waits."""
+        return _without_suspended(cluster, group, _all_keys(cluster, group))
+
+    def expected_place(
+        self, cluster: "Cluster", group: PodGroup
+    ) -> tuple[tuple[object, ...], tuple[EquivalenceKey, ...]]:
+        """Compute again the order of a group and the keys under which it waits."""
+        keys = self.expected_keys(cluster, group)
+        return (job_order(cluster, group) if keys else ()), keys
+
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Compute again what follows from the groups, after they were loaded without marks and all indexes were rebuilt."""
+        for group in cluster.groups.values():
+            group.keep_min_members()
+            update_preemption_state(cluster, group)
+            for plugin in cluster.plugins.group_state:
+                plugin.group_changed(cluster, group)
+            self._place(cluster, group, self.expected_keys(cluster, group))
+        self.forget_marks()
+
+    def trim_journal(self, count: int) -> None:
+        """Begin a new journal if it is long for so many groups; readers that are behind then read everything again."""
+        if len(self.journal) > JOURNAL_MAX + 2 * count:
+            self.journal = []
+            self.journal_version += 1
+
+    # Objects and pods
+
+    def put_object(self, cluster: "Cluster", facts: GroupFacts, digest: str) -> None:
+        """Add or update a PodGroup object."""
+        group = cluster.ensure_group(f"{facts.namespace}/{facts.name}")
+        before = group.facts
+        if group.spec != spec_of(facts):
+            cluster.internal_errors.resume(group.key)
+        group.set_object(facts)
+        group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
+        group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
+        group.raise_minimum(facts.device_options)
+        for pod in group.pods.values():
+            group.raise_minimum(pod.pod_class.device_options)
+        if before is None and facts.phase in PHASES and cluster.trusts_stated_phase:
+            group.phase = group.listed_phase = facts.phase
+        elif before is not None:
+            record_overwritten(cluster, group, before)
+            if asks_for_more(before, facts) and not cluster.trusts_stated_phase:
+                _vote_again(group)
+        self._follow_queue(cluster, group, facts, is_new=before is None)
+        cluster.foreign_groups.update(cluster, group)
+        self.mark(group.key, cluster.position)
+
+    def drop_object(self, cluster: "Cluster", key: str) -> None:
+        """Remove the PodGroup object; pods that name it wait until it is created again."""
+        group = cluster.own_group(cluster.groups[key])
+        group.set_object(None)
+        cluster.internal_errors.resume(key)
+        group.digest, group.needs_object, group.listed_phase = "", True, ""
+        self.mark(key, cluster.position)
+
+    def adopt(self, cluster: "Cluster", pod: Pod) -> None:
+        """Prepare the group of a pod; create it if it does not exist."""
+        known = cluster.groups.get(pod.group_key)
+        if known is not None:
+            if pod.pod_class.device_options:
+                cluster.own_group(known).raise_minimum(pod.pod_class.device_options)
+            return
+        owner = pod.facts.owner
+        inherited = cluster.owners.get(owner.uid, {}) if owner else {}
+        origin = origin_of(pod.facts, inherited, cluster.namespaces)
+        group = cluster.groups[pod.group_key] = PodGroup(pod.group_key)
+        group.owner = cluster.owner
+        group.needs_object = origin.needs_object
+        group.created_ns = pod.facts.created_ns
+        group.min_available = origin.min_available
+        group.priority = group.stated_priority = pod.facts.priority or 0
+        self._move(cluster, group, origin.queue)
+        if cluster.namespace_access.is_restricted:
+            self.update_denial(cluster, group)
+
+    def _follow_queue(
+        self, cluster: "Cluster", group: PodGroup, facts: GroupFacts, *, is_new: bool = False
+    ) -> None:
+        """Move a group to the queue that its object names. While pods of it are charged it stays, as what they hold was
+        admitted there and must not be charged to others; without such pods it is voted on again (`moveRunningGroups`
+        of the policy: as in Volcano it takes all along, to a queue that it may use)."""
+        named, subject = facts.queue or DEFAULT, f"PodGroup/{group.key}"
+        moves_all = cluster.policy.action_arguments.moves_running_groups
+        entered = queue_to_enter(cluster, group, named)
+        if group.queue and group.counts.allocated and not moves_all:
+            entered = group.queue
+        if entered != named:
+            cluster.config_errors.add(subject, (QUEUE_CHANGED, queue_changed(named, entered)))
+        else:
+            cluster.config_errors.replace(subject, QUEUE_CHANGED, ())
+        is_stated = is_new or moves_all or group.is_foreign or cluster.is_shadow
+        if entered != group.queue and not is_stated:
+            _vote_again(group)
+        self._move(cluster, group, entered)
+
+    def _move(self, cluster: "Cluster", group: PodGroup, queue: str) -> None:
+        """Move a group to a queue, with its charges."""
+        if group.queue == queue:
+            return
+        if group.queue:
+            self.remove_nominations(cluster, group)  # They are charged to the old queue.
+            cluster.ledgers.charge_group(cluster, group, -1)
+            before = cluster.queues[group.queue]
+            del before.groups[group.key]
+            group.queue = queue
+            cluster.forget_queue(before)
+        group.queue = queue
+        cluster.internal_errors.resume(group.key)
+        (cluster.queues.get(queue) or cluster.ensure_queue(queue)).groups[group.key] = None
+        if group.pods or group.nominations or group.facts is not None:
+            cluster.ledgers.charge_group(cluster, group, 1)
+            invalidate_victims(cluster, group)
+
+    def update_denial(self, cluster: "Cluster", group: PodGroup) -> bool:
+        """Determine whether the namespace of a group may use its queue and pool. Return whether that changed."""
+        is_restricted = cluster.namespace_access.is_restricted
+        if not is_restricted and group.denied is None:
+            return False
+        denied = denial_of(cluster, group) if is_restricted else None
+        if denied == group.denied:
+            return False
+        cluster.ledgers.set_denial(cluster, group, denied)
+        return True
+
+    def _forget(self, cluster: "Cluster", group: PodGroup) -> None:
+        cluster.scheduling_queue.remove(group)
+        self.remove_nominations(cluster, group)
+        cluster.ledgers.release(cluster, group)
+        cluster.cluster_totals.reservation_timeouts.pop(group.key, None)
+        gone = PodGroupChanged(cluster.position, group, is_gone=True)
+        cluster.indexes.dispatch_pod_groups(cluster, (gone,))
+        for plugin in cluster.plugins.group_state:
+            plugin.group_deleted(cluster, group.key)
+        del cluster.groups[group.key]
+        cluster.wakeup_events.groups.pop(group.key, None)
+        for kept in (cluster.bind_backoff, cluster.bind_failures, cluster.pod_waits):
+            kept.pop(group.key, None)
+        cluster.victim_waits.pop(group.key, None)
+        cluster.internal_errors.clear(group.key)
+        forget_group(cluster, group.key)
+        queue = cluster.queues[group.queue]
+        del queue.groups[group.key]
+        cluster.forget_queue(queue)
+
+    # Nominations
+
+    def set_nominations(
+        self, cluster: "Cluster", group: PodGroup, nominations: dict[str, Nomination]
+    ) -> None:
+        """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
+        group = cluster.own_group(group)
+        group.nominations = nominations
+        for uid, held in nominations.items():
+            cluster.nodes.nominate(held.node, uid, held.request, 1, held.devices)
+            cluster.queues[group.queue].add_charge("nominated", held.charge, 1)
+        if nominations:
+            cluster.changed_queues[group.queue] = None
+
+    def remove_nominations(
+        self, cluster: "Cluster", group: PodGroup, *, is_bound: bool = False
+    ) -> None:
+        """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
+        group = cluster.own_group(group)
+        for uid, held in group.nominations.items():
+            remove_nomination(cluster, group.pods.get(uid), uid, held)
+            cluster.queues[group.queue].add_charge("nominated", held.charge, -1)
+            if not is_bound:
+                cluster.mark_node_freed(held.node)
+        if group.nominations:
+            cluster.changed_queues[group.queue] = None
+        group.remove_nominations()
+
+    def end_bind_backoff(self, cluster: "Cluster", key: str) -> None:
+        """Let a group be tried again after its back-off."""
+        cluster.bind_backoff.pop(key, None)
+        self.mark(key, cluster.position)
+
+    def resume(self, cluster: "Cluster", key: str) -> None:
+        """Let actions that were suspended after an internal error try a group again."""
+        if cluster.internal_errors.resume(key):
+            self.mark(key, cluster.position)
+
+
+def _vote_again(group: PodGroup) -> None:
+    """Take back the admission of a group of which nothing is charged yet: it was for something else."""
+    if group.phase == INQUEUE and not group.counts.allocated and not group.is_foreign:
+        group.phase, group.listed_phase = WAITING, ""
+
+
+def _resumed(cluster: "Cluster", key: str) -> bool:
+    """Let suspended actions try a group again; return whether there were any."""
+    errors = cluster.internal_errors
+    return key in errors.groups and errors.resume(key)
+
+
+def _all_keys(cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
+    """Return the keys under which a group waits; none while it is not tried."""
+    if group.key in cluster.bind_backoff or (cluster.pod_waits and is_backing_off(cluster, group)):
+        return ()
+    return equivalence_keys(cluster, group)
+
+
+def _without_suspended(
+    cluster: "Cluster", group: PodGroup, keys: tuple[EquivalenceKey, ...]
+) -> tuple[EquivalenceKey, ...]:
+    """Remove the keys of actions that are suspended for the group after an internal error."""
+    if group.key not in cluster.internal_errors.groups:
+        return keys
+    errors = cluster.internal_errors
+    return tuple([key for key in keys if not errors.is_suspended(group.key, key[0])])
