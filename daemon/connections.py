@@ -122,7 +122,8 @@ class Connections:
         """In the order in which each began to wait: the oldest first."""
         self._per_peer: Counter[str] = Counter()
         self._sockets: list[socket.socket] = []
-        self._accepting: list[asyncio.Task[None]] = []
+        self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
+        """Listener to the end of its pause after the kernel could not accept a connection."""
 
     @property
     def count(self) -> int:
@@ -150,26 +151,25 @@ class Connections:
                 self._sockets.append(listener)
                 port = int(listener.getsockname()[1])
         except OSError:
-            await self.close()
+            self.close()
             raise
         for listener in self._sockets:
-            accepting = loop.create_task(self._accept(listener, factory, tls), name="accept")
-            self._accepting.append(accepting)
+            self._accept_from(listener, factory, tls)
         return port
 
-    async def stop_listening(self) -> None:
+    def stop_listening(self) -> None:
         """Accept no more connections."""
-        accepting, self._accepting = self._accepting, []
-        for task in accepting:
-            task.cancel()
-        await asyncio.gather(*accepting, return_exceptions=True)
         sockets, self._sockets = self._sockets, []
+        pauses, self._pauses = self._pauses, {}
+        for pause in pauses.values():
+            pause.cancel()
         for listener in sockets:
+            asyncio.get_running_loop().remove_reader(listener)
             listener.close()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Accept no more connections, and break off those that are open."""
-        await self.stop_listening()
+        self.stop_listening()
         for connection in list(self._open):
             self.release(connection)
             connection.abort()
@@ -222,23 +222,40 @@ class Connections:
             if not self._per_peer[connection.peer]:
                 del self._per_peer[connection.peer]
 
-    async def _accept(
+    def _accept_from(
         self,
         listener: socket.socket,
         factory: Callable[[], asyncio.Protocol],
         tls: ssl.SSLContext | None,
     ) -> None:
-        """Accept connections until cancelled."""
-        loop, count = asyncio.get_running_loop(), 0
-        while True:
+        self._pauses.pop(listener, None)
+        loop = asyncio.get_running_loop()
+        # Not in a task: one that is cancelled in `sock_accept` can lose the socket that was just accepted.
+        loop.add_reader(listener, self._accept, listener, factory, tls)
+
+    def _accept(
+        self,
+        listener: socket.socket,
+        factory: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """Accept connections that wait; of more than may be in one turn the event loop reports the rest in the next."""
+        for _ in range(ACCEPTED_AT_ONCE):
             try:
-                accepted, address = await loop.sock_accept(listener)
+                accepted, address = listener.accept()
+            except BlockingIOError:
+                return
             except ConnectionError:
                 continue  # Closed by its peer meanwhile.
             except OSError as error:
                 logger.warning("no connection can be accepted", error=str(error))
-                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
-                continue
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener)
+                self._pauses[listener] = loop.call_later(
+                    ACCEPT_RETRY_SECONDS, self._accept_from, listener, factory, tls
+                )
+                return
+            accepted.setblocking(False)
             peer = str(address[0])
             if self._admits(peer, is_tls=tls is not None):
                 connection = _Connection(peer, factory, self)
@@ -247,9 +264,6 @@ class Connections:
                 self._begin(connection, accepted, tls)
             else:
                 accepted.close()
-            count += 1
-            if count % ACCEPTED_AT_ONCE == 0:
-                await asyncio.sleep(0)
 
     def _begin(
         self, connection: "_Connection", accepted: socket.socket, tls: ssl.SSLContext | None
@@ -350,6 +364,8 @@ class _Connection(asyncio.Protocol):
         except asyncio.CancelledError as error:
             # The error and the frames of a handshake hold each other, and its buffers of half a megabyte.
             clear_frames(error.__traceback__)
+            if self._transport is not None:
+                self._transport.abort()  # Its handshake ended in the turn in which it was broken off.
             raise
 
     def begin(self, seconds: float | None, phase: str, *, is_waiting: bool) -> None:

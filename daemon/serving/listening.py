@@ -91,9 +91,9 @@ async def listening(
             raise ListenError(f"cannot listen on {address}: {error.strerror or error}") from error
         yield Address(host=address.host, port=port)
     finally:
-        await connections.stop_listening()
+        connections.stop_listening()
         await runner.cleanup()
-        await connections.close()
+        connections.close()
 
 
 def _timed(connections: Connections) -> Middleware:

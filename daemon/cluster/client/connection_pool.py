@@ -9,12 +9,14 @@ request was written leaves it unanswered.
 
 import asyncio
 import re
+import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from aiohappyeyeballs import AddrInfoType, start_connection
 from msgspec import Struct
 
 from daemon.cluster.client.credentials import Identity
@@ -23,7 +25,7 @@ from daemon.cluster.client.http_response import Response, ResponseError, Respons
 from daemon.cluster.client.transport import (
     CONNECT_SECONDS,
     IDLE_SECONDS,
-    probe_while_silent,
+    keeping_alive,
     reason_of,
     untrusted,
 )
@@ -52,8 +54,16 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        probe_while_silent(transport.get_extra_info("socket"))
         self.is_reusable = True
+
+    async def secure(self, tls: ssl.SSLContext, server_name: str) -> None:
+        """Do the TLS handshake. Raises OSError; then, and if cancelled, the connection is closed."""
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        secured = await loop.start_tls(self._transport, self, tls, server_hostname=server_name)
+        if secured is None:
+            raise ConnectionResetError("the connection was lost in its TLS handshake")
+        self._transport = secured
 
     def send(self, request: bytes, bytes_max: int) -> asyncio.Future[Response]:
         """Write a request, and return its response to come. Raises ResponseError, or TimeoutError after `expire`."""
@@ -120,7 +130,7 @@ class _Target(Struct, frozen=True, eq=False):
     identity: Identity
     host: str
     port: int
-    tls: ssl.SSLContext | bool | None
+    is_tls: bool
     path: str
     """The path that all paths begin with; empty as a rule."""
     headers: str
@@ -165,6 +175,9 @@ class ConnectionPool:
             target = self._retarget(what, identity)
         request = _request(target, line, query, body, content_type)
         connection = _idle_connection(target) or await self._connect(what, target, deadline)
+        if self._is_closed:
+            connection.close()
+            raise UnreachableError(f"{what}: not sent, the client was closed")
         self._deadlines[connection] = deadline
         self._wake_at(deadline)
         try:
@@ -189,7 +202,7 @@ class ConnectionPool:
             connection.fail("the client was closed")
 
     def _put_back(self, target: _Target, connection: _Connection) -> None:
-        if not connection.is_reusable or target is not self._target:
+        if self._is_closed or not connection.is_reusable or target is not self._target:
             connection.close()
             return
         connection.idle_since = asyncio.get_running_loop().time()
@@ -214,14 +227,16 @@ class ConnectionPool:
         name = target.identity.server_name or target.host
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + CONNECT_SECONDS)):
-                _, connection = await loop.create_connection(
-                    _Connection,
-                    target.host,
-                    target.port,
-                    ssl=target.tls,
-                    server_hostname=name if target.tls else None,
+                # Not `create_connection(host, port)`: cancelled just when a socket is connected, it loses that socket.
+                connected = await start_connection(
+                    await _addresses(target.host, target.port),
                     happy_eyeballs_delay=HAPPY_EYEBALLS_SECONDS,
+                    socket_factory=keeping_alive,
                 )
+                _, connection = await loop.create_connection(_Connection, sock=connected)
+                if target.is_tls:
+                    tls = target.identity.tls or ssl.create_default_context()
+                    await connection.secure(tls, name)
         except TimeoutError as error:
             text = f"{what}: {server}: no connection within {CONNECT_SECONDS:g} s"
             raise UnreachableError(text) from error
@@ -283,7 +298,7 @@ def _target(what: str, identity: Identity, user_agent: str) -> _Target:
         identity,
         host,
         port,
-        (identity.tls or True) if is_tls else None,
+        is_tls,
         url.path.rstrip("/"),
         "".join(f"{name}: {value}\r\n" for name, value in stated.items()),
         deque(),
@@ -291,8 +306,22 @@ def _target(what: str, identity: Identity, user_agent: str) -> _Target:
 
 
 def _connects_alike(one: _Target, other: _Target) -> bool:
-    names = one.identity.server_name == other.identity.server_name
-    return names and (one.host, one.port, one.tls) == (other.host, other.port, other.tls)
+    return _way(one) == _way(other)
+
+
+def _way(target: _Target) -> tuple[object, ...]:
+    """Return what decides where a connection leads and whether it is trusted."""
+    identity = target.identity
+    return target.host, target.port, target.is_tls, identity.tls, identity.server_name
+
+
+async def _addresses(host: str, port: int) -> Sequence[AddrInfoType]:
+    """Return the addresses of a host; those of a literal address without a thread. Raises OSError."""
+    kind = socket.SOCK_STREAM
+    try:
+        return socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=kind)
 
 
 def _idle_connection(target: _Target) -> _Connection | None:

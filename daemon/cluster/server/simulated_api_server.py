@@ -105,10 +105,10 @@ class Server:
         runner, self._runner = self._runner, None
         if runner is not None:
             assert self._connections is not None
-            await self._connections.stop_listening()
+            self._connections.stop_listening()
             self.shell.break_connections()
             await runner.cleanup()
-            await self._connections.close()
+            self._connections.close()
 
     def restore(self, kept: Snapshot) -> None:
         """Restore a snapshot, and restart: every connection breaks."""
