@@ -79,15 +79,21 @@ def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
 def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
-    before = {} if group is None else ranks_before(cluster, group)
+    before: dict[str, int] = {}
     if group is not None:
-        record_replaced(cluster, group, [one.uid for one in event.placements])
-        cluster.pod_groups.remove_nominations(cluster, group, is_bound=True)
+        if group.key in cluster.reschedulings.restarts:
+            before = ranks_before(cluster, group)
+            record_replaced(cluster, group, [one.uid for one in event.placements])
+        if group.nominations:
+            cluster.pod_groups.remove_nominations(cluster, group, is_bound=True)
         cluster.victim_waits.pop(group.key, None)
-        if not group.counts.allocated and (text := quota_charging.request_differs(cluster, group)):
+        is_first = group.facts is not None and not group.counts.allocated
+        if is_first and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
-    ranks = state.assignments.ranks
-    ranks.update(pod_ranks(cluster, ranks, [one.uid for one in event.placements], before))
+    ranks, pods = state.assignments.ranks, cluster.pods
+    asking = [one.uid for one in event.placements if pods[one.uid].pod_class.asked_devices]
+    if asking:
+        ranks.update(pod_ranks(cluster, ranks, asking, before))
     network = [
         pair
         for one in cluster.features.of(NetworkAnnotations)
@@ -117,7 +123,8 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     if group is not None:
         group.listed_phase = ""
         group.refusals.clear()
-        cluster.internal_errors.clear(group.key)
+        if cluster.internal_errors.groups:
+            cluster.internal_errors.clear(group.key)
         cluster.pod_groups.settle_decided(cluster, group.key)
 
 

@@ -240,7 +240,7 @@ def _phase_outcome(
 def _set_reported(state: "State", key: str, position: int) -> None:
     group = state.cluster.writable_group(key)
     if group is not None and group.reported_status.reported_at < position:
-        group.reported_status.reported_at = position
+        group.reported_status = structs.replace(group.reported_status, reported_at=position)
         state.cluster.pending_status.update(group)
 
 
@@ -266,7 +266,9 @@ def _status_outcome(
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
-        group.reported_status.conditions_reported_at = record.cause
+        group.reported_status = structs.replace(
+            group.reported_status, conditions_reported_at=record.cause
+        )
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 

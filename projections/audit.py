@@ -24,6 +24,7 @@ from projections.preemption_triggers import priority_of
 from projections.quarantine import audit as audit_quarantines
 from projections.queue_tree import place_of
 from projections.queues import LEDGERS
+from projections.reported_status import NOT_REPORTED
 from projections.session_priority import bounded_priority
 from projections.wakeup_events import ChangedRows
 
@@ -251,14 +252,18 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     that is gone."""
     assert group.facts is not None or not group.listed_phase, f"{what} keeps a listed phase"
     pending_status, facts = cluster.pending_status, group.facts
-    reported_status, now = group.reported_status, group.status_now
-    assert reported_status.status == now, (
-        f"{what} status: kept {reported_status.status}, counted {now}"
-    )
-    is_whole = bool(group.pods) and group.is_ready
-    assert is_whole == bool(reported_status.ready_since), (
-        f"{what} is whole since {reported_status.ready_since}"
-    )
+    reported_status = group.reported_status
+    if facts is None:
+        assert reported_status == NOT_REPORTED, f"{what} keeps the status of an object that is gone"
+    else:
+        now = group.status_now
+        assert reported_status.status == now, (
+            f"{what} status: kept {reported_status.status}, counted {now}"
+        )
+        is_whole = bool(group.pods) and group.is_ready
+        assert is_whole == bool(reported_status.ready_since), (
+            f"{what} is whole since {reported_status.ready_since}"
+        )
     is_open = (
         facts is not None
         and not group.is_foreign

@@ -427,7 +427,7 @@ class Cluster:
     def writable_group(self, key: str) -> PodGroup | None:
         """Return the group of this key in a version that may be changed here; None if it does not exist."""
         group = self.groups.get(key)
-        return None if group is None else self.own_group(group)
+        return group if group is None or group.owner is self.owner else self.own_group(group)
 
     @property
     def trusts_stated_phase(self) -> bool:

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: whether it comes last because its pods did not come, the values of
     the plugins, then age, namespace and name."""
-    values = tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
     is_last = bool(cluster.pod_waits) and comes_last(cluster, group)
-    return (is_last, *values, group.created_ns, group.key)
+    return (is_last, *order_values(cluster, group), group.created_ns, group.key)
+
+
+def order_values(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
+    """Return the values of the plugins in the sort key of a group."""
+    return tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
 
 
 def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey, ...]:

@@ -9,11 +9,14 @@ OVERWRITES_MAX times until the status itself changes: after that its object has 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from msgspec import structs
+
 from projections.config_errors import Pairs
 from projections.deltas import PodGroupChanged, QueueChanged, RecordApplied
 from projections.group_facts import GroupFacts
 from projections.index import Index
-from projections.pod_groups import WAITING, PodGroup, Status
+from projections.pod_groups import WAITING, PodGroup
+from projections.reported_status import NOT_REPORTED, Status
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -38,9 +41,10 @@ def record_overwritten(cluster: "Cluster", group: PodGroup, before: GroupFacts) 
     if not is_phase_lost and not are_counts_lost:
         return
     if reported.reported_at >= reported.since and reported.overwritten <= OVERWRITES_MAX:
-        reported.overwritten += 1
-        if reported.overwritten <= OVERWRITES_MAX:
-            reported.since = cluster.position
+        overwritten, since = reported.overwritten + 1, reported.since
+        if overwritten <= OVERWRITES_MAX:
+            since = cluster.position
+        group.reported_status = structs.replace(reported, overwritten=overwritten, since=since)
 
 
 def overwritten_faults(group: PodGroup) -> Pairs:
@@ -92,18 +96,19 @@ class PendingStatus(Index):
             cluster.position = one.position
             if one.is_gone:
                 self._forget(one.group.key)
-            else:
+            elif one.group.facts is not None:
                 self._record_change(one.group, one.position)
+            elif one.group.reported_status is not NOT_REPORTED:
+                # Its object is gone; another one of its name has no status yet.
+                one.group.reported_status = NOT_REPORTED
+                self._forget(one.group.key)
 
     def _record_change(self, group: PodGroup, position: int) -> None:
-        """Record that a pod group changed with the record at `position`."""
-        status = group.status_now
-        reported_status = group.reported_status
-        if status != reported_status.status:
-            reported_status.set_status(status, position)
-        is_whole = bool(group.pods) and group.is_ready
-        if is_whole != bool(reported_status.ready_since):
-            reported_status.ready_since = position if is_whole else 0
+        """Record that a pod group with an object changed with the record at `position`."""
+        is_ready = bool(group.pods) and group.is_ready
+        group.reported_status = group.reported_status.at(
+            position, group.status_now, is_ready=is_ready
+        )
         self.update(group)
 
     def on_queue(self, cluster: "Cluster", delta: QueueChanged) -> None:

@@ -42,6 +42,8 @@ class JobOrder(Plugin):
     FLAG = "enableJobOrder"
     depends_on_totals: ClassVar[bool] = False
     """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
+    follows_shape: ClassVar[bool] = False
+    """Whether the value depends on nothing but what pod groups of one shape have in common (`projections/group_outcomes.py`)."""
     by_priority: ClassVar[bool] = False
     """Whether groups are ordered by their priority, so that of several possible victims the least urgent are evicted,
     and a reservation yields to a higher priority."""
@@ -164,6 +166,8 @@ class PluginSet:
         """The plugins that are called with every change of a pod group."""
         self.orders_by_priority = any(one.by_priority for one in self.job_order)
         """Whether the policy orders pod groups by priority, so that of several victims the least urgent is evicted."""
+        self.orders_by_shape = all(one.follows_shape for one in self.job_order)
+        """Whether pod groups of one shape differ in their order by age and name alone."""
         self.orders_later_by_priority = any(one.by_priority for one in self.job_order[1:])
         """Whether priority decides on the order of groups that another plugin puts beside each other."""
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from projections.config_errors import QUEUE_CHANGED, queue_changed
 from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
 from projections.group_facts import GroupFacts, asks_for_more, spec_of
+from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome, Shape
 from projections.inter_pod_affinity_index import remove_nomination
-from projections.job_order import equivalence_keys, job_order
+from projections.job_order import equivalence_keys, job_order, order_values
 from projections.namespace_access import denial_of, queue_to_enter
 from projections.pending_status import record_overwritten
 from projections.pod_group_resolution import origin_of
@@ -46,6 +47,8 @@ JOURNAL_MAX: Final = 10_000
 _Changed = tuple[PodGroup, int, bool]
 """A group, the position of the last record that changed it, and whether its charges or requests have changed."""
 
+_Found = tuple[Shape | None, Outcome | None]
+
 
 class PodGroupIndex:
     """Which pod groups have changed, and what settles them."""
@@ -57,6 +60,7 @@ class PodGroupIndex:
         """Keys of groups that changed, in order, since the last change of `journal_version`."""
         self.journal_version = 0
         """Grows when the journal is emptied."""
+        self._outcomes = GroupOutcomes()
 
     def mark(self, key: str, position: int, extent: int = OTHER_CHARGE) -> None:
         """Let a group be settled after the record at `position` changed it; `extent` says how much of it."""
@@ -107,7 +111,7 @@ class PodGroupIndex:
                     group = cluster.own_group(group)
                 if extent != ONLY_RUNS:
                     rest.append((group, cluster.position, extent == OTHER_CHARGE))
-                elif _resumed(cluster, key) or group.next_phase() != group.phase:
+                elif _resumed(cluster, key) or self._next_phase(cluster, group) != group.phase:
                     rest.append((group, cluster.position, False))
                 else:
                     runs.append(PodGroupChanged(cluster.position, group))
@@ -117,10 +121,17 @@ class PodGroupIndex:
                 self._settle(cluster, rest)
         cluster.position = position
 
+    def _next_phase(self, cluster: "Cluster", group: PodGroup) -> str:
+        """Return the phase that a group has next; "" for a shape of which it is not known."""
+        shape, known = self._outcomes.find(cluster, group)
+        if known is not None:
+            return known.phase
+        return "" if shape is not None else group.next_phase()
+
     def settle_decided(self, cluster: "Cluster", key: str) -> None:
         """Settle a group after a decision about it, which does not wake it."""
-        self.mark(key, cluster.position)
-        self.settle(cluster)
+        self._marked.pop(key, None)
+        self._settle(cluster, [(cluster.groups[key], cluster.position, True)])
         cluster.wakeup_events.groups.pop(key, None)
 
     def _settle(self, cluster: "Cluster", groups: list[_Changed]) -> None:
@@ -147,32 +158,44 @@ class PodGroupIndex:
                 group.keep_min_members()
             update_preemption_state(cluster, group)
             changed.append((group, cluster.position, charges_changed or is_other))
-        self._update_phases(cluster, changed)
-        for group, cluster.position, _ in changed:
-            self._find_place(cluster, group)
+        found = self._update_phases(cluster, changed)
+        for (group, cluster.position, _), (shape, known) in zip(changed, found, strict=True):
+            if known is not None:
+                self._place(cluster, group, known.keys, known.device_job, known.order)
+            else:
+                self._find_place(cluster, group, shape)
 
-    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> None:
-        """Update phases and reservations, and the indexes of pod groups."""
+    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> list[_Found]:
+        """Update phases and reservations, and the indexes of pod groups; return the shapes that the groups had before, and
+        what is known of them."""
+        found: list[_Found] = []
         for group, cluster.position, charges_changed in groups:
-            phase = group.next_phase()
-            if charges_changed or phase != group.phase:
+            shape, known = self._outcomes.find(cluster, group)
+            found.append((shape, known))
+            phase = group.next_phase() if known is None else known.phase
+            if known is not None:
+                group.phase = phase
+                if group.inqueue != known.inqueue or group.elastic != known.elastic:
+                    cluster.ledgers.reserve(cluster, group, (known.inqueue, known.elastic))
+            elif charges_changed or phase != group.phase:
                 group.phase = phase
                 if phase != WAITING or group.allocated or group.inqueue or group.elastic:
                     cluster.ledgers.update_reservation(cluster, group)
             if cluster.cluster_totals.reservation_timeouts:
                 update_reservation_timeout(cluster, group)
-            if phase == INQUEUE or group.key in cluster.pod_waits:
+            if group.key in cluster.pod_waits or (phase == INQUEUE and group.facts is not None):
                 update_pod_wait(cluster, group)
         changes = [PodGroupChanged(position, group) for group, position, _ in groups]
         cluster.indexes.dispatch_pod_groups(cluster, changes)
         for plugin in cluster.plugins.group_state:
             for group, cluster.position, _ in groups:
                 plugin.group_changed(cluster, group)
+        return found
 
     # Place in the scheduling queue
 
-    def _find_place(self, cluster: "Cluster", group: PodGroup) -> None:
-        """Give a group its place in the scheduling queue, and wake it if it waits and something of it has changed."""
+    def _find_place(self, cluster: "Cluster", group: PodGroup, shape: Shape | None) -> None:
+        """Find the keys under which a group waits, and place it; keep what followed for its shape, if it has one."""
         keys = _all_keys(cluster, group)
         if group.refusals:
             stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
@@ -185,21 +208,52 @@ class PodGroupIndex:
                     cluster.internal_errors.clear(group.key, action)
                 self._update_phases(cluster, [(group, cluster.position, True)])
                 keys = _all_keys(cluster, group)
-        if cluster.internal_errors.groups:
-            keys = _without_suspended(cluster, group, keys)
-        if self._place(cluster, group, keys):
+        device_job = group.device_job
+        if shape is not None:
+            order = order_values(cluster, group) if cluster.plugins.orders_by_shape else None
+            reserved = group.inqueue, group.elastic
+            outcome = Outcome(group.phase, *reserved, keys, device_job, order)
+            self._outcomes.keep(cluster, group, shape, outcome)
+        self._place(cluster, group, keys, device_job)
+
+    def _place(
+        self,
+        cluster: "Cluster",
+        group: PodGroup,
+        keys: tuple[EquivalenceKey, ...],
+        device_job: DeviceJob | None,
+        values: tuple[object, ...] | None = None,
+    ) -> None:
+        """Give a group its place in the scheduling queue, and wake it if it waits and what a cycle reads of it has changed."""
+        before = group.fingerprint
+        self._put_in_queue(cluster, group, keys, device_job, values)
+        if group.fingerprint and group.fingerprint != before:
             cluster.wakeup_events.groups[group.key] = None
             group.cause = cluster.position
             for one in cluster.features.wakeup_followers:
                 one.group_woken(cluster, group.key)
 
-    def _place(self, cluster: "Cluster", group: PodGroup, keys: tuple[EquivalenceKey, ...]) -> bool:
-        """Place a group in the scheduling queue; return whether it waits and what a cycle reads of it has changed."""
-        order = job_order(cluster, group) if keys else ()
-        cluster.scheduling_queue.place(group, order, keys)
-        before, group.fingerprint = group.fingerprint, ()
+    def _put_in_queue(
+        self,
+        cluster: "Cluster",
+        group: PodGroup,
+        keys: tuple[EquivalenceKey, ...],
+        device_job: DeviceJob | None,
+        values: tuple[object, ...] | None = None,
+    ) -> None:
+        """Give a group its place in the scheduling queue, and keep what a cycle reads of it. `values` are those of the
+        plugins in its sort key, if they are known."""
+        if cluster.internal_errors.groups:
+            keys = _without_suspended(cluster, group, keys)
         if not keys:
-            return False
+            group.fingerprint = ()
+            cluster.scheduling_queue.remove(group)
+            return
+        if values is None:
+            order = job_order(cluster, group)
+        else:
+            order = (False, *values, group.created_ns, group.key)
+        cluster.scheduling_queue.place(group, order, keys)
         asked = (
             without_evicting(keys) if len(keys) > 1 or keys[0][0] in EVICTING else keys,
             order,
@@ -209,8 +263,7 @@ class PodGroupIndex:
         )
         errors = cluster.internal_errors
         suspended = errors.suspended(group.key) if errors.groups else ()
-        group.fingerprint = (*asked, group.spec, *suspended, group.device_job, group.denied)
-        return group.fingerprint != before
+        group.fingerprint = (*asked, group.spec, *suspended, device_job, group.denied)
 
     def expected_keys(self, cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Compute again the keys under which a group waits."""
@@ -230,7 +283,7 @@ class PodGroupIndex:
             update_preemption_state(cluster, group)
             for plugin in cluster.plugins.group_state:
                 plugin.group_changed(cluster, group)
-            self._place(cluster, group, self.expected_keys(cluster, group))
+            self._put_in_queue(cluster, group, _all_keys(cluster, group), group.device_job)
         self.forget_marks()
 
     def trim_journal(self, count: int) -> None:

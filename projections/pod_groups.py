@@ -3,8 +3,6 @@
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -26,6 +24,7 @@ from projections.pods import (
     SortKey,
 )
 from projections.refusals import EVICTION_CODES
+from projections.reported_status import NOT_REPORTED, Status
 from projections.status_counts import NO_PODS, bound, counted, moved
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
 
@@ -46,10 +45,6 @@ SELECTING_OWNERS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
 GANG_SIZE_MISMATCH: Final = "GANG_SIZE_MISMATCH"
 GANG_PRIORITY_MISMATCH: Final = "GANG_PRIORITY_MISMATCH"
 """Codes of a gang whose pods do not agree."""
-
-Status = tuple[str, int, int, int]
-"""Status of a PodGroup: its phase, and the numbers of running, succeeded and failed pods."""
-
 
 KeyT = TypeVar("KeyT", str, int)
 
@@ -96,47 +91,6 @@ class Nomination(Struct, frozen=True, array_like=True):
 
 
 _NO_NOMINATIONS: Final[dict[str, Nomination]] = {}
-
-
-@lru_cache(maxsize=1 << 12)
-def _shared_status(status: Status) -> Status:
-    """Return an equal status; groups of one pod have few different ones."""
-    return status
-
-
-class ReportedStatus(Struct, gc=False, array_like=True):
-    """The status that a PodGroup object should have, and what was reported, as positions of records."""
-
-    status: Status = ("", 0, 0, 0)
-    since: int = 0
-    """Position since which it should have this status."""
-    phase_since: int = 0
-    """Position since which it should have this phase."""
-    before: tuple[str, int] = ("", 0)
-    """The phase that it should have had before, and since which position."""
-    reported_at: int = 0
-    """Position up to which the status was reported, or rejected for good."""
-    ready_since: int = 0
-    """Position since which the gang is ready; 0 if it is not."""
-    conditions_reported_at: int = 0
-    """Position up to which conditions were reported, or rejected for good."""
-    overwritten: int = 0
-    """How often another client has overwritten this phase and these counts after they were reported."""
-
-    def set_status(self, status: Status, position: int) -> None:
-        """Set the status that it should have from this position on."""
-        if status[0] != self.status[0]:
-            if self.phase_since:
-                self.before = (self.status[0], self.phase_since)
-            self.phase_since = position
-        self.status, self.since = _shared_status(status), position
-        self.overwritten = 0
-
-    def phase_set_at(self, phase: str) -> int:
-        """Return the position since which it should have, or should have had, this phase; 0 for another client's."""
-        if phase == self.status[0]:
-            return self.phase_since
-        return self.before[1] if phase == self.before[0] else 0
 
 
 class PodGroup:
@@ -223,8 +177,8 @@ class PodGroup:
         """The token of the cluster that may change this version."""
         self.facts: GroupFacts | None = None
         """Facts of its PodGroup object, or None."""
-        self.reported_status, self.cause = ReportedStatus(), 0
-        """Status of its object; position of the record that last changed it."""
+        self.reported_status, self.cause = NOT_REPORTED, 0
+        """Status of its object, if it has one; position of the record that last changed it."""
         self.spec = self.sub_groups = self.pods_by_node = self.cached_min_members = None
         self.denied: tuple[str, str] | None = None
         """Code and message of why its namespace may not use its queue or pool; None if it may."""
@@ -304,7 +258,6 @@ class PodGroup:
             setattr(twin, name, getattr(self, name))
         for name in _COPIED:
             setattr(twin, name, getattr(self, name).copy())
-        twin.reported_status = copy(self.reported_status)
         if self.sub_groups is not None:
             twin.sub_groups = self.sub_groups.copy()
         if self.pods_by_node is not None:
@@ -760,7 +713,7 @@ _SHARED: Final = tuple(
     if one
     not in (
         *_COPIED,
-        *("key", "owner", "reported_status", "sub_groups", "pods_by_node", "cached_min_members"),
+        *("key", "owner", "sub_groups", "pods_by_node", "cached_min_members"),
     )
 )
 """Attributes with values that are not changed in place."""

@@ -43,8 +43,6 @@ class Cards(Index):
         """Grows whenever the set of known cards may have changed."""
         self.asked: dict[tuple[object, ...], Charge | None] = {}
         """Cache: what groups of one class ask for when they ask to be admitted (`admission_charge`)."""
-        self.covered: dict[tuple[object, ...], Charge] = {}
-        """Cache: what groups of one class are charged above their minimum, of which nothing is missing (`reservation`)."""
 
     def on_node(self, cluster: "Cluster", delta: NodeChanged) -> None:
         """Count the cards of a node."""
@@ -56,9 +54,8 @@ class Cards(Index):
             self.forget()
 
     def forget(self) -> None:
-        """Clear the caches: cards or the rules by which they are charged have changed, or there are many entries."""
+        """Clear the cache: cards or the rules by which they are charged have changed, or there are many entries."""
         self.asked.clear()
-        self.covered.clear()
 
     def shift_node(self, facts: NodeFacts, sign: int) -> None:
         """Add or remove what is charged for the resources of a node."""
@@ -329,11 +326,6 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
-    alike, covered = _alike(cluster, group), cluster.cards.covered
-    if alike is not None:
-        alike = (*alike, *group.allocated.items())
-        if (known := covered.get(alike)) is not None:
-            return (), known
     least = min_request(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
@@ -347,10 +339,6 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     if reserves and cluster.plugins.quota.charges_resources and group.counts.gated:
         missing = _without_gated(cluster, group, missing)
     elastic = tuple([one for one in used.items() if one[1] > 0])
-    if alike is not None and not missing:
-        if len(covered) >= ALIKE_MAX:
-            cluster.cards.forget()
-        covered[alike] = elastic
     return tuple(missing) if reserves else (), elastic
 
 

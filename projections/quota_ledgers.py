@@ -175,7 +175,7 @@ class QuotaLedgers(Index):
     def charge_group(self, cluster: "Cluster", group: PodGroup, sign: int) -> None:
         """Charge the queue of a group for its pods and its reservation, or (-1) remove these charges."""
         if sign < 0:
-            self._reserve(cluster, group, ((), ()))
+            self.reserve(cluster, group, ((), ()))
         for pod in group.pods.values():
             self._charge_pod(cluster, group, pod, sign)
         if sign > 0:
@@ -183,11 +183,11 @@ class QuotaLedgers(Index):
 
     def update_reservation(self, cluster: "Cluster", group: PodGroup) -> None:
         """Recompute what a group reserves in its queue."""
-        self._reserve(cluster, group, quota_charging.reservation(cluster, group))
+        self.reserve(cluster, group, quota_charging.reservation(cluster, group))
 
     def release(self, cluster: "Cluster", group: PodGroup) -> None:
         """Remove the reservation of a group."""
-        self._reserve(cluster, group, ((), ()))
+        self.reserve(cluster, group, ((), ()))
 
     def set_denial(
         self, cluster: "Cluster", group: PodGroup, denied: tuple[str, str] | None
@@ -207,7 +207,8 @@ class QuotaLedgers(Index):
                 self._charge_pod(cluster, group, charged, 1)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
-    def _reserve(self, cluster: "Cluster", group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+    def reserve(self, cluster: "Cluster", group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+        """Set what a group adds to `inqueue` and `elastic` of its queue."""
         if (group.inqueue, group.elastic) == entries:
             return
         queue = cluster.queues[group.queue]

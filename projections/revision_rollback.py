@@ -23,7 +23,9 @@ def discard_unconfirmed(state: "State", resource: str) -> None:
         case "PodGroup":
             for shared in list(state.cluster.groups.values()):
                 group = state.cluster.own_group(shared)
-                group.reported_status.reported_at = group.reported_status.conditions_reported_at = 0
+                group.reported_status = structs.replace(
+                    group.reported_status, reported_at=0, conditions_reported_at=0
+                )
                 state.cluster.pending_status.update(group)
         case "Queue":
             for name, queue in state.cluster.queues.items():

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Order = tuple[object, ...]
 
+_Entry: TypeAlias = tuple[Order, list["EquivalenceGroup"], str, tuple[EquivalenceKey, ...]]
+"""Order of a pod group, its equivalence groups, and the queue and the keys of these."""
+
 Standing: TypeAlias = tuple[object, ...]
 """Whether a group has a topology constraint, and what a refusal of it says apart from names and numbers."""
 
@@ -25,10 +28,14 @@ SCANNED_MAX: Final = 8
 """Up to so many groups are scanned; the groups of a larger equivalence group are also kept by their refusals."""
 
 
+_NOT_REFUSED: Final[dict[bool, Standing]] = {one: (one,) for one in (False, True)}
+"""Whether a group has a topology constraint to its standing, if it is not refused."""
+
+
 def standing(refusal: Refusal | None, *, has_topology: bool) -> Standing:
     """Return the parts of a refusal that are compared: if one of them changes, the refusal is recorded again."""
     if refusal is None:
-        return (has_topology,)
+        return _NOT_REFUSED[has_topology]
     return (
         has_topology,
         refusal.code,
@@ -72,6 +79,8 @@ class EquivalenceGroup:
 
     def standing_of(self, group: PodGroup) -> Standing:
         """Return the standing of a group for the action."""
+        if not group.refusals and group.facts is None:
+            return _NOT_REFUSED[False]
         refusal = group.refusals.get(self.key[0])
         return standing(refusal, has_topology=group.has_topology_constraint)
 
@@ -135,14 +144,14 @@ class SchedulingQueue(Index):
 
     def __init__(self) -> None:
         self.by_queue: dict[str, dict[EquivalenceKey, EquivalenceGroup]] = {}
-        self._entries: dict[str, tuple[Order, list[EquivalenceGroup]]] = {}
+        self._entries: dict[str, _Entry] = {}
 
     @property
     def places(self) -> dict[str, tuple[Order, list[tuple[str, EquivalenceKey]]]]:
         """Return pod group key to its order and the queues and keys under which it waits."""
         return {
             key: (order, [(one.queue, one.key) for one in equivalence_groups])
-            for key, (order, equivalence_groups) in self._entries.items()
+            for key, (order, equivalence_groups, _, _) in self._entries.items()
         }
 
     def rebuilt(self, cluster: "Cluster", /) -> "SchedulingQueue":
@@ -185,10 +194,7 @@ class SchedulingQueue(Index):
         """Put a group under exactly these keys."""
         entry = self._entries.get(group.key)
         if entry is not None:
-            same = [
-                (equivalence_group.queue, equivalence_group.key) for equivalence_group in entry[1]
-            ]
-            if entry[0] == order and same == [(group.queue, key) for key in keys]:
+            if entry[3] == keys and entry[2] == group.queue and entry[0] == order:
                 for known in entry[1]:
                     known.update(order, group)
                 return
@@ -203,22 +209,22 @@ class SchedulingQueue(Index):
                 equivalence_group = equivalence_groups[key] = EquivalenceGroup(group.queue, key)
             equivalence_group.add(order, group)
             joined.append(equivalence_group)
-        self._entries[group.key] = (order, joined)
+        self._entries[group.key] = (order, joined, group.queue, keys)
 
     def exchange(self, group: PodGroup) -> None:
         """Put another version of a group in its place."""
-        order, equivalence_groups = self._entries.get(group.key, ((), []))
-        for equivalence_group in equivalence_groups:
-            equivalence_group.exchange(order, group)
+        entry = self._entries.get(group.key)
+        if entry is not None:
+            for equivalence_group in entry[1]:
+                equivalence_group.exchange(entry[0], group)
 
     def remove(self, group: PodGroup) -> None:
         """Remove a group from its equivalence groups."""
         entry = self._entries.pop(group.key, None)
         if entry is None:
             return
-        order, equivalence_groups = entry
-        for equivalence_group in equivalence_groups:
-            equivalence_group.discard(order, group)
+        for equivalence_group in entry[1]:
+            equivalence_group.discard(entry[0], group)
             if not equivalence_group.jobs:
                 of_queue = self.by_queue[equivalence_group.queue]
                 del of_queue[equivalence_group.key]

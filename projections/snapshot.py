@@ -27,7 +27,7 @@ from projections.kind_table import kinds_with
 from projections.node_updates import change_reports
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass, class_key_of
-from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
+from projections.pod_groups import Nomination, PodGroup, Refusal
 from projections.pod_terms import Labels
 from projections.pod_waits import PodWait
 from projections.pods import (
@@ -46,6 +46,7 @@ from projections.quarantine import Quarantine
 from projections.quarantine import restore as restore_quarantines
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
+from projections.reported_status import ReportedStatus
 from projections.rescheduling import FaultReports, Restart, Retries
 from projections.restart_times import update_deadline
 from projections.state import State

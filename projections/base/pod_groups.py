@@ -15,8 +15,9 @@ from projections.base.contributor import BaseFold, Contributor, Piece, Stand, pl
 from projections.base.objects import AT_ONCE, piece_of, reading_of
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject
-from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
+from projections.pod_groups import Nomination, PodGroup, Refusal
 from projections.pod_waits import PodWait
+from projections.reported_status import ReportedStatus
 from projections.state import State
 from projections.victim_waits import VictimWait
 
@@ -104,6 +105,7 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
         reading = reading_of(fold, stand, event.uid, content)
         group.set_object(reading.facts_of(PodGroupObject, group_facts))
         group.digest = stand.object
+        group.reported_status = _reported(event.status)
     group.uid = event.uid or group.key
     group.needs_object, group.priority = event.needs_object, event.priority
     group.stated_priority, group.created_ns = event.stated_priority, event.created_ns
@@ -117,7 +119,6 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
             one.uid: Nomination(one.node, one.resources, one.charge, one.position, one.devices)
             for one in event.nominations
         }
-    group.reported_status = _reported(event.status)
     queue = cluster.queues[event.queue]
     group.queue = queue.name
     queue.groups[group.key] = None

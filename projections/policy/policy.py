@@ -5,7 +5,6 @@ skipped; a malformed value is an error that names its path.
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -99,18 +98,6 @@ _LABEL_KEY: Final = re.compile(
 )
 
 
-@lru_cache(maxsize=64)
-def _evicting(actions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the evicting actions; cached, because it is called with every change of a pod."""
-    return tuple([one for one in actions if one in EVICTING])
-
-
-@lru_cache(maxsize=64)
-def _contains(actions: tuple[str, ...], some: tuple[str, ...]) -> bool:
-    """Return whether some of the actions are named; cached for the same reason."""
-    return any(one in some for one in actions)
-
-
 class TenantRule(Struct, frozen=True):
     """How the policy tells tenants apart."""
 
@@ -122,6 +109,12 @@ class Policy(Struct, frozen=True):
     """A parsed policy."""
 
     actions: tuple[str, ...] = ACTIONS
+    evicting: tuple[str, ...] = ()
+    """The evicting ones of its actions."""
+    preempts: bool = False
+    """Whether pod groups may be evicted for others of their queue."""
+    reclaims: bool = False
+    """Whether pod groups may be evicted for other queues."""
     action_arguments: ActionArguments = ActionArguments()
     """Arguments of all actions."""
     tiers: tuple[tuple[PluginConfig, ...], ...] = ()
@@ -147,21 +140,6 @@ class Policy(Struct, frozen=True):
     def restricts_pools(self) -> bool:
         """Return whether a pool is not open to all namespaces."""
         return any(not one.use.namespaces.is_open for one in self.pools.all)
-
-    @property
-    def evicting(self) -> tuple[str, ...]:
-        """Return the evicting actions of the policy."""
-        return _evicting(self.actions)
-
-    @property
-    def preempts(self) -> bool:
-        """Return whether pod groups may be evicted for others of their queue."""
-        return _contains(self.actions, PREEMPTING)
-
-    @property
-    def reclaims(self) -> bool:
-        """Return whether pod groups may be evicted for other queues."""
-        return _contains(self.actions, RECLAIMING)
 
     @property
     def plugins(self) -> tuple[PluginConfig, ...]:
@@ -230,6 +208,9 @@ class _Parser:
         bounds = [one.bounds for one in (*queues.values(), *(pool.use for pool in pools.all))]
         policy = Policy(
             actions=actions,
+            evicting=tuple([one for one in actions if one in EVICTING]),
+            preempts=any(one in PREEMPTING for one in actions),
+            reclaims=any(one in RECLAIMING for one in actions),
             action_arguments=action_arguments,
             tiers=tuple(tiers),
             pools=pools,

@@ -20,6 +20,7 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
     NO_EFFECT: ClassVar[Mapping[str, str]] = {"enableJobReady": "a gang is always whole"}
     actions = ("preempt", "reclaim")
     compares_groups = True
+    follows_shape = True
     takes_surplus_only = True
     counts_min_member = True
 

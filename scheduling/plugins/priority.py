@@ -20,6 +20,7 @@ class Priority(JobOrder, JobStarving, VictimFilter):
     }
     actions = ("preempt", "gangpreempt")
     compares_groups = True
+    follows_shape = True
     by_priority = True
     prevents_reclaim_back = True
     takes_lower_priority_only = True

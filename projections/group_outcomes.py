@@ -1,0 +1,90 @@
+"""What follows for pod groups of equal shape: phase, reservation and equivalence keys, computed once for all of them.
+
+A group without an object whose pods are of one class has no shape of its own: what follows depends on the class, on how many
+pods have which status, on its minimum, phase, priority and charges, and else only on the policy and the known cards.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from projections.pod_groups import EquivalenceKey, PodGroup
+from projections.pod_terms import Labels
+from projections.pods import Charge
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
+OUTCOMES_MAX: Final = 10_000
+"""Shapes whose outcomes are kept."""
+
+Shape = tuple[object, ...]
+
+DeviceJob = tuple[Labels, int, tuple[tuple[int, int], ...]]
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """What follows for the pod groups of one shape, in queues that accept pod groups."""
+
+    phase: str
+    inqueue: Charge
+    elastic: Charge
+    keys: tuple[EquivalenceKey, ...]
+    device_job: DeviceJob | None
+    order: tuple[object, ...] | None
+    """The values of the plugins in its sort key; None if these are not the same for all groups of the shape."""
+
+
+class GroupOutcomes:
+    """Cache: shape to outcome, under the present policy and with the present cards."""
+
+    def __init__(self) -> None:
+        self._known: dict[Shape, Outcome] = {}
+        self._as_of: tuple[object, int] = None, 0
+        """The policy and the version of the known cards under which they were computed."""
+
+    def find(self, cluster: "Cluster", group: PodGroup) -> tuple[Shape | None, Outcome | None]:
+        """Return the shape of a group before it is settled, and its outcome if that is known; None if something of its own
+        decides what follows."""
+        key, policy, cards = group.key, cluster.policy, cluster.cards.version
+        if self._as_of[0] is not policy or self._as_of[1] != cards:
+            self._as_of = policy, cards
+            self._known.clear()
+        if (
+            group.facts is not None
+            or group.needs_object
+            or group.refusals
+            or group.nominations
+            or group.denied is not None
+            or group.is_foreign
+            or group.min_tasks
+            or len(group.classes) > 1
+            or key in cluster.bind_backoff
+            or key in cluster.pod_waits
+            or cluster.reschedulings.restarts
+            or cluster.plugins.group_state
+            or not policy.pools.is_plain
+            or (len(group.pods) > 1 and group.problem is not None)
+        ):
+            return None, None
+        shape = (
+            *group.live_classes.items(),
+            group.counts,
+            group.phase,
+            group.min_available,
+            group.priority,
+            *group.allocated.items(),
+        )
+        found = self._known.get(shape)
+        is_open = found is None or not found.inqueue
+        if not is_open and cluster.queues[group.queue].closed_reason is not None:
+            return None, None
+        return shape, found
+
+    def keep(self, cluster: "Cluster", group: PodGroup, shape: Shape, outcome: Outcome) -> None:
+        """Keep the outcome of a shape, as it was found for a group, unless its queue accepts no pod groups."""
+        if cluster.queues[group.queue].closed_reason is not None:
+            return
+        if len(self._known) >= OUTCOMES_MAX:
+            self._known.clear()
+        self._known[shape] = outcome
