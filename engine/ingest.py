@@ -41,13 +41,12 @@ from events.watch import (
     WatchProgressed,
 )
 from features.table import KINDS
-from projections import pod_reading
 from projections.cluster import Cluster
 from projections.group_facts import group_facts, spec_of
 from projections.internal_error import OnError
 from projections.kind_table import selections_with
 from projections.objects import NodeObject, NodeSpec, PodGroupObject, Taint, read
-from projections.pod_reading import PodRead
+from projections.pod_reading import PodRead, pod_reader
 from projections.pods import NODE_OWNERS, PodFacts
 from projections.quarantine import rejected_resources
 from projections.state import State
@@ -178,6 +177,7 @@ class Ingest:
         """Returns why State must not apply the object of a subject, because that raised before; empty if it may."""
         self._secret = frozenset(secret)
         self._selections = selections_with(state.features)
+        self._pods = pod_reader(state.cluster.device_families)
         self.now_ns = 0
         """Time of the messages that are taken in."""
         self.has_failures = False
@@ -289,7 +289,7 @@ class Ingest:
             self._emit(event, seen.subject, cause=cause, stored=seen.stored)
             return
         try:
-            read = pod_reading.read_facts(seen.stored.content, seen.stored.parts)
+            read = self._pods.read_facts(seen.stored.content, seen.stored.parts)
         except Exception:  # a bug of a reader, which State meets and reports as it takes the pod in
             read = None
         if not isinstance(read, tuple):
@@ -541,7 +541,7 @@ def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
     obj = read(PodGroupObject, seen.stored.content)
     if group is None or known is None or isinstance(obj, str):
         return None
-    facts = group_facts(obj)
+    facts = group_facts(obj, cluster.device_families)
     if spec_of(facts) != group.spec:
         return None
     if facts.phase != known.phase:

@@ -21,7 +21,8 @@ from events.messages import (
 )
 from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
-from projections.device_family import PlacedPod, writing_families
+from projections.device_family import PlacedPod
+from projections.device_uses import writing_families
 from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
 from projections.network_annotations import NetworkAnnotations
@@ -181,7 +182,7 @@ def _annotations(state: State, one: Commitment) -> dict[str, str]:
     for hook in cluster.features.table.of(NetworkAnnotations) if found else ():
         for key in hook.unwritten:
             found.pop(key, None)
-    for family in writing_families(pod.pod_class):
+    for family in writing_families(cluster.device_families, pod.pod_class):
         found |= family.annotations(placed)
     if is_in_place(cluster, pod):
         found[IN_PLACE] = "true"

@@ -7,7 +7,6 @@ from features.gpu_shares.feature import GPU_SHARES
 from features.leaf_switches.feature import LEAF_SWITCHES
 from features.pools.feature import POOLS
 from features.super_pods.feature import SUPER_PODS
-from projections.device_family import DeviceFamily, register_families
 from projections.feature import FeatureTable
 from projections.kind_table import kinds_with, selections_with
 from scheduling.device_family_table import FAMILIES
@@ -26,5 +25,3 @@ KINDS: Final = kinds_with(FEATURES)
 
 SELECTIONS: Final = selections_with(FEATURES)
 """The ConfigMaps that are watched."""
-
-register_families(*FEATURES.of(DeviceFamily))

@@ -25,7 +25,7 @@ from events.record import Record
 from projections import quota_charging, restarts
 from projections.apply_outcome import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
-from projections.device_family import writing_families
+from projections.device_uses import writing_families
 from projections.fault_marks import begin_marks
 from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
@@ -130,7 +130,9 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
 
 def _assigned_ns(state: "State", pod: Pod) -> int:
     """Return the time of the assignment of devices to a pod; 0 if nothing is written on the pod."""
-    families = writing_families(pod.pod_class) if pod.devices else []
+    if not pod.devices:
+        return 0
+    families = writing_families(state.cluster.device_families, pod.pod_class)
     if not families:
         return 0
     nodes = state.cluster.nodes.nodes

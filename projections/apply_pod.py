@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import msgpack, structs
 
-from projections import pod_reading
 from projections.budget_refusals import wake_covered
 from projections.cluster import Cluster
 from projections.config_errors import Pairs
@@ -21,6 +20,7 @@ from projections.observed_kind import (
 from projections.pod_class import NO_INDEX, parse_class
 from projections.pod_devices import ERRORS as ASSIGNMENT_ERRORS
 from projections.pod_devices import assign_devices
+from projections.pod_reading import pod_reader
 from projections.pods import (
     FAILED,
     RUNNING,
@@ -155,7 +155,7 @@ def _read(
     """Return the pod, and what of it differs from what counts since it got its node; None if nothing does."""
     found, digest = seen.pod, seen.record.object or ""
     if found is None:
-        found = pod_reading.read_facts(content)
+        found = pod_reader(cluster.device_families).read_facts(content)
     if isinstance(found, str):
         metadata = Reading(seen.record.subject, digest, seen.uid, content, ignore).metadata()
         return _unreadable(cluster, digest, found, metadata), None
@@ -175,7 +175,9 @@ def _read(
         return ObservedPod(facts, pod_class, digest, group_key), None
     stated: Stated | None = None
     if fixed.changed and not fixed.facts.node:
-        parsed = parse_class(NO_INDEX, readable_pod(content), facts.problem)
+        parsed = parse_class(
+            NO_INDEX, readable_pod(content), cluster.device_families, facts.problem
+        )
         stated = Stated(facts, msgpack.encode(key), parsed)
     request, problem = fixed.request, fixed.facts.problem
     pod_class = classes.of(fixed.key, lambda: with_request(readable_pod(content), request), problem)
@@ -201,7 +203,7 @@ def _unreadable(cluster: Cluster, digest: str, problem: str, metadata: Metadata)
     plain = PodObject(metadata=metadata)
     classes = cluster.inter_pod_affinity.classes
     pod_class = classes.of(("unreadable", problem), lambda: plain, problem)
-    facts = pod_facts(plain)[0]
+    facts = pod_facts(plain, cluster.device_families)[0]
     return ObservedPod(facts, pod_class, digest, cluster.group_key_of(facts))
 
 

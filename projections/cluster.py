@@ -28,6 +28,7 @@ from projections.device_holders import DeviceHolders
 from projections.disruption_budgets import Budgets
 from projections.faulty_pods import FaultyPods
 from projections.feature import FeatureTable, NamedFeatures
+from projections.feature_device_families import families_of
 from projections.foreign_pod_groups import ForeignPodGroups
 from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
@@ -92,6 +93,8 @@ class Cluster:
     def __init__(self, features: FeatureTable) -> None:
         self.features = NamedFeatures(features)
         """Those that the policy names, and the table of all."""
+        self.device_families = families_of(features)
+        """Those of all features: objects name them, not the policy."""
         self.tables = Tables()
         """Facts that the plugins and features of the policy bring."""
         self.owner: object = object()
@@ -117,7 +120,10 @@ class Cluster:
         self.groups: dict[str, PodGroup] = {}
         self.pod_groups = PodGroupIndex()
         self.queues: dict[str, Queue] = {}
-        self.inter_pod_affinity, self.tenants = InterPodAffinityIndex(), Tenants()
+        self.inter_pod_affinity, self.tenants = (
+            InterPodAffinityIndex(self.device_families),
+            Tenants(),
+        )
         self.priority_classes: dict[str, PriorityClass] = {}
         """By name."""
         self.namespaces: dict[str, str] = {}

@@ -1,4 +1,5 @@
-"""Device families: what devices nodes have, and how they serve pods. Each family is one class; `FAMILIES` is their table.
+"""Device families: what devices nodes have, and how they serve pods. Each family is one class; `device_families.py` has them
+together.
 
 A device is an accelerator or the allocatable part of one. A family holds nothing: it answers from what it is given, so
 that equal objects have equal answers. `discover`, `asked` and `assigned` are called while records are applied, all else
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -286,6 +286,13 @@ class DeviceFamily(ABC):
             return True
         return any(key.startswith(begins) or key in self.pod_options for key in options)
 
+    def is_used_by(self, pod_class: PodClass) -> bool:
+        """Return whether such pods use devices of the family where a node has them."""
+        if pod_class.asks_for(self.name):
+            return True
+        counting = self.counting_resources
+        return bool(counting) and any(name in counting for name, _ in pod_class.request)
+
     @abstractmethod
     def discover(self, sources: DeviceSources) -> Discovered:
         """Return the devices of a node, healthy or not."""
@@ -368,158 +375,3 @@ class DeviceFamily(ABC):
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether no node that has one of these cards can match the selector."""
         return False
-
-
-FAMILIES: Final[dict[str, DeviceFamily]] = {}
-"""Name to family, from `features/table.py`. The first one that knows a resource counts it."""
-
-
-def register_families(*families: DeviceFamily) -> None:
-    """Add families to the table."""
-    for one in families:
-        FAMILIES[one.name] = one
-    for cached in (_pod_option_keys, pod_assignment_keys, _confirming_families):
-        cached.cache_clear()
-
-
-def discover_devices(sources: DeviceSources) -> Discovered:
-    """Return the devices of a node, of all families."""
-    families = [one for one in FAMILIES.values() if one.concerns_node(sources)]
-    found = [one.discover(sources) for one in families]
-    cards = {name: card for one in reversed(found) for name, card in one.cards.items()}
-    devices = {name: there for one in reversed(found) for name, there in one.devices.items()}
-    return Discovered(
-        cards={name: cards[name] for name in sorted(cards)},
-        devices={name: devices[name] for name in sorted(devices)},
-        faults=tuple(fault for one in found for fault in one.faults),
-        amounts={name: amount for one in found for name, amount in one.amounts.items()},
-        converted={name: card for one in found for name, card in sorted(one.converted.items())},
-    )
-
-
-def node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations of a node that a family reads."""
-    keys = [key for one in FAMILIES.values() for key in one.node_annotations]
-    return {key: annotations[key] for key in keys if key in annotations}
-
-
-def pod_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
-    """Return the annotations and labels of a pod that say what devices it needs, sorted by key."""
-    return _options(_pod_option_keys(), annotations, labels)
-
-
-def group_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
-    """Return the annotations and labels of a PodGroup that say what devices its pods need, sorted by key."""
-    keys = (key for one in FAMILIES.values() for key in one.group_options)
-    return _options(keys, annotations, labels)
-
-
-@cache
-def _pod_option_keys() -> tuple[str, ...]:
-    return tuple([key for one in FAMILIES.values() for key in one.pod_options])
-
-
-@cache
-def pod_assignment_keys() -> frozenset[str]:
-    """Return the keys of annotations that say which devices a pod has."""
-    return frozenset([key for one in FAMILIES.values() for key in one.pod_assignments])
-
-
-@cache
-def _confirming_families() -> tuple[DeviceFamily, ...]:
-    return tuple([one for one in FAMILIES.values() if one.confirmation])
-
-
-def _options(
-    keys: Iterable[str], annotations: Mapping[str, str], labels: Mapping[str, str]
-) -> Labels:
-    found: dict[str, str] = {}
-    for key in keys:
-        if key in annotations or key in labels:
-            found[key] = annotations[key] if key in annotations else labels[key]
-    return tuple(sorted(found.items())) if found else ()
-
-
-def writing_families(pod_class: PodClass) -> list[DeviceFamily]:
-    """Return the families that write annotations on pods of a class that have devices with names."""
-    return [
-        one
-        for one in FAMILIES.values()
-        if one.writes_annotations and uses_devices(pod_class, one.name)
-    ]
-
-
-def is_confirmed(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether a device plugin has confirmed the devices of a pod."""
-    for one in _confirming_families():
-        if one.confirmation in annotations and one.unconfirming_label not in labels:
-            value = annotations[one.confirmation]
-            if value == (one.confirmed_value or value):
-                return True
-    return False
-
-
-def unplaced_options(options: Labels, assignments: Labels) -> tuple[str, ...]:
-    """Return the keys of options that count for nothing for a pod that is first seen on its node with these annotations."""
-    stated, given = dict(options), dict(assignments)
-    return tuple(
-        sorted(
-            key
-            for one in FAMILIES.values()
-            if any(key in stated for key in one.annotated_requests)
-            and not any(key in given for key in one.pod_assignments)
-            for key in one.pod_options
-            if key in stated
-        )
-    )
-
-
-def reported_assignments() -> tuple[str, ...]:
-    """Return the annotations by which device plugins say which devices pods have."""
-    return tuple([name for one in FAMILIES.values() for name in one.reported_assignments])
-
-
-def device_rejection(message: str) -> str:
-    """Return the text of a family by which the message of a pod says that devices could not be given; "" if there is none."""
-    texts = (text for family in FAMILIES.values() for text in family.rejections)
-    return next((one for one in texts if one in message), "")
-
-
-def pod_assignments(annotations: Mapping[str, str]) -> Labels:
-    """Return the annotations of a pod that say which devices it has, sorted by key."""
-    found = annotations.keys() & pod_assignment_keys()
-    return tuple([(key, annotations[key]) for key in sorted(found)]) if found else ()
-
-
-def container_resources() -> tuple[str, ...]:
-    """Return the resources of which each container of a pod gets devices of its own."""
-    return tuple([name for one in FAMILIES.values() for name in one.container_resources])
-
-
-def asked_devices(request: Amounts, options: Labels) -> tuple[tuple[str, int], ...]:
-    """Return, by family, how many devices with names a pod asks for; families of which it asks none are left out."""
-    given = dict(options)
-    found = [
-        (name, one.asked(request, given))
-        for name, one in FAMILIES.items()
-        if one.concerns_pod(request, given)
-    ]
-    return tuple([(name, count) for name, count in found if count > 0])
-
-
-def counted_request(request: Amounts, options: Labels) -> tuple[Amounts, Labels]:
-    """Return the request of a pod as nodes and queues count it, and its options, sorted by key."""
-    counted, given = request, dict(options)
-    for one in FAMILIES.values():
-        if one.concerns_pod(counted, given):
-            counted, found = one.counted(counted, given)
-            given = dict(found)
-    return counted, tuple(sorted(given.items()))
-
-
-def uses_devices(pod_class: PodClass, family: str) -> bool:
-    """Return whether such pods use devices of a family where a node has them."""
-    if pod_class.asks_for(family):
-        return True
-    counting = FAMILIES[family].counting_resources
-    return bool(counting) and any(name in counting for name, _ in pod_class.request)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from events.limits import clipped
-from projections.device_family import FAMILIES, DeviceUse
+from projections.device_family import DeviceUse
 from projections.devices import device_of
 from projections.index import Index
 
@@ -111,7 +111,7 @@ class DeviceHolders(Index):
             return ()
         pods = sorted([cluster.pods[uid] for uid in holders], key=lambda one: one.key)
         texts: list[str] = []
-        for family in FAMILIES.values():
+        for family in cluster.device_families:
             uses = [DeviceUse(one.pod_class, one.devices) for one in pods]
             for device in family.overcommitted(node.facts, uses) if family.names_devices else ():
                 keys = [one.key for one in pods if device in _devices(one)]

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.limits import clipped
-from projections.device_family import reported_assignments, unplaced_options
+from projections.device_families import DeviceFamilies
 from projections.objects import PodObject
 from projections.pod_annotations import (
     GROUP_NAME,
@@ -64,13 +64,13 @@ def fixed_request(
     """Return what is read of a pod that has a node, or the one that was decided for it; None if that is what its object says,
     and for pods without a node. `key` is the key of the class by the object."""
     if old is None:
-        return _first_request(facts, key)
+        return _first_request(classes.families, facts, key)
     kept = old.facts
     assumed = old.decided.assumed
     if facts.node != (kept.node or assumed) and (facts.node or kept.node):
         # It has another node than before, or lost it.
         is_ours = old.failed_binding(facts.decision, facts.node) is not None
-        return None if is_ours else _first_request(facts, key)
+        return None if is_ours else _first_request(classes.families, facts, key)
     if not kept.node and not assumed:
         return None
     known = classes.by_key.get(key)
@@ -108,7 +108,7 @@ def fixed_request(
         is_evictable=kept.is_evictable or facts.is_evictable,
         is_protected=facts.is_protected and not kept.is_evictable,
         problem=kept.problem,
-        assignments=_assignments(kept, facts, changed),
+        assignments=_assignments(classes.families, kept, facts, changed),
     )
     invalid = facts.problem.partition(":")[0]
     invalid = GROUP_NAME[0] if invalid == GROUP_OF_POD else invalid
@@ -128,13 +128,13 @@ def fixed_request(
     return Fixed(fixed, request.in_key(key, kept.problem), request, tuple(changed))
 
 
-def _first_request(facts: PodFacts, key: ClassKey) -> Fixed | None:
+def _first_request(families: DeviceFamilies, facts: PodFacts, key: ClassKey) -> Fixed | None:
     """Return what is read of a pod that is first seen on its node: what asks for devices that no scheduler has given it counts
     for nothing."""
     stated = StatedRequest.of(key)
     if not facts.node or stated is None or not stated.options:
         return None
-    without = unplaced_options(stated.options, facts.assignments)
+    without = families.unplaced_options(stated.options, facts.assignments)
     if not without:
         return None
     options = tuple([one for one in stated.options if one[0] not in without])
@@ -162,12 +162,14 @@ def _group(kept: PodFacts, facts: PodFacts, changed: dict[str, None]) -> dict[st
     return {"group_name": name, "needs_group_object": kept.needs_group_object}
 
 
-def _assignments(kept: PodFacts, facts: PodFacts, changed: dict[str, None]) -> Labels:
+def _assignments(
+    families: DeviceFamilies, kept: PodFacts, facts: PodFacts, changed: dict[str, None]
+) -> Labels:
     """Return the annotations that say which devices a pod has: those that it had when it was first seen on its node, with
     what its device plugin has confirmed since."""
     if not kept.node or facts.assignments == kept.assignments:
         return facts.assignments
-    reported = reported_assignments()
+    reported = families.reported_assignments
     found = {name: value for name, value in kept.assignments if name not in reported}
     now = {name: value for name, value in facts.assignments if name not in reported}
     changed.update(dict.fromkeys(_unlike(tuple(found.items()), tuple(now.items()))))

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from projections.device_families import DeviceFamilies
 from projections.feature import FeatureTable, NamedFeatures
 from projections.nodes import Node
 from projections.plugin import PluginSet
@@ -23,7 +24,7 @@ from projections.pod_groups import PodGroup
 _SHARED: Final = frozenset(
     (
         *(str, int, bool, bytes, float, Fraction, type(None), object),
-        *(NamedFeatures, FeatureTable, PluginSet, PodGroup),
+        *(NamedFeatures, FeatureTable, DeviceFamilies, PluginSet, PodGroup),
     )
 )
 """Types whose values are not changed in place."""

@@ -9,7 +9,7 @@ from events.duration import nanoseconds
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.config_errors import Pairs
-from projections.device_family import group_options
+from projections.device_families import DeviceFamilies
 from projections.fault_options import mode_problem, stated_options
 from projections.objects import (
     GroupCondition,
@@ -76,7 +76,7 @@ class GroupFacts(Struct, frozen=True):
     """Its annotations and labels that pool deciders read, as keys and values."""
 
 
-def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
+def group_facts(obj: PodGroupObject, families: DeviceFamilies, problem: str = "") -> GroupFacts:
     """Return what muster reads of a PodGroup. What cannot be read is named in `problem`."""
     meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
     try:
@@ -101,7 +101,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         if text := name_problem(name, RESOURCE_BYTES_MAX):
             resources, wrong = None, {**wrong, "spec.minResources": text}
             break
-    options = group_options(meta.annotations or {}, meta.labels or {})
+    options = families.options_of_group(meta.annotations or {}, meta.labels or {})
     for key, value in options:
         if text := name_problem(value, DEVICE_OPTION_BYTES_MAX):
             options, wrong = (), {**wrong, f"metadata: {key}": text}

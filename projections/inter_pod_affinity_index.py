@@ -18,6 +18,7 @@ from msgspec import structs
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.deltas import PodChanged, PolicyChanged
+from projections.device_families import DeviceFamilies
 from projections.index import Index
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination
@@ -46,8 +47,8 @@ class InterPodAffinityIndex(Index):
     COMPARED: ClassVar[tuple[str, ...]] = ("terms", "pods_with_terms")
     follows_status = False
 
-    def __init__(self) -> None:
-        self.classes = PodClasses()
+    def __init__(self, families: DeviceFamilies) -> None:
+        self.classes = PodClasses(families)
         self.terms = AffinityTerms()
         self.pods_with_terms = 0
         """Number of unfinished pods with terms about other pods."""
@@ -66,7 +67,7 @@ class InterPodAffinityIndex(Index):
 
     def rebuilt(self, cluster: "Cluster", /) -> "InterPodAffinityIndex":
         """Count the terms of all pods again."""
-        twin = InterPodAffinityIndex()
+        twin = InterPodAffinityIndex(self.classes.families)
         twin.namespaces = self.namespaces
         for pod in cluster.pods.values():
             twin.count(pod, 1)

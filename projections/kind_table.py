@@ -7,14 +7,15 @@ from typing import Final
 
 from events.normalize_config_map import Selection
 from projections.feature import Features
+from projections.feature_device_families import families_of
 from projections.kinds.config_map import CONFIG_MAP
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
 from projections.kinds.group_override import GROUP_OVERRIDE
 from projections.kinds.hyper_node import HYPER_NODE
 from projections.kinds.namespace import NAMESPACE
-from projections.kinds.node import NODE
-from projections.kinds.pod import POD
-from projections.kinds.pod_group import POD_GROUP
+from projections.kinds.node import node_kind
+from projections.kinds.pod import pod_kind
+from projections.kinds.pod_group import pod_group_kind
 from projections.kinds.priority_class import PRIORITY_CLASS
 from projections.kinds.volcano_queue import QUEUE
 from projections.kinds.volumes import OF_VOLUMES
@@ -30,17 +31,14 @@ from projections.kinds.workload import (
 from projections.observed_kind import ObservedKind
 
 _FIRST: Final = (
-    NODE,
     PRIORITY_CLASS,
     NAMESPACE,
     QUEUE,
     HYPER_NODE,
     CONFIG_MAP,
 )
+_SECOND: Final = (DISRUPTION_BUDGET, GROUP_OVERRIDE)
 _LAST: Final = (
-    DISRUPTION_BUDGET,
-    GROUP_OVERRIDE,
-    POD_GROUP,
     DEPLOYMENT,
     REPLICA_SET,
     STATEFUL_SET,
@@ -48,7 +46,6 @@ _LAST: Final = (
     JOB,
     VOLCANO_JOB,
     *OF_VOLUMES,
-    POD,
 )
 
 
@@ -56,7 +53,17 @@ _LAST: Final = (
 def kinds_with(features: Features) -> dict[str, ObservedKind]:
     """Return the observed kinds, with those that features bring, by the name in records: in the order in which the first
     lists are applied, so that pods come after all that they refer to."""
-    kinds = (*_FIRST, *features.of(ObservedKind), *_LAST)
+    families = families_of(features)
+    of_features = features.of(ObservedKind)
+    kinds = (
+        node_kind(families),
+        *_FIRST,
+        *of_features,
+        *_SECOND,
+        pod_group_kind(families),
+        *_LAST,
+        pod_kind(families),
+    )
     return {one.resource.name: one for one in kinds}
 
 
@@ -74,5 +81,5 @@ def selections_with(features: Features) -> tuple[Selection, ...]:
     return tuple([one for one in found if one is not None])
 
 
-REQUIRED: Final = tuple(one.resource.name for one in (*_FIRST, *_LAST) if one.is_required)
+REQUIRED: Final = tuple(name for name, one in kinds_with(Features()).items() if one.is_required)
 """Kinds that must be listed whole before anything is decided; one that is not served counts as listed."""

@@ -49,7 +49,7 @@ def change_reports(cluster: Cluster, names: Iterable[str], change: Callable[[], 
         report, node = node_report(cluster, name), cluster.nodes.nodes[name]
         if report == was or node.facts is None:
             continue
-        facts = node.facts.with_report(was, report)
+        facts = node.facts.with_report(cluster.device_families, was, report)
         if facts != node.facts:
             put_node(cluster, facts, node.digest)
 

@@ -17,7 +17,8 @@ from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, name_problem, storable
 from projections.deltas import PolicyChanged
-from projections.device_family import DeviceSources, discover_devices, node_annotations
+from projections.device_families import DeviceFamilies
+from projections.device_family import DeviceSources
 from projections.device_report import (
     HEALTHY_REPORT,
     DeviceReport,
@@ -98,9 +99,11 @@ class NodeFacts(Struct, frozen=True):
             return self.cards
         return {**self.cards, **{one: card for one, (card, _) in self.converted.items()}}
 
-    def with_report(self, before: DeviceReport | None, after: DeviceReport | None) -> "NodeFacts":
+    def with_report(
+        self, families: DeviceFamilies, before: DeviceReport | None, after: DeviceReport | None
+    ) -> "NodeFacts":
         """Return the facts of the same object after its device report has changed."""
-        was, found = (discover_devices(self._sources(one)) for one in (before, after))
+        was, found = (families.discover(self._sources(one)) for one in (before, after))
         return structs.replace(
             self,
             cards=found.cards,
@@ -128,7 +131,12 @@ class NodeFacts(Struct, frozen=True):
         return [one for one in self.devices.values() if one.family == family]
 
 
-def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None = None) -> NodeFacts:
+def node_facts(
+    obj: NodeObject,
+    families: DeviceFamilies,
+    problem: str = "",
+    report: DeviceReport | None = None,
+) -> NodeFacts:
     """Return what muster reads of a Node, and of the report of its devices. Quantities that cannot be read count as 0 and are named in `faults`.
 
     With a `problem` only the metadata could be read: the node has no allocatable resources.
@@ -138,9 +146,9 @@ def node_facts(obj: NodeObject, problem: str = "", report: DeviceReport | None =
     allocatable.setdefault("pods", 0 if problem else PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
-    annotations = node_annotations(obj.metadata.annotations or {})
+    annotations = families.node_annotations(obj.metadata.annotations or {})
     addresses = [one.address for one in status.addresses or () if one.type == "InternalIP"]
-    found = discover_devices(
+    found = families.discover(
         DeviceSources(
             name=obj.metadata.name,
             labels=labels,

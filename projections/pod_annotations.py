@@ -5,7 +5,8 @@ what differs from pod to pod (its index, the decision that bound it, its devices
 (`projections/pods.py`).
 """
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from sys import intern
 from typing import Final, TypeAlias
 
@@ -19,7 +20,7 @@ from events.limits import (
     whole_number,
 )
 from events.sized_cache import sized_cache
-from projections.device_family import DeviceFamily, is_confirmed, pod_options
+from projections.device_families import DeviceFamilies
 from projections.fault_options import ANNOTATIONS as FAULT_ANNOTATIONS
 from projections.fault_options import stated_options
 from projections.pod_class import CARD_KEYS, CARD_NAME, stated_cards
@@ -75,9 +76,9 @@ class PodAnnotations(Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=8)
-def read_annotations(families: tuple[DeviceFamily, ...]) -> frozenset[str]:
-    """Return the keys of annotations that `pod_annotations` reads."""
-    of_families = [key for one in families for key in (*one.pod_options, one.confirmation)]
+def read_annotations(families: DeviceFamilies) -> frozenset[str]:
+    """Return the keys of annotations that `annotation_reader` reads."""
+    of_families = (*families.pod_options, *families.confirmations)
     return frozenset(
         (
             *(*GROUP_NAME, MIN_MEMBER, MIN_AVAILABLE, QUEUE_NAME, TASK_SPEC, TASK_PRIORITY),
@@ -87,9 +88,9 @@ def read_annotations(families: tuple[DeviceFamily, ...]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8)
-def read_labels(families: tuple[DeviceFamily, ...]) -> frozenset[str]:
-    """Return the keys of labels that `pod_annotations` reads."""
-    of_families = [key for one in families for key in (*one.pod_options, one.unconfirming_label)]
+def read_labels(families: DeviceFamilies) -> frozenset[str]:
+    """Return the keys of labels that `annotation_reader` reads."""
+    of_families = (*families.pod_options, *families.unconfirming_labels)
     return frozenset(
         (
             *(*COSCHEDULING_GROUP, COSCHEDULING_MIN, QUEUE_NAME, TASK_SPEC, PREEMPTABLE),
@@ -102,12 +103,17 @@ def _size(said: Said) -> int:
     return size_of(said[0]) + size_of(said[1])
 
 
-@sized_cache(SAID_BYTES_MAX, _size)
-def pod_annotations(said: Said) -> PodAnnotations:
-    """Return what annotations and labels say: those with a key in `read_annotations` and in `read_labels`."""
+@lru_cache(maxsize=8)
+def annotation_reader(families: DeviceFamilies) -> Callable[[Said], PodAnnotations]:
+    """Return a function that returns what annotations and labels say: those with a key in `read_annotations` and in
+    `read_labels`."""
+    return sized_cache(SAID_BYTES_MAX, _size)(partial(_pod_annotations, families))
+
+
+def _pod_annotations(families: DeviceFamilies, said: Said) -> PodAnnotations:
     annotations, labels = dict(said[0]), dict(said[1])
     names = _Names()
-    options = pod_options(annotations, labels)
+    options = families.options_of_pod(annotations, labels)
     for key, value in options:
         names.read(key, value, DEVICE_OPTION_BYTES_MAX)
     group_name, needs_object = _group_name(annotations, labels)
@@ -130,7 +136,7 @@ def pod_annotations(said: Said) -> PodAnnotations:
         is_static=MIRROR in annotations,
         cards=cards,
         device_options=() if names.problem else options,
-        is_confirmed=is_confirmed(annotations, labels),
+        is_confirmed=families.is_confirmed(annotations, labels),
         fault_options=stated_options(annotations, {}),
         pool_options=pool_options(annotations, labels),
         problem=names.problem,

@@ -34,12 +34,7 @@ from projections.claim_refs import (
     stated_claims,
 )
 from projections.deltas import PodChanged
-from projections.device_family import (
-    asked_devices,
-    container_resources,
-    counted_request,
-    pod_options,
-)
+from projections.device_families import DeviceFamilies
 from projections.index import Index
 from projections.objects import (
     Container,
@@ -165,7 +160,8 @@ class PodClasses(Index):
     COMPARED: ClassVar[tuple[str, ...]] = ("uses", "by_index", "by_key")
     follows_status = False
 
-    def __init__(self) -> None:
+    def __init__(self, families: DeviceFamilies) -> None:
+        self.families = families
         self.by_key: dict[ClassKey, PodClass] = {}
         self.by_index: dict[int, PodClass] = {}
         self.next_index = 0
@@ -179,7 +175,7 @@ class PodClasses(Index):
 
     def rebuilt(self, cluster: "Cluster", /) -> "PodClasses":
         """Count the classes again: those of the existing pods, and the plain classes of these."""
-        twin = PodClasses()
+        twin = PodClasses(self.families)
         for pod in cluster.pods.values():
             index = pod.pod_class.index
             twin.uses[index] = twin.uses.get(index, 0) + 1
@@ -201,7 +197,7 @@ class PodClasses(Index):
         """Return the class of a key; parse it if it is new."""
         found = self.by_key.get(key)
         if found is None:
-            found = parse_class(self.next_index, read(), problem)
+            found = parse_class(self.next_index, read(), self.families, problem)
             self.keep(key, found)
         return found
 
@@ -435,17 +431,19 @@ _KEY_PARTS: Final = 4
 _DEVICES: Final = "devices"
 
 
-def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
+def parse_class(
+    index: int, pod: PodObject, families: DeviceFamilies, problem: str = ""
+) -> PodClass:
     """Parse the class of a pod. Pods with a `problem`, or with a demand that cannot be read, are refused; their
     request still counts on the node where they run."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     amounts, beyond = _request(spec, reported_of(spec, pod.status))
-    options = () if problem else pod_options(annotations, pod.metadata.labels or {})
+    options = () if problem else families.options_of_pod(annotations, pod.metadata.labels or {})
     if not problem and not beyond:
-        options = tuple(sorted((*options, *_container_options(spec, amounts))))
+        options = tuple(sorted((*options, *_container_options(spec, amounts, families))))
     faults = [one for one in (problem, beyond, refused_field(spec)) if one]
-    asked = asked_devices(amounts, options)
-    amounts, options = counted_request(amounts, options)
+    asked = families.asked(amounts, options)
+    amounts, options = families.counted(amounts, options)
     found = PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
@@ -513,10 +511,12 @@ def _request(spec: PodSpec, reported: ReportedResources = NOT_REPORTED) -> tuple
     return kept, f"resources.requests: {wrong or text}"
 
 
-def _container_options(spec: PodSpec, amounts: Amounts) -> Iterator[tuple[str, str]]:
+def _container_options(
+    spec: PodSpec, amounts: Amounts, families: DeviceFamilies
+) -> Iterator[tuple[str, str]]:
     """Yield what each container requests of the resources of which it gets devices of its own, if other containers than
     the first do. Init containers count together."""
-    resources = [one for one in container_resources() if one in amounts]
+    resources = [one for one in families.container_resources if one in amounts]
     if not resources:
         return
     init: Amounts = {}

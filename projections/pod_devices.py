@@ -24,7 +24,8 @@ from typing import Final
 from events.limits import TOO_LONG, clipped, quoted
 from projections.cluster import Cluster
 from projections.config_errors import Pairs
-from projections.device_family import FAMILIES, Assigned, uses_devices
+from projections.device_families import DeviceFamilies
+from projections.device_family import Assigned
 from projections.devices import device_of, part_of
 from projections.nodes import NodeFacts
 from projections.pods import ASSIGNMENT_BYTES_MAX, Pod
@@ -48,7 +49,7 @@ def assign_devices(cluster: Cluster, pod: Pod) -> Pod:
     node = cluster.nodes.nodes.get(pod.node)
     problem, found = "", list[Assigned]()
     if pod.facts.assignments and node is not None and node.facts is not None:
-        problem, found = _stated(pod, node.facts)
+        problem, found = _stated(cluster.device_families, pod, node.facts)
     if pod.decided.stated_devices:
         pod = pod.decided_as(stated_devices=())
     faults: Pairs = ((INVALID_ASSIGNMENT, clipped(problem)),) if problem else ()
@@ -141,20 +142,20 @@ def _names(devices: tuple[str, ...]) -> str:
     return ", ".join(devices[:NAMES_MAX]) + more
 
 
-def _stated(pod: Pod, node: NodeFacts) -> tuple[str, list[Assigned]]:
+def _stated(families: DeviceFamilies, pod: Pod, node: NodeFacts) -> tuple[str, list[Assigned]]:
     """Return what the annotations of a pod state, family by family, or why they cannot be used."""
     for key, value in pod.facts.assignments:
         if value == TOO_LONG:
             most = ASSIGNMENT_BYTES_MAX
             return f"annotation {key} is longer than {most} bytes, or has control characters", []
     found: list[Assigned] = []
-    for family in FAMILIES:
-        if not uses_devices(pod.pod_class, family):
+    for family in families:
+        if not family.is_used_by(pod.pod_class):
             continue
-        stated = FAMILIES[family].assigned(pod.pod_class, dict(pod.facts.assignments), node)
+        stated = family.assigned(pod.pod_class, dict(pod.facts.assignments), node)
         if stated is None:
             continue
-        names = [name for one in node.devices_of(family) for name in one.names]
+        names = [name for one in node.devices_of(family.name) for name in one.names]
         if problem := stated.problem or _problem(stated, names):
             return problem, []
         found.append(stated)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from events.limits import whole_number
-from projections.device_family import writing_families
+from projections.device_uses import writing_families
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, RANK, Pod
 
@@ -66,7 +66,8 @@ def _needs_rank(cluster: "Cluster", pod: Pod) -> bool:
     options = group_and_pod_options(group, pod)
     kind = "" if owner is None else owner.kind
     return any(
-        one.needs_rank(pod.pod_class, kind, options) for one in writing_families(pod.pod_class)
+        one.needs_rank(pod.pod_class, kind, options)
+        for one in writing_families(cluster.device_families, pod.pod_class)
     )
 
 

@@ -4,6 +4,7 @@ Most updates of a pod have known metadata and spec and a new status: parts that 
 in the log are canonical JSON, so equal parts are equal bytes.
 """
 
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import Raw, structs
 from events.limits import decode_deep
 from events.record import PodParts
 from events.sized_cache import sized_cache
+from projections.device_families import DeviceFamilies
 from projections.objects import (
     Metadata,
     PodObject,
@@ -45,45 +47,53 @@ PodRead: TypeAlias = tuple[PodFacts, ClassKey] | str | None
 """What muster reads of a pod and the key of its class, or the reason why it cannot be read; None if that raised."""
 
 
-def read_if_possible(content: bytes, parts: PodParts | None = None) -> PodRead:
-    """Return what `read_facts` returns; None if it raises: State reads the pod again, and reports that, when it settles."""
-    try:
-        return read_facts(content, parts)
-    except Exception:  # any bug
-        return None
+class PodReader:
+    """Reads pods, as far as muster and these device families read them."""
 
+    def __init__(self, families: DeviceFamilies) -> None:
+        self._families = families
+        self._metadata = sized_cache(PARTS_BYTES_MAX, len)(self._read_metadata)
 
-def read_facts(content: bytes, parts: PodParts | None = None) -> tuple[PodFacts, ClassKey] | str:
-    """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read.
-
-    `parts` are those of the content, where they are known.
-    """
-    if parts is not None:
+    def read_if_possible(self, content: bytes, parts: PodParts | None = None) -> PodRead:
+        """Return what `read_facts` returns; None if it raises: State reads the pod again, and reports that, when it settles."""
         try:
-            status = _STATUS.decode(parts.status) if parts.status else None
-            meta = _cached_metadata_facts(parts.metadata)
-            return combine_facts(meta, _cached_spec_facts(parts.spec), status)
-        except (msgspec.ValidationError, RecursionError):
-            pass  # The content as a whole tells what is wrong with it.
-    try:
-        return decode_deep(content, _read)
-    except msgspec.ValidationError as error:
-        whole = read(PodObject, content)  # Its error names the place within the whole object.
-        return whole if isinstance(whole, str) else str(error)
+            return self.read_facts(content, parts)
+        except Exception:  # any bug
+            return None
+
+    def read_facts(
+        self, content: bytes, parts: PodParts | None = None
+    ) -> tuple[PodFacts, ClassKey] | str:
+        """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read.
+
+        `parts` are those of the content, where they are known.
+        """
+        if parts is not None:
+            try:
+                status = _STATUS.decode(parts.status) if parts.status else None
+                meta = self._metadata(parts.metadata)
+                return combine_facts(meta, _cached_spec_facts(parts.spec), status, self._families)
+            except (msgspec.ValidationError, RecursionError):
+                pass  # The content as a whole tells what is wrong with it.
+        try:
+            return decode_deep(content, self._read)
+        except msgspec.ValidationError as error:
+            whole = read(PodObject, content)  # Its error names the place within the whole object.
+            return whole if isinstance(whole, str) else str(error)
+
+    def _read(self, content: bytes) -> tuple[PodFacts, ClassKey]:
+        parts = read_parts(content)
+        meta, asked = self._metadata(bytes(parts.metadata)), _cached_spec_facts(bytes(parts.spec))
+        return combine_facts(meta, asked, parts.status, self._families)
+
+    def _read_metadata(self, raw: bytes) -> PodMetadataFacts:
+        return metadata_facts(_METADATA.decode(raw), self._families)
 
 
-def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
-    parts = read_parts(content)
-    meta, asked = (
-        _cached_metadata_facts(bytes(parts.metadata)),
-        _cached_spec_facts(bytes(parts.spec)),
-    )
-    return combine_facts(meta, asked, parts.status)
-
-
-@sized_cache(PARTS_BYTES_MAX, len)
-def _cached_metadata_facts(raw: bytes) -> PodMetadataFacts:
-    return metadata_facts(_METADATA.decode(raw))
+@lru_cache(maxsize=8)
+def pod_reader(families: DeviceFamilies) -> PodReader:
+    """Return what reads pods of these device families, with what it has read lately."""
+    return PodReader(families)
 
 
 @sized_cache(PARTS_BYTES_MAX, len)

@@ -16,16 +16,11 @@ from events.limits import (
     whole_number,
 )
 from projections.container_faults import container_fault
-from projections.device_family import (
-    FAMILIES,
-    device_rejection,
-    pod_assignment_keys,
-    pod_assignments,
-)
+from projections.device_families import DeviceFamilies
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_annotations import (
     PodAnnotations,
-    pod_annotations,
+    annotation_reader,
     read_annotations,
     read_labels,
 )
@@ -195,13 +190,12 @@ class PodSpecFacts(Struct, frozen=True, gc=False):
     """The node that it names, or ""."""
 
 
-def metadata_facts(meta: Metadata) -> PodMetadataFacts:
+def metadata_facts(meta: Metadata, families: DeviceFamilies) -> PodMetadataFacts:
     """Return what muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    families = tuple(FAMILIES.values())
     stated = annotations.keys() & read_annotations(families)
     named = labels.keys() & read_labels(families)
-    said = pod_annotations(
+    said = annotation_reader(families)(
         (
             tuple([(key, annotations[key]) for key in sorted(stated)]) if stated else (),
             tuple([(key, labels[key]) for key in sorted(named)]) if named else (),
@@ -242,17 +236,18 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
         said=said,
         problem=problem,
         decision=_position(annotations[DECISION]) if DECISION in annotations else 0,
-        assignments=_assignments(annotations) if annotations.keys() & pod_assignment_keys() else (),
+        assignments=_readable(families.assignments_of(annotations))
+        if annotations.keys() & families.pod_assignments
+        else (),
     )
 
 
-def _assignments(annotations: dict[str, str]) -> Labels:
+def _readable(assignments: Labels) -> Labels:
     """Return the annotations that say which devices a pod has; what is too long to be read is marked."""
-    stated = pod_assignments(annotations)
-    return stated and tuple(
+    return assignments and tuple(
         [
             (key, TOO_LONG if name_problem(value, ASSIGNMENT_BYTES_MAX) else value)
-            for key, value in stated
+            for key, value in assignments
         ]
     )
 
@@ -269,15 +264,17 @@ def spec_facts(spec: PodSpec) -> PodSpecFacts:
     return PodSpecFacts(spec, demands_of(spec), problem, stated_requests(spec), spec.nodeName or "")
 
 
-def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
+def pod_facts(obj: PodObject, families: DeviceFamilies) -> tuple[PodFacts, ClassKey]:
     """Return what muster reads of a Pod, and the key of its class."""
-    return combine_facts(
-        metadata_facts(obj.metadata), spec_facts(obj.spec or PodSpec()), obj.status
-    )
+    meta = metadata_facts(obj.metadata, families)
+    return combine_facts(meta, spec_facts(obj.spec or PodSpec()), obj.status, families)
 
 
 def combine_facts(
-    meta: PodMetadataFacts, asked: PodSpecFacts, status: PodStatus | None
+    meta: PodMetadataFacts,
+    asked: PodSpecFacts,
+    status: PodStatus | None,
+    families: DeviceFamilies,
 ) -> tuple[PodFacts, ClassKey]:
     """Combine the facts of metadata, spec and status; return them with the key of the class."""
     spec, status = asked.spec, status or _NO_STATUS
@@ -331,7 +328,9 @@ def combine_facts(
         is_confirmed=said.is_confirmed or bool(meta.assignments and status.startTime),
         is_cut=bool(asked.problem) or len(status.conditions or ()) > CONDITIONS_MAX,
         assignments=meta.assignments,
-        device_rejection=_device_rejection(status) if status.reason == NOT_ADMITTED else "",
+        device_rejection=families.rejection_in(status.message or "")
+        if status.reason == NOT_ADMITTED and status.phase == "Failed"
+        else "",
         fault_options=said.fault_options,
         pool_options=said.pool_options,
         container_fault=container_fault(status.containerStatuses)
@@ -348,12 +347,6 @@ _NO_STATUS: Final = PodStatus()
 def _node_name(name: str) -> str:
     """Return the node name; if it is not valid, as text that every database can store."""
     return storable(name) if name_problem(name) else name
-
-
-def _device_rejection(status: PodStatus) -> str:
-    if status.phase != "Failed":
-        return ""
-    return device_rejection(status.message or "")
 
 
 def _scheduled_message(status: PodStatus) -> str:

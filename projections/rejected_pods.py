@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from projections.device_family import FAMILIES
+from projections.device_families import DeviceFamilies
 from projections.index import Index
 
 if TYPE_CHECKING:
@@ -30,15 +30,19 @@ class RejectedPods(Index):
     def rebuilt(self, cluster: Cluster, /) -> RejectedPods:
         """Look at all pods again."""
         twin = RejectedPods()
-        twin.uids = {uid: None for uid, pod in cluster.pods.items() if _is_rejected(pod)}
+        twin.uids = {
+            uid: None
+            for uid, pod in cluster.pods.items()
+            if _is_rejected(pod, cluster.device_families)
+        }
         return twin
 
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
         """Add or remove pods."""
         for one in changes:
             cluster.position = one.position
-            pod = one.new
-            if pod is not None and pod.facts.device_rejection and _is_rejected(pod):
+            pod, families = one.new, cluster.device_families
+            if pod is not None and pod.facts.device_rejection and _is_rejected(pod, families):
                 self.uids[pod.facts.uid] = None
             elif self.uids:
                 pod = pod or one.old
@@ -51,13 +55,13 @@ class RejectedPods(Index):
         return sorted(found, key=lambda pod: (pod.key, pod.facts.uid))
 
 
-def _is_rejected(pod: Pod) -> bool:
+def _is_rejected(pod: Pod, families: DeviceFamilies) -> bool:
     facts = pod.facts
     if not facts.device_rejection or facts.is_releasing or pod.evicted:
         return False
     if facts.owner is None or not pod.group_key:
         return False
     return any(
-        facts.device_rejection in FAMILIES[name].rejections
+        facts.device_rejection in families[name].rejections
         for name, _ in pod.pod_class.asked_devices
     )

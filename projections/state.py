@@ -43,7 +43,7 @@ from projections.kinds.pod_group import POD_GROUPS
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
 from projections.observed_kind import ObservedKind
-from projections.pod_reading import PodRead, read_if_possible
+from projections.pod_reading import PodRead, pod_reader
 from projections.pods import Pod, PodFacts
 from projections.policy.policy import BUILT_IN, parse_policy
 from projections.quarantine import record_rejection
@@ -291,7 +291,7 @@ class State:
                 if content is None:
                     raise _redacted(record)
                 if read is None:
-                    read = read_if_possible(content)
+                    read = pod_reader(self.cluster.device_families).read_if_possible(content)
                 unsettled.pods[uid] = ObservedObject(record, uid, content, read)
 
     def seen_pod(self, uid: str) -> tuple[str, PodFacts | None]:

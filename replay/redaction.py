@@ -18,7 +18,8 @@ from msgspec import structs
 from events.json_value import Json, JsonObject
 from events.requeue import VOLUMES
 from events.standing.kinds import is_standing
-from projections.device_family import device_rejection
+from features.table import FEATURES
+from projections.feature_device_families import families_of
 from projections.group_overrides import KIND as OVERRIDES
 from projections.group_overrides import override_name
 from projections.hyper_nodes import PATTERN_BYTES_MAX
@@ -204,6 +205,8 @@ _FIELD: Final = re.compile(r"[a-z][A-Za-z0-9]{0,63}")
 _NUMERIC: Final = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,9})?|true|false|True|False")
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 _DECODER: Final = msgspec.json.Decoder()
+
+_FAMILIES: Final = families_of(FEATURES)
 
 Replace: TypeAlias = Callable[[str], str]
 
@@ -493,7 +496,7 @@ class Redaction:
             return self._namespace(text)
         if field in ("image", "names", "imageID"):
             return self._image(text)
-        if field == "message" and (rejection := device_rejection(text)):
+        if field == "message" and (rejection := _FAMILIES.rejection_in(text)):
             return rejection
         is_time = field.endswith(("Time", "Timestamp", "time"))
         if (field in _VOCABULARY or is_time) and _WORD.fullmatch(text):

@@ -14,8 +14,9 @@ from events.decision import Decision
 from events.decisions.gang_bind import GangBindDecided
 from events.outcome import PodBound
 from events.record import Record
+from projections.device_families import NO_FAMILIES
 from projections.pod_group_resolution import group_key_of
-from projections.pod_reading import read_facts
+from projections.pod_reading import pod_reader
 from projections.pods import ObservedPod, Pod, pod_of
 from projections.state import State
 from replay.why_trail import LoggedEvent, without_repeated
@@ -67,7 +68,7 @@ def joins_another_group(own: Sequence[LoggedEvent]) -> bool:
     for entry in own:
         if not isinstance(entry.event, ObjectObserved) or entry.content is None:
             continue
-        found = read_facts(entry.content)
+        found = pod_reader(NO_FAMILIES).read_facts(entry.content)
         if isinstance(found, str):
             continue
         group = group_key_of(found[0])
@@ -91,7 +92,7 @@ def as_last_seen(own: Sequence[LoggedEvent], before: State) -> Pod | None:
     content = seen[-1].content if seen else None
     if content is None or before.left_out:
         return None
-    found = read_facts(content)
+    found = pod_reader(before.cluster.device_families).read_facts(content)
     if isinstance(found, str) or not found[0].node:
         return None
     pod = before.cluster.pods.get(found[0].uid)

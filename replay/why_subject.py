@@ -3,15 +3,13 @@
 from typing import Final
 
 from events.errors import UsageError
-from projections.kinds.node import NODE
-from projections.kinds.pod import POD
-from projections.kinds.pod_group import POD_GROUP
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
 from projections.kinds.volcano_queue import QUEUE
 
 _KINDS: Final = {
-    alias: one.resource.name
-    for one in (POD, POD_GROUP, NODE, QUEUE)
-    for alias in one.resource.aliases
+    alias: one.name for one in (PODS, POD_GROUPS, NODES, QUEUE.resource) for alias in one.aliases
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.cluster import Cluster
-from projections.device_family import FAMILIES, DeviceFamily, DeviceFit, DeviceRequest, NodeLabel
+from projections.device_family import DeviceFamily, DeviceFit, DeviceRequest, NodeLabel
 from projections.device_uses import uses_of
 from projections.nodes import Node, NodeTable
 from projections.plugin import Plugin
@@ -117,7 +117,7 @@ class DeviceStates:
             return NONE
         if family.names_devices and not facts.devices_of(family.name):
             return NONE
-        uses = [] if is_empty else uses_of(node, self._cluster.pods, family.name, later=later)
+        uses = [] if is_empty else uses_of(node, self._cluster.pods, family, later=later)
         if not uses and not is_empty:
             return int(self._empty[node.slot])
         state = family.available(facts, uses)
@@ -318,7 +318,7 @@ class DeviceAnswers:
     """The answers of all device families about the nodes of one cluster: states by family, points by fit."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.states = {name: DeviceStates(cluster, one) for name, one in FAMILIES.items()}
+        self.states = {one.name: DeviceStates(cluster, one) for one in cluster.device_families}
         self._points: dict[tuple[str, DeviceFit], FitPoints] = {}
 
     def of(self, request: DeviceRequest) -> DevicePoints:

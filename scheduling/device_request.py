@@ -6,7 +6,7 @@ from typing import Final
 
 from events.limits import clipped
 from events.requeue import ANY_NODE
-from projections.device_family import FAMILIES, JOB_NAME, POD_NAME, JobShape
+from projections.device_family import JOB_NAME, POD_NAME, JobShape
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
 from projections.refusals import NOT_ENOUGH_PODS
@@ -77,7 +77,7 @@ def never_evicts(session: Session, group: PodGroup) -> Unschedulable | None:
     for pod_class in job.classes:
         request = session.rankings.device_request(pod_class, None, job)
         for name, _ in pod_class.asked_devices:
-            if not FAMILIES[name].may_evict(request):
+            if not session.cluster.device_families[name].may_evict(request):
                 text = f"no pods are evicted in favour of a job with such devices ({name})"
                 return Unschedulable("NoVictims", "", text)
     return None
@@ -100,13 +100,14 @@ def _with_names(text: str, group: PodGroup) -> str:
 
 
 def _problem(rankings: NodeRankings, job: JobShape) -> tuple[str, str]:
+    families = rankings.cluster.device_families
     for pod_class in job.classes:
         asked = [name for name, _ in pod_class.asked_devices]
         if len(asked) > 1:
             text = f"a pod requests devices of several families: {', '.join(asked)}"
             return "InvalidResourceRequest", text
         for name in asked:
-            problem = FAMILIES[name].job_problem(rankings.device_request(pod_class, None, job))
+            problem = families[name].job_problem(rankings.device_request(pod_class, None, job))
             if problem[0]:
                 return problem
     return "", ""

@@ -202,9 +202,9 @@ def _selector_conflict(
     verdicts = rankings.predicates(pod_class).verdicts
     having_devices = rankings.having_devices(pod_class, cards, job)
     if having_devices is None or (having_devices & (verdicts == ADMITTED)).any():
-        return selector_conflict(pod_class)
+        return selector_conflict(rankings.cluster.device_families, pod_class)
     if not (having_devices & (verdicts == NOT_SELECTED)).any():
-        return selector_conflict(pod_class)
+        return selector_conflict(rankings.cluster.device_families, pod_class)
     return conflict_text(pod_class)
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from projections.device_families import NO_FAMILIES
 from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
 from projections.objects import PodObject
 from projections.pod_class import PodClass
@@ -45,4 +46,4 @@ def eviction_refusal(store: Store, manifest: Manifest) -> str:
 def _pod(manifest: Manifest) -> Pod:
     """The pod with its status and labels; its requests do not matter here."""
     obj = msgspec.json.decode(msgspec.json.encode(manifest), type=PodObject)
-    return pod_of(ObservedPod(pod_facts(obj)[0], PodClass(index=0, request=()), ""))
+    return pod_of(ObservedPod(pod_facts(obj, NO_FAMILIES)[0], PodClass(index=0, request=()), ""))

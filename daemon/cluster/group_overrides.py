@@ -26,6 +26,7 @@ from daemon.cluster.client.errors import (
 from daemon.cluster.client.http_client import Client
 from events.errors import ClusterError, UsageError
 from projections.bounded_options import with_override
+from projections.device_families import NO_FAMILIES
 from projections.group_overrides import (
     GroupOverride,
     OverrideObject,
@@ -484,7 +485,7 @@ def _member_of_group(one: _Group) -> Member:
 
 
 def _member_of_pod(one: _Pod) -> Member:
-    facts = metadata_facts(one.metadata)
+    facts = metadata_facts(one.metadata, NO_FAMILIES)
     owner = facts.owner.uid if facts.owner else facts.uid
     return Member(
         is_pod=True,

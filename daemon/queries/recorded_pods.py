@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from daemon.log.entry import Entry
 from daemon.log.store import SqlLog
+from projections.device_families import NO_FAMILIES
 from projections.objects import Owner
 from projections.pod_group_resolution import group_key_of
-from projections.pod_reading import read_facts
+from projections.pod_reading import pod_reader
 from projections.views.now import owner_subject
 
 OWNERS_MAX: Final = 8
@@ -88,7 +89,7 @@ def _recorded_pod(subject: str, content: bytes) -> RecordedPod | None:
     metadata = _metadata(content)
     if metadata is None:
         return None
-    facts = read_facts(content)
+    facts = pod_reader(NO_FAMILIES).read_facts(content)
     return RecordedPod(
         labels=metadata.labels or {},
         owner=_owner(metadata) or subject,

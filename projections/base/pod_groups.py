@@ -13,8 +13,7 @@ from events.standing.pods import (
 )
 from projections.base.contributor import BaseFold, Contributor, Piece, Stand, plain
 from projections.base.objects import AT_ONCE, piece_of, reading_of
-from projections.group_facts import group_facts
-from projections.objects import PodGroupObject
+from projections.kinds.pod_group import read_pod_group
 from projections.pod_groups import Nomination, PodGroup, Refusal
 from projections.pod_waits import PodWait
 from projections.reported_status import ReportedStatus
@@ -103,7 +102,7 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
     group = cluster.ensure_group(stand.subject.partition("/")[2])
     if stand.object is not None:
         reading = reading_of(fold, stand, event.uid, content)
-        group.set_object(reading.facts_of(PodGroupObject, group_facts))
+        group.set_object(read_pod_group(cluster, reading))
         group.digest = stand.object
         group.reported_status = _reported(event.status)
     group.uid = event.uid or group.key

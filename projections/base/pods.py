@@ -19,12 +19,13 @@ from projections.affinity_terms import OTHER_VALUE, SelectedAs
 from projections.apply_outcome import Commitment
 from projections.base.contributor import BaseFold, Contents, Contributor, Piece, Stand, plain
 from projections.base.objects import AT_ONCE, reading_of
+from projections.device_families import DeviceFamilies
 from projections.fixed_requests import with_request
 from projections.internal_error import ignore
 from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import Reading
 from projections.pod_class import NO_INDEX, ClassKey, PodClass, StatedRequest, parse_class
-from projections.pod_reading import read_facts
+from projections.pod_reading import pod_reader
 from projections.pod_terms import Labels
 from projections.pods import (
     UNDECIDED,
@@ -55,13 +56,13 @@ class _Stated(Struct, frozen=True):
         return (*self.key, "problem", self.problem) if self.facts.problem else self.key
 
 
-def _stated(reading: Reading) -> _Stated:
+def _stated(reading: Reading, families: DeviceFamilies) -> _Stated:
     def bare(problem: str, metadata: Metadata) -> _Stated:
         obj = PodObject(metadata=metadata)
-        return _Stated(pod_facts(obj)[0], ("unreadable", problem), lambda: obj, problem)
+        return _Stated(pod_facts(obj, families)[0], ("unreadable", problem), lambda: obj, problem)
 
     def whole(content: bytes) -> _Stated:
-        found = read_facts(content)
+        found = pod_reader(families).read_facts(content)
         if isinstance(found, str):
             return bare(found, reading.metadata())
         facts, key = found
@@ -122,7 +123,9 @@ def _request(
 ) -> PodRequest | None:
     """Return what a pod asks for, if its object says something else."""
     facts, content = pod.facts, contents[digest]
-    stated = _stated(Reading(subject, digest, facts.uid, content, ignore))
+    stated = _stated(
+        Reading(subject, digest, facts.uid, content, ignore), state.cluster.device_families
+    )
     key = state.cluster.inter_pod_affinity.classes.demand_key(pod.pod_class)
     asked = StatedRequest.of(key)
     if asked is None or (stated.facts == facts and stated.class_key == key):
@@ -160,7 +163,7 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
     event, cluster = stand.event, fold.state.cluster
     assert isinstance(event, PodStands)
     reading = reading_of(fold, stand, event.uid, content)
-    stated = _stated(reading)
+    stated = _stated(reading, cluster.device_families)
     facts, kept = stated.facts, None
     if event.request is None:
         pod_class = cluster.inter_pod_affinity.classes.of(
@@ -169,7 +172,7 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
     else:
         facts, pod_class = _asked(fold, stated, event.request)
         if event.is_otherwise_stated:
-            own = parse_class(NO_INDEX, stated.read(), stated.problem)
+            own = parse_class(NO_INDEX, stated.read(), cluster.device_families, stated.problem)
             kept = Stated(stated.facts, msgpack.encode(stated.class_key), own)
     key = event.pod_group
     observed = ObservedPod(

@@ -1,10 +1,12 @@
 """Node: what it has, and which pods it is open to."""
 
+from functools import partial
 from typing import Final
 
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
+from projections.device_families import DeviceFamilies
 from projections.node_updates import drop_node, node_report, put_node
 from projections.nodes import NodeFacts, node_facts
 from projections.objects import NodeObject, read
@@ -32,7 +34,7 @@ def read_node(cluster: Cluster, reading: Reading) -> NodeFacts:
     report = node_report(cluster, reading.subject.rpartition("/")[2])
 
     def facts_of(obj: NodeObject, problem: str) -> NodeFacts:
-        return node_facts(obj, problem, report)
+        return node_facts(obj, cluster.device_families, problem, report)
 
     return reading.facts_of(NodeObject, facts_of)
 
@@ -44,11 +46,11 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
         drop_node(cluster, name)
 
 
-def _summarize(content: bytes) -> list[str]:
+def _summary(families: DeviceFamilies, content: bytes) -> list[str]:
     obj = read(NodeObject, content)
     if isinstance(obj, str):
         return [obj]
-    facts = node_facts(obj)
+    facts = node_facts(obj, families)
     has = dict(facts.allocatable)
     cards = [(card, has.pop(one, 0)) for one, card in facts.cards.items()]
     return [
@@ -60,12 +62,14 @@ def _summarize(content: bytes) -> list[str]:
     ]
 
 
-NODE: Final = ObservedKind(
-    resource=NODES,
-    why="what there is to give",
-    is_required=True,
-    has_own_table=True,
-    apply=_apply,
-    drop=_drop,
-    summarize=_summarize,
-)
+def node_kind(families: DeviceFamilies) -> ObservedKind:
+    """Return the kind, with the devices that these families find on nodes."""
+    return ObservedKind(
+        resource=NODES,
+        why="what there is to give",
+        is_required=True,
+        has_own_table=True,
+        apply=_apply,
+        drop=_drop,
+        summarize=partial(_summary, families),
+    )

@@ -1,9 +1,11 @@
 """Pod. State applies pods itself, because it also keeps what was decided about them."""
 
+from functools import partial
 from typing import Final
 
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
+from projections.device_families import DeviceFamilies
 from projections.objects import PodObject, read
 from projections.observed_kind import ObservedKind
 from projections.pod_class import parse_class
@@ -21,12 +23,12 @@ PODS: Final = Resource(
 )
 
 
-def _summarize(content: bytes) -> list[str]:
+def _summary(families: DeviceFamilies, content: bytes) -> list[str]:
     obj = read(PodObject, content)
     if isinstance(obj, str):
         return [obj]
-    facts, _ = pod_facts(obj)
-    pod_class = parse_class(0, obj)
+    facts, _ = pod_facts(obj, families)
+    pod_class = parse_class(0, obj, families)
     asks = amounts_text(pod_class.request)
     return [
         facts.phase + (" " + facts.reason if facts.reason else ""),
@@ -41,10 +43,12 @@ def _summarize(content: bytes) -> list[str]:
     ]
 
 
-POD: Final = ObservedKind(
-    resource=PODS,
-    why="what asks and what holds; one is read alone where the answer to a bind was lost, and gets its devices written on it",
-    is_required=True,
-    has_own_table=True,
-    summarize=_summarize,
-)
+def pod_kind(families: DeviceFamilies) -> ObservedKind:
+    """Return the kind, with what these families read of pods."""
+    return ObservedKind(
+        resource=PODS,
+        why="what asks and what holds; one is read alone where the answer to a bind was lost, and gets its devices written on it",
+        is_required=True,
+        has_own_table=True,
+        summarize=partial(_summary, families),
+    )

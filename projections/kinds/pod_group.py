@@ -1,12 +1,14 @@
 """PodGroup (scheduling.volcano.sh): pods that start together or not at all."""
 
+from functools import partial
 from typing import Final
 
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.config_errors import QUEUE_CHANGED, REQUEST_DIFFERS
-from projections.group_facts import group_facts
+from projections.device_families import DeviceFamilies
+from projections.group_facts import GroupFacts, group_facts
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pending_status import overwritten_faults
@@ -27,7 +29,7 @@ POD_GROUPS: Final = Resource(
 
 
 def _apply(cluster: Cluster, reading: Reading) -> None:
-    facts = reading.facts_of(PodGroupObject, group_facts)
+    facts = read_pod_group(cluster, reading)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.pod_groups.put_object(cluster, facts, reading.digest)
@@ -35,6 +37,15 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
         overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
         cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
+
+
+def read_pod_group(cluster: Cluster, reading: Reading) -> GroupFacts:
+    """Return the facts of a PodGroup."""
+
+    def facts_of(obj: PodGroupObject, problem: str) -> GroupFacts:
+        return group_facts(obj, cluster.device_families, problem)
+
+    return reading.facts_of(PodGroupObject, facts_of)
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:
@@ -46,11 +57,11 @@ def _drop(cluster: Cluster, subject: str, uid: str) -> None:
         cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION, OPTION_CUT))
 
 
-def _summarize(content: bytes) -> list[str]:
+def _summary(families: DeviceFamilies, content: bytes) -> list[str]:
     obj = read(PodGroupObject, content)
     if isinstance(obj, str):
         return [obj]
-    facts = group_facts(obj)
+    facts = group_facts(obj, families)
     least = amounts_text(facts.min_resources or {})
     return [
         facts.phase,
@@ -63,12 +74,14 @@ def _summarize(content: bytes) -> list[str]:
     ]
 
 
-POD_GROUP: Final = ObservedKind(
-    resource=POD_GROUPS,
-    why="gangs; their phase, where the cluster keeps it in the object itself",
-    is_required=True,
-    has_own_table=True,
-    apply=_apply,
-    drop=_drop,
-    summarize=_summarize,
-)
+def pod_group_kind(families: DeviceFamilies) -> ObservedKind:
+    """Return the kind, with what these families read of pod groups."""
+    return ObservedKind(
+        resource=POD_GROUPS,
+        why="gangs; their phase, where the cluster keeps it in the object itself",
+        is_required=True,
+        has_own_table=True,
+        apply=_apply,
+        drop=_drop,
+        summarize=partial(_summary, families),
+    )

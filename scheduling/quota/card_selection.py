@@ -85,7 +85,7 @@ def _acceptable(
                     break
     if not known:
         text = f"no resource name found for card <{listed}>"
-        both = selector_conflict(pod_class)
+        both = selector_conflict(cluster.device_families, pod_class)
         found = _failed(queue, listed, f"{text}; {both}" if both else text)
         # A node with one of the cards would do where the queue has any quota of it.
         limits = [cluster.plugins.quota.limit(cluster, queue, one) for one in pod_class.cards]

@@ -3,17 +3,17 @@
 Device families say by which labels a node affinity can exclude every node that has one of the pod's cards.
 """
 
-from projections.device_family import FAMILIES
+from projections.device_families import DeviceFamilies
 from projections.pod_class import PodClass
 from projections.policy.requirement import Requirement
 from projections.selector import NodeSelector, Term
 
 
-def selector_conflict(pod_class: PodClass) -> str:
+def selector_conflict(families: DeviceFamilies, pod_class: PodClass) -> str:
     """Return a message with both constraints if no node with these cards can match the pod's node affinity; else
     empty."""
     cards, selector = pod_class.cards, pod_class.selector
-    if any(one.is_excluded(cards, selector) for one in FAMILIES.values()):
+    if any(one.is_excluded(cards, selector) for one in families):
         return conflict_text(pod_class)
     return ""
 

@@ -25,7 +25,7 @@ from events.normalize import JsonObject
 from events.outcome import BindFailed
 from events.record import PodParts
 from features.table import FEATURES
-from projections import pod_reading, snapshot
+from projections import snapshot
 from projections.internal_error import InternalError, OnError, ignore
 from projections.kinds import (
     disruption_budget,
@@ -39,7 +39,7 @@ from projections.kinds import (
 from projections.kinds import node as node_kind
 from projections.objects import QueueObject
 from projections.observed_kind import LEFT_OUT, LONG_FIELD, UNREADABLE
-from projections.pod_reading import read_facts
+from projections.pod_reading import PodReader
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
@@ -104,7 +104,7 @@ READERS: dict[str, tuple[str, Callable[[JsonObject], bytes]]] = {
 }
 
 MODULES = {
-    "Pod": pod_reading,
+    "Pod": PodReader,
     "Node": node_kind,
     "Queue": volcano_queue,
     "PodGroup": pod_group,
@@ -155,12 +155,14 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
 def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def raising(content: bytes, parts: PodParts | None = None) -> object:
+    genuine = PodReader.read_facts
+
+    def raising(reader: PodReader, content: bytes, parts: PodParts | None = None) -> object:
         if b"attack" in content:
             raise IndexError("a bug")
-        return read_facts(content, parts)
+        return genuine(reader, content, parts)
 
-    monkeypatch.setattr(pod_reading, "read_facts", raising)
+    monkeypatch.setattr(PodReader, "read_facts", raising)
     harness = begun()
     harness.see(ObjectSeen(pod("p", on="n1", phase="Running")))
     shown = pod("p", on="n1", phase="Running", metadata=ATTACK)

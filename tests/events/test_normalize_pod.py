@@ -9,9 +9,10 @@ from events.errors import ManifestError
 from events.limits import DEPTH_MAX
 from events.normalize import Json, JsonObject, Normalized, normalize
 from events.normalize_pod import normalize_object
-from projections.pod_reading import read_facts
+from projections.pod_reading import pod_reader
 from simulator.manifest_fields import section
 from tests.events.test_normalize import pod
+from tests.scheduling.builders import ALL_FAMILIES
 
 SECRET = frozenset(["token"])
 
@@ -54,7 +55,9 @@ def outcome(read: object, raw: bytes) -> Normalized | str:
     except ManifestError as error:
         return str(error)
     if (parts := found.stored.parts) is not None:
-        assert read_facts(found.stored.content, parts) == read_facts(found.stored.content)
+        assert pod_reader(ALL_FAMILIES).read_facts(found.stored.content, parts) == pod_reader(
+            ALL_FAMILIES
+        ).read_facts(found.stored.content)
     stored = msgspec.structs.replace(found.stored, parts=None)
     return msgspec.structs.replace(found, stored=stored)
 

@@ -37,11 +37,11 @@ EXEMPT: Final = {
 }
 GENERIC: Final = {
     "keys of a tuple that is in the table": (
-        "projections/device_family.py:_options",
+        "projections/device_families.py:_stated",
+        "projections/device_families.py:assignments_of",
+        "projections/device_families.py:is_confirmed",
+        "projections/device_families.py:node_annotations",
         "projections/device_family.py:concerns_node",
-        "projections/device_family.py:is_confirmed",
-        "projections/device_family.py:node_annotations",
-        "projections/device_family.py:pod_assignments",
         "projections/fault_options.py:stated_options",
         "projections/group_fault_options.py:fault_options",
         "projections/owners.py:put_owner",

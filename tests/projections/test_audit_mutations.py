@@ -21,7 +21,7 @@ from tests.mutations import DERIVED, undetected
 from tests.properties.machine import History
 from tests.scenarios.play import HERE, play, scenario_of
 from tests.scheduling.builders import EngineHarness, node, pod, raw
-from tests.scheduling.slots import REAL, slot_node, slot_pod, slots_registered
+from tests.scheduling.slots import REAL, WITH_SLOTS, slot_node, slot_pod
 from tests.scheduling.test_rejected_pods import pod as rejected_pod
 from tests.scheduling.topology.builders import hyper_node
 
@@ -48,7 +48,8 @@ def full() -> State:
     capacity = {"name": "capacity", "enableHierarchy": True}
     actions = "reschedule, allocate"
     harness = EngineHarness(
-        policy={"actions": actions, "tiers": [{"plugins": [capacity, {"name": "volcano-npu"}]}]}
+        policy={"actions": actions, "tiers": [{"plugins": [capacity, {"name": "volcano-npu"}]}]},
+        features=WITH_SLOTS,
     )
     harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))
     limited = {"annotations": {"muster.sh/namespaces": "default"}}
@@ -107,8 +108,7 @@ IN_GROUP_M: Final = {"annotations": {"scheduling.k8s.io/group-name": "m"}}
 
 
 def test_a_wrong_value_in_seldom_attributes_is_found() -> None:
-    with slots_registered():
-        missed, tried = undetected(full())
+    missed, tried = undetected(full())
     assert not missed, missed
     assert tried >= SELDOM, sorted(SELDOM - tried)
 

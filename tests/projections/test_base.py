@@ -26,6 +26,7 @@ from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
 from replay.log_replay import Replay
 from tests.projections.bases import BaseRecord, base_of, differences, folded
 from tests.scenarios.play import FILES, HERE, name_of, scenario_of
+from tests.scheduling.builders import ALL_FAMILIES
 
 SHARES: Final = (0.15, 0.3, 0.5, 0.75, 1.0)
 """Where bases are made, as shares of the batches of a log."""
@@ -176,7 +177,7 @@ def rare() -> State:
     """State with what no scenario leaves behind."""
     state = State(FEATURES)
     cluster = state.cluster
-    cluster.pod_groups.put_object(cluster, group_facts(read_group(OWNED["d1"])), "d1")
+    cluster.pod_groups.put_object(cluster, group_facts(read_group(OWNED["d1"]), ALL_FAMILIES), "d1")
     cluster.finish_record()
     cluster.foreign_groups.schedulers["uid-1"] = ("theirs",)
     cluster.foreign_groups.deleted_owners["uid-1"] = None

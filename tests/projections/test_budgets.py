@@ -7,6 +7,7 @@ from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
 from projections.objects import PodObject
 from projections.pod_class import PodClass
 from projections.pods import ObservedPod, Pod, pod_facts, pod_of
+from tests.scheduling.builders import ALL_FAMILIES
 
 
 def pod(name: str, *, phase: str = "Running", app: str = "web", is_leaving: bool = False) -> Pod:
@@ -16,7 +17,7 @@ def pod(name: str, *, phase: str = "Running", app: str = "web", is_leaving: bool
         f'{{"metadata": {{"name": "{name}", "uid": "{name}", "labels": {{"app": "{app}"}}{leaving}}}, '
         f'"spec": {{"nodeName": "n"}}, "status": {{"phase": "{phase}"}}}}'
     )
-    facts = pod_facts(msgspec.json.decode(text, type=PodObject))[0]
+    facts = pod_facts(msgspec.json.decode(text, type=PodObject), ALL_FAMILIES)[0]
     return pod_of(ObservedPod(facts, PodClass(index=0, request=()), ""))
 
 

@@ -8,6 +8,7 @@ from projections.node_updates import drop_node, put_node
 from projections.nodes import NodeFacts, node_facts
 from projections.objects import Metadata, NodeObject, NodeStatus
 from projections.views.now import card_rows
+from tests.scheduling.builders import ALL_FAMILIES
 
 GPU = "nvidia.com/gpu"
 LABELS = {f"{GPU}.product": "V100", f"{GPU}.memory": "32768", f"{GPU}.replicas": "4"}
@@ -16,7 +17,9 @@ LABELS = {f"{GPU}.product": "V100", f"{GPU}.memory": "32768", f"{GPU}.replicas":
 def node(allocatable: dict[str, str | int], capacity: dict[str, str | int]) -> NodeFacts:
     """A node with cards that can be whole or shared."""
     status = NodeStatus(allocatable=dict(allocatable), capacity=dict(capacity))
-    return node_facts(NodeObject(metadata=Metadata(name="n1", labels=LABELS), status=status))
+    return node_facts(
+        NodeObject(metadata=Metadata(name="n1", labels=LABELS), status=status), ALL_FAMILIES
+    )
 
 
 def test_a_node_has_a_row_for_each_of_its_cards() -> None:

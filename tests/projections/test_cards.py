@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.cards import parse_quota
-from projections.device_family import DeviceSources, discover_devices
+from projections.device_family import DeviceSources
 from projections.quota_charging import Cards
 from scheduling.device_families.whole_cards import gib
+from tests.scheduling.builders import ALL_FAMILIES
 
 GPU = "nvidia.com/gpu"
 SHARED = f"{GPU}.shared"
@@ -62,7 +63,7 @@ SHARES = {**V100, f"{GPU}.replicas": "4"}
 def test_labels_and_what_can_be_allocated_name_the_cards(
     labels: dict[str, str], amounts: dict[str, int], cards: dict[str, str]
 ) -> None:
-    assert discover_devices(DeviceSources("n1", labels, amounts, amounts)).cards == cards
+    assert ALL_FAMILIES.discover(DeviceSources("n1", labels, amounts, amounts)).cards == cards
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,8 @@ def test_a_label_that_cannot_be_used_is_a_fault(
     labels: dict[str, str], amounts: dict[str, int], code: str
 ) -> None:
     assert [
-        found for found, _ in discover_devices(DeviceSources("n1", labels, amounts, amounts)).faults
+        found
+        for found, _ in ALL_FAMILIES.discover(DeviceSources("n1", labels, amounts, amounts)).faults
     ] == [code]
 
 

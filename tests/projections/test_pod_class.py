@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
+from projections.device_families import NO_FAMILIES
 from projections.objects import PodObject, read
 from projections.pod_class import AMOUNT_MAX, PodClass, card_names, parse_class
 from projections.pods import pod_facts
+from tests.scheduling.builders import ALL_FAMILIES
 
 
 def pod(spec: JsonObject, **annotations: str) -> PodObject:
@@ -27,7 +29,7 @@ def container(**requests: str) -> JsonObject:
 
 def request(spec: JsonObject) -> dict[str, int]:
     """What a pod with this spec asks for."""
-    return parse_class(0, pod(spec)).amounts
+    return parse_class(0, pod(spec), ALL_FAMILIES).amounts
 
 
 def test_containers_add_up() -> None:
@@ -69,25 +71,32 @@ def test_a_missing_request_takes_the_limit() -> None:
 
 
 def test_nothing_asked_for_is_best_effort() -> None:
-    assert parse_class(0, pod({"containers": [container(cpu="0")]})).is_best_effort
-    assert not parse_class(0, pod({"containers": [container(cpu="1m")]})).is_best_effort
+    assert parse_class(0, pod({"containers": [container(cpu="0")]}), ALL_FAMILIES).is_best_effort
+    assert not parse_class(
+        0, pod({"containers": [container(cpu="1m")]}), ALL_FAMILIES
+    ).is_best_effort
 
 
 @pytest.mark.parametrize("quantity", ["1.5x", "", "--1", "1ee3"])
 def test_a_quantity_that_cannot_be_read_is_a_reason(quantity: str) -> None:
-    found = parse_class(0, pod({"containers": [container(cpu=quantity)]}))
+    found = parse_class(0, pod({"containers": [container(cpu=quantity)]}), ALL_FAMILIES)
     assert found.unsupported
     assert found.request == (("pods", 1),)
 
 
 def test_a_quantity_beyond_all_measure_is_bounded() -> None:
-    found = parse_class(0, pod({"containers": [container(memory="9E"), container(cpu="1e30")]}))
+    found = parse_class(
+        0, pod({"containers": [container(memory="9E"), container(cpu="1e30")]}), ALL_FAMILIES
+    )
     assert all(amount <= AMOUNT_MAX << 10 for _, amount in found.request)
 
 
 def test_equal_demands_are_one_class_and_others_another() -> None:
     plain: JsonObject = {"containers": [container(cpu="1")]}
-    assert pod_facts(pod(plain))[1] == pod_facts(pod(plain, unrelated="x"))[1]
+    assert (
+        pod_facts(pod(plain), ALL_FAMILIES)[1]
+        == pod_facts(pod(plain, unrelated="x"), ALL_FAMILIES)[1]
+    )
     others: list[PodObject] = [
         pod({"containers": [container(cpu="2")]}),
         pod({"initContainers": [container(cpu="1")]}),
@@ -96,14 +105,16 @@ def test_equal_demands_are_one_class_and_others_another() -> None:
         pod({**plain, "overhead": {"cpu": "1"}}),
         pod(plain, **{"volcano.sh/card.name": "A"}),
     ]
-    keys = [pod_facts(other)[1] for other in (pod(plain), *others)]
+    keys = [pod_facts(other, ALL_FAMILIES)[1] for other in (pod(plain), *others)]
     assert len(set(keys)) == len(keys)
 
 
 def test_only_volumes_that_need_a_claim_are_in_claims() -> None:
     def demand(**volume: Json) -> PodClass:
         named: JsonObject = {"name": "data", **volume}
-        return parse_class(0, pod({"containers": [container(cpu="1")], "volumes": [named]}))
+        return parse_class(
+            0, pod({"containers": [container(cpu="1")], "volumes": [named]}), ALL_FAMILIES
+        )
 
     [named] = demand(persistentVolumeClaim={"claimName": "x"}).claims
     assert (named.volume, named.claim, named.owner) == ("data", "default/x", "")
@@ -128,7 +139,7 @@ def resized(spec: JsonObject, status: JsonObject) -> dict[str, int]:
     )
     found = read(PodObject, raw)
     assert not isinstance(found, str)
-    return parse_class(0, found).amounts
+    return parse_class(0, found, ALL_FAMILIES).amounts
 
 
 def reported(**amounts: tuple[str | None, str | None]) -> list[Json]:
@@ -232,9 +243,17 @@ def test_pods_that_count_alike_are_one_class_and_others_are_not() -> None:
         raw = msgspec.json.encode({"metadata": {"name": "a"}, "spec": spec, "status": status})
         found = read(PodObject, raw)
         assert not isinstance(found, str)
-        return pod_facts(found)[1]
+        return pod_facts(found, ALL_FAMILIES)[1]
 
     assert key({"containerStatuses": reported(c=("1", "1"))}) == key({})
     assert key({"containerStatuses": reported(c=("2", "1"))}) != key({})
     grown = key({"containerStatuses": reported(c=("2", "1"))})
     assert grown == key({"containerStatuses": reported(c=("1", "2"))})
+
+
+def test_what_no_device_family_reads_is_no_part_of_a_class() -> None:
+    halves = pod({"containers": [container(cpu="1")]}, **{"gpu-fraction": "0.5"})
+    with_family, without = parse_class(0, halves, ALL_FAMILIES), parse_class(0, halves, NO_FAMILIES)
+    assert with_family.device_options
+    assert without.device_options == ()
+    assert without.amounts == {"cpu": 1_000, "pods": 1}

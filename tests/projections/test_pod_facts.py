@@ -4,6 +4,7 @@ import pytest
 
 from projections.objects import Metadata, PodObject, PodSpec
 from projections.pods import PodFacts, pod_facts
+from tests.scheduling.builders import ALL_FAMILIES
 
 
 def facts_of(
@@ -11,7 +12,7 @@ def facts_of(
 ) -> PodFacts:
     """The facts of a pod with an annotation, if there is a text for it."""
     meta = Metadata(name=name, annotations={} if text is None else {f"volcano.sh/{key}": text})
-    return pod_facts(PodObject(metadata=meta, spec=PodSpec(priority=priority)))[0]
+    return pod_facts(PodObject(metadata=meta, spec=PodSpec(priority=priority)), ALL_FAMILIES)[0]
 
 
 @pytest.mark.parametrize(

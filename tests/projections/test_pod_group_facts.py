@@ -4,12 +4,13 @@ import pytest
 
 from projections.group_facts import GroupFacts, group_facts
 from projections.objects import Metadata, PodGroupObject, PodGroupSpec, Quantities
+from tests.scheduling.builders import ALL_FAMILIES
 
 
 def facts_with(**annotations: str) -> GroupFacts:
     """The facts of a group with annotations of `volcano.sh`."""
     given = {f"volcano.sh/{name.replace('_', '-')}": text for name, text in annotations.items()}
-    return group_facts(PodGroupObject(metadata=Metadata(name="g", annotations=given)))
+    return group_facts(PodGroupObject(metadata=Metadata(name="g", annotations=given)), ALL_FAMILIES)
 
 
 def test_a_group_says_how_long_it_may_wait() -> None:
@@ -50,7 +51,7 @@ WRITTEN_BY_CONTROLLERS: Quantities = {
 
 def test_names_of_quotas_in_the_minimum_count_for_nothing_whatever_their_values() -> None:
     spec = PodGroupSpec(minResources=WRITTEN_BY_CONTROLLERS)
-    facts = group_facts(PodGroupObject(metadata=Metadata(name="g"), spec=spec))
+    facts = group_facts(PodGroupObject(metadata=Metadata(name="g"), spec=spec), ALL_FAMILIES)
     assert facts.problem == ""
     assert facts.min_resources == {
         "pods": 2,
@@ -66,5 +67,5 @@ def test_names_of_quotas_in_the_minimum_count_for_nothing_whatever_their_values(
 
 def test_a_minimum_of_names_of_quotas_alone_is_stated_and_empty() -> None:
     spec = PodGroupSpec(minResources={"count/pods": "1", "limits.cpu": "100m"})
-    facts = group_facts(PodGroupObject(metadata=Metadata(name="g"), spec=spec))
+    facts = group_facts(PodGroupObject(metadata=Metadata(name="g"), spec=spec), ALL_FAMILIES)
     assert (facts.min_resources, facts.problem) == ({}, "")

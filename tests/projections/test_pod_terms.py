@@ -5,7 +5,7 @@ from projections.objects import PodObject, read
 from projections.pod_class import ClassKey, PodClass, parse_class
 from projections.pod_terms import HostPort
 from projections.pods import pod_facts
-from tests.scheduling.builders import raw
+from tests.scheduling.builders import ALL_FAMILIES, raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -23,7 +23,7 @@ def _near(**term: object) -> JsonObject:
 
 
 def _class(spec: JsonObject, **labels: str) -> PodClass:
-    return parse_class(0, _pod(spec, **labels))
+    return parse_class(0, _pod(spec, **labels), ALL_FAMILIES)
 
 
 def _covers(pod_class: PodClass, namespace: str = "default", **labels: str) -> bool:
@@ -60,7 +60,7 @@ def test_match_label_keys_and_mismatch_label_keys_narrow_a_term() -> None:
 
 
 def _key(pod: PodObject) -> ClassKey:
-    return pod_facts(pod)[1]
+    return pod_facts(pod, ALL_FAMILIES)[1]
 
 
 def test_pods_are_alike_as_long_as_no_term_looks_at_what_differs() -> None:

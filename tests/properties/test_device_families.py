@@ -37,7 +37,7 @@ from features.ascend.ascend_chips import ChipState
 from features.ascend.chips import ids
 from features.table import FEATURES
 from projections import snapshot
-from projections.device_family import FAMILIES, JobShape
+from projections.device_family import JobShape
 from projections.device_uses import uses_of
 from projections.nodes import Node
 from projections.pods import Pod
@@ -45,7 +45,7 @@ from tests.features.ascend.builders import T, base, npu_node, policy, report
 from tests.features.ascend.test_virtual_npus import SIZES, TABLE, core_node
 from tests.features.gpu_shares.test_gpu_shares import node as gpu_node
 from tests.properties.reached import rarely_reached
-from tests.scheduling.builders import EngineHarness, gone, raw
+from tests.scheduling.builders import ALL_FAMILIES, EngineHarness, gone, raw
 
 REAL: Final = "huawei.com/AscendReal"
 CORE: Final = "huawei.com/npu-core"
@@ -486,9 +486,10 @@ class DevicesOfNodes(RuleBasedStateMachine):
                     left[int(device.rpartition("-")[2])] -= min(
                         WHOLE, self.asked[pod.facts.name][0]
                     )
-            uses = uses_of(node, self.harness.state.cluster.pods, self.product.family)
+            family = ALL_FAMILIES[self.product.family]
+            uses = uses_of(node, self.harness.state.cluster.pods, family)
             assert node.facts is not None
-            available = FAMILIES[self.product.family].available(node.facts, uses)
+            available = family.available(node.facts, uses)
             assert {one.number: one.milli for one in available} == left  # type: ignore[attr-defined]  # free GPUs
 
     @invariant()
@@ -502,8 +503,8 @@ class DevicesOfNodes(RuleBasedStateMachine):
             node = self._node(name)
             for one in list(classes.values())[:4] if node is not None else ():
                 assert node is not None
-                family = FAMILIES[self.product.family]
-                uses = uses_of(node, cluster.pods, family.name)
+                family = ALL_FAMILIES[self.product.family]
+                uses = uses_of(node, cluster.pods, family)
                 available = family.available(node.facts, uses)  # type: ignore[arg-type]  # it has facts
                 count = one.amounts.get(self.product.resource, 0)
                 job = JobShape(tasks=1, devices=count, classes=(one,))
@@ -524,7 +525,8 @@ class DevicesOfNodes(RuleBasedStateMachine):
     def _available(self, node: Node) -> ChipState:
         assert node.facts is not None
         pods = self.harness.state.cluster.pods
-        found = FAMILIES["ascend"].available(node.facts, uses_of(node, pods, "ascend"))
+        family = ALL_FAMILIES["ascend"]
+        found = family.available(node.facts, uses_of(node, pods, family))
         assert isinstance(found, ChipState)
         return found
 

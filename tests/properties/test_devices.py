@@ -25,14 +25,12 @@ from events.messages import (
     Rejected,
     Reply,
 )
-from features.table import FEATURES
 from projections import snapshot
-from projections.device_family import FAMILIES
 from projections.device_uses import uses_of
 from projections.pods import Pod
 from tests.example_count import examples
 from tests.scheduling.builders import EngineHarness, gone
-from tests.scheduling.slots import REAL, Slots, slot_node, slot_pod, slots_registered
+from tests.scheduling.slots import REAL, WITH_SLOTS, Slots, slot_node, slot_pod
 
 NODES: Final = {"n1": "a-b-c-d", "n2": "w-x-y"}
 DELETED: Final = "2026-01-01T00:00:00Z"
@@ -50,9 +48,7 @@ class Devices(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._registered = slots_registered()
-        self._registered.__enter__()
-        self.harness = EngineHarness(policy=POLICY)
+        self.harness = EngineHarness(policy=POLICY, features=WITH_SLOTS)
         self.count = 0
         self.shown: dict[str, tuple[int, int]] = {}
         """Name of each pod that the server has to its slots and priority."""
@@ -66,10 +62,6 @@ class Devices(RuleBasedStateMachine):
         """There are two nodes."""
         self.harness.show_all("Node", *(slot_node(name, slots) for name, slots in NODES.items()))
         self.harness.show_the_rest()
-
-    def teardown(self) -> None:
-        """Take the family out of the table."""
-        self._registered.__exit__(None, None, None)
 
     def _object(self, name: str) -> bytes:
         slots, priority = self.shown[name]
@@ -163,7 +155,7 @@ class Devices(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """The daemon ends, and starts from a snapshot."""
-        restored = snapshot.restore(snapshot.take(self.harness.state), FEATURES)
+        restored = snapshot.restore(snapshot.take(self.harness.state), WITH_SLOTS)
         self.harness.engine = Engine(restored, self.harness.engine.head)
         self.harness.start()
         for resource in ("Node", "Pod"):
@@ -189,13 +181,14 @@ class Devices(RuleBasedStateMachine):
     def free_used_and_broken_devices_are_all(self) -> None:
         """Each device of a node is free, used or broken."""
         cluster = self.harness.state.cluster
+        family = cluster.device_families[Slots.name]
         for name, slots in NODES.items():
             node = cluster.nodes.nodes.get(name)
             if node is None or node.facts is None:
                 continue
-            uses = uses_of(node, cluster.pods, Slots.name)
+            uses = uses_of(node, cluster.pods, family)
             used = {device for one in uses for device in one.devices}
-            rows = FAMILIES[Slots.name].available(node.facts, uses)
+            rows = family.available(node.facts, uses)
             assert isinstance(rows, tuple)
             free = {device for row in rows for device in row}
             broken = {one for one in self.broken[name].split("-") if one}

@@ -28,9 +28,10 @@ from projections.objects import (
     readable_pod,
 )
 from projections.pod_class import parse_class
-from projections.pod_reading import read_facts
+from projections.pod_reading import pod_reader
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.queues import queue_facts
+from tests.scheduling.builders import ALL_FAMILIES
 
 UNITS: Final = (
     "9", "0", "1", ".", "-", "+", "e", "1e9", "[", "{", '{"a":', "]", '"', "\\", "a", "a+", "(a+)+", "(",
@@ -139,12 +140,12 @@ def objects_of(text: str) -> None:
 
     content = made(spec=group, status={"phase": text})
     found = read(PodGroupObject, content)
-    assert isinstance(found, str) or len(group_facts(found).problem) < 2_000
+    assert isinstance(found, str) or len(group_facts(found, ALL_FAMILIES).problem) < 2_000
     content = made(spec=queue, status={"allocated": amounts})
     asked = read(QueueObject, content)
     assert isinstance(asked, str) or all(len(one) < 3_000 for _, one in queue_facts(asked).faults)
     nodes = read(NodeObject, made(status={"allocatable": amounts, "capacity": amounts}))
-    assert isinstance(nodes, str) or node_facts(nodes).name == "a"
+    assert isinstance(nodes, str) or node_facts(nodes, ALL_FAMILIES).name == "a"
     hyper = read(HyperNodeObject, made(spec={"tier": 1, "members": members}))
     if not isinstance(hyper, str):
         facts: HyperNodeFacts = hyper_node_facts(hyper)
@@ -157,9 +158,12 @@ def objects_of(text: str) -> None:
 def pods_of(text: str) -> None:
     """A pod with the text, down to its class."""
     content = normalize(pod_of(text)).stored.content
-    found = read_facts(content)
+    found = pod_reader(ALL_FAMILIES).read_facts(content)
     assert not isinstance(found, str)
-    assert len(parse_class(0, readable_pod(content), found[0].problem).unsupported) < 2_000
+    assert (
+        len(parse_class(0, readable_pod(content), ALL_FAMILIES, found[0].problem).unsupported)
+        < 2_000
+    )
 
 
 def tamed(text: str) -> None:

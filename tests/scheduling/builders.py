@@ -1,5 +1,7 @@
 """An engine to drive step by step, and objects to show it."""
 
+from typing import Final
+
 import msgspec
 from msgspec import Raw
 
@@ -10,12 +12,27 @@ from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from features.table import FEATURES
-from projections.feature import FeatureTable
+from projections.device_family import DeviceFamily
+from projections.feature import Feature, FeatureTable
+from projections.feature_device_families import families_of
 from projections.internal_error import OnError, ignore
 from projections.kind_table import REQUIRED
 from projections.state import State
+from scheduling.device_family_table import FAMILIES
+from scheduling.plugin_table import PLUGINS
+from scheduling.standing_tables import STANDING_TABLES
 
 SECOND = 1_000_000_000
+
+
+ALL_FAMILIES: Final = families_of(FEATURES)
+"""The device families of muster."""
+
+
+def features_with(*families: DeviceFamily) -> FeatureTable:
+    """All features, and device families of a test."""
+    tests = Feature(name="device families of a test", hooks=families)
+    return FeatureTable((*FEATURES, tests), PLUGINS, (*FAMILIES, *STANDING_TABLES))
 
 
 class EngineHarness:

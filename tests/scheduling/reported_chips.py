@@ -1,7 +1,6 @@
 """A device family of the tests: chips that a device report lists, given lowest name first."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,14 +8,12 @@ import msgspec
 
 from events.normalize import Json, JsonObject
 from projections.device_family import (
-    FAMILIES,
     DeviceFamily,
     DeviceFit,
     DeviceRequest,
     DeviceSources,
     DeviceUse,
     Discovered,
-    register_families,
 )
 from projections.devices import Device, NodeDevices
 from projections.nodes import NodeFacts
@@ -81,16 +78,6 @@ class ChipFit(DeviceFit):
         """Name the free chips."""
         assert isinstance(available, tuple)
         return f"free chips: {' '.join(available) or 'none'}"
-
-
-@contextmanager
-def registered(family: DeviceFamily) -> Iterator[None]:
-    """Have a family in the table."""
-    register_families(family)
-    try:
-        yield
-    finally:
-        del FAMILIES[family.name]
 
 
 def chip_node(name: str, chips: int = 8) -> bytes:

@@ -1,13 +1,11 @@
 """A device family for tests: slots in a row, of which a pod gets neighbours."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from events.normalize import JsonObject
 from projections.device_family import (
-    FAMILIES,
     Assigned,
     DeviceFamily,
     DeviceFit,
@@ -15,12 +13,11 @@ from projections.device_family import (
     DeviceSources,
     DeviceUse,
     Discovered,
-    register_families,
 )
 from projections.devices import Device, NodeDevices
 from projections.nodes import NodeFacts
 from projections.pod_class import Amounts, PodClass
-from tests.scheduling.builders import raw
+from tests.scheduling.builders import features_with, raw
 
 SLOT: Final = "example.com/slot"
 LABEL: Final = "example.com/slots"
@@ -126,14 +123,7 @@ class SlotFit(DeviceFit):
         return min([row for row in rows if len(row) >= self.count], key=len, default=())
 
 
-@contextmanager
-def slots_registered() -> Iterator[None]:
-    """Have the family in the table."""
-    register_families(Slots())
-    try:
-        yield
-    finally:
-        del FAMILIES[Slots.name]
+WITH_SLOTS: Final = features_with(Slots())
 
 
 def slot_node(name: str, slots: str, broken: str = "", *, free: str | None = None) -> bytes:

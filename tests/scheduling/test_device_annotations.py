@@ -1,7 +1,7 @@
 """Devices are written on a pod before it is bound: one patch, one outcome, and one pod of a node at a time."""
 
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 import pytest
 
@@ -21,17 +21,15 @@ from events.messages import (
 from events.outcome import PodAnnotated, PodAnnotationFailed, PodAnnotationUnknown
 from events.record import Head
 from events.watch import WENT_BACK, WatchClosed
-from features.table import FEATURES
 from projections import snapshot
 from projections.device_assignments import CONFIRMATION_NS
 from projections.device_family import PlacedPod
-from tests.scheduling.builders import SECOND, EngineHarness, gone, raw
+from tests.scheduling.builders import SECOND, EngineHarness, features_with, gone, raw
 from tests.scheduling.reported_chips import (
     CHIP,
     ReportedChips,
     chip_node,
     chip_pod,
-    registered,
     report,
 )
 
@@ -56,17 +54,13 @@ class WrittenChips(ReportedChips):
         }
 
 
-@pytest.fixture(autouse=True)
-def family() -> Iterator[None]:
-    """The family of the tests is in the table."""
-    with registered(WrittenChips()):
-        yield
+WITH_CHIPS: Final = features_with(WrittenChips())
 
 
 @pytest.fixture
 def harness() -> EngineHarness:
     """Two nodes with two chips each; n1 comes first."""
-    harness = EngineHarness()
+    harness = EngineHarness(features=WITH_CHIPS)
     harness.now_ns = 1_700_000_000 * SECOND
     harness.show_all("Node", chip_node("n1"), chip_node("n2"))
     harness.show_the_rest()
@@ -187,7 +181,7 @@ def test_times_of_assignment_increase_strictly_on_a_node(harness: EngineHarness)
     on_first = sorted(times[:3])
     assert on_first == [harness.now_ns, harness.now_ns + 1, harness.now_ns + 2]
     assert times[3] == harness.now_ns
-    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
+    restored = snapshot.restore(snapshot.take(harness.state), WITH_CHIPS)
     nodes = restored.cluster.nodes.nodes
     at_ns = restored.assignments.assign("n1", "x", harness.now_ns, nodes, one_by_one=True)
     assert at_ns == harness.now_ns + 3
@@ -255,7 +249,7 @@ def test_a_restart_between_patch_and_binding_goes_on_where_it_was(
     before = requests(harness)
     if is_annotated:
         answer(harness, "a", Accepted())
-    state = snapshot.restore(snapshot.take(harness.state), FEATURES)
+    state = snapshot.restore(snapshot.take(harness.state), WITH_CHIPS)
     head = harness.engine.head
     harness.engine = Engine(state, Head(head.position, head.digest, head.epoch))
     harness.start()

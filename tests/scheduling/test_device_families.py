@@ -1,7 +1,5 @@
 """A second device family, registered like whole cards: it chooses nodes, and names the devices that pods get."""
 
-from collections.abc import Iterator
-
 import msgspec
 import pytest
 
@@ -14,24 +12,16 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, ObjectSeen, Rejected
-from features.table import FEATURES
 from projections import snapshot
 from replay.why_state import pod_standing
 from tests.checkout import ROOT
 from tests.scheduling.builders import EngineHarness, gone, raw
-from tests.scheduling.slots import DECIDED, REAL, slot_node, slot_pod, slots_registered
-
-
-@pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
-    """The family is in the table for the test."""
-    with slots_registered():
-        yield
+from tests.scheduling.slots import DECIDED, REAL, WITH_SLOTS, slot_node, slot_pod
 
 
 def begun(*nodes: bytes, policy: dict[str, object] | None = None) -> EngineHarness:
     """A cluster with these nodes and without pods."""
-    harness = EngineHarness(policy=policy)
+    harness = EngineHarness(policy=policy, features=WITH_SLOTS)
     harness.show_all("Node", *nodes)
     harness.show_all("Pod")
     harness.show_the_rest()
@@ -103,7 +93,7 @@ def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
     harness.show_all("Pod", slot_pod("p", 1, on="n1", phase="Running"))
     assert given(harness) == {"p": ("n1", "a")}
     payload = snapshot.take(harness.state)
-    restored = snapshot.restore(payload, FEATURES)
+    restored = snapshot.restore(payload, WITH_SLOTS)
     assert restored.cluster.pods["uid-p"].devices == ("a",)
     assert snapshot.take(restored) == payload
     restored.validate()
@@ -204,7 +194,7 @@ def test_a_nominated_pod_holds_its_devices() -> None:
 
 @pytest.mark.parametrize("key", [DECIDED, REAL])
 def test_pods_of_other_schedulers_have_the_devices_that_their_annotations_name(key: str) -> None:
-    harness = EngineHarness()
+    harness = EngineHarness(features=WITH_SLOTS)
     foreign = slot_pod(
         "f", 2, on="n1", phase="Running", scheduler="other", annotations={key: "b-c"}
     )
@@ -214,7 +204,7 @@ def test_pods_of_other_schedulers_have_the_devices_that_their_annotations_name(k
     harness.show_all("Pod", foreign, slot_pod("p", 1), slot_pod("q", 1))
     harness.cycle()
     assert given(harness) == {"f": ("n1", "b", "c"), "p": ("n1", "a"), "q": ("n1", "d")}
-    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
+    restored = snapshot.restore(snapshot.take(harness.state), WITH_SLOTS)
     restored.validate()
     assert restored.cluster.pods["uid-f"].decided.are_devices_reported is (key == REAL)
 
@@ -291,7 +281,7 @@ def test_a_device_with_two_holders_is_taken_once_and_an_error_of_its_node() -> N
     harness.cycle()
     assert given(harness)["r"] == ("n1", "b", "c")
     payload = snapshot.take(harness.state)
-    assert snapshot.take(snapshot.restore(payload, FEATURES)) == payload
+    assert snapshot.take(snapshot.restore(payload, WITH_SLOTS)) == payload
     said = [one for one in map(event_of, harness.records) if isinstance(one, ConfigInvalid)]
     assert [(one.subject, one.code, one.message) for one in said] == [("Node//n1", *error)]
     harness.see(gone(slot_pod("f", 1)))

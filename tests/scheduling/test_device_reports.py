@@ -1,6 +1,6 @@
 """Device reports change the devices of nodes, and wake pods that wait for devices."""
 
-from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 import pytest
@@ -8,32 +8,25 @@ import pytest
 from events.codec import event_of
 from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
-from features.table import FEATURES
 from projections import snapshot
 from tests.features.ascend.builders import policy
-from tests.scheduling.builders import EngineHarness, gone, raw
+from tests.scheduling.builders import EngineHarness, features_with, gone, raw
 from tests.scheduling.reported_chips import (
     CHIP,
     KIND,
     ReportedChips,
     chip_node,
     chip_pod,
-    registered,
     report,
 )
 
-
-@pytest.fixture(autouse=True)
-def family() -> Iterator[None]:
-    """The family of the tests is in the table."""
-    with registered(ReportedChips()):
-        yield
+WITH_CHIPS: Final = features_with(ReportedChips())
 
 
 @pytest.fixture
 def harness() -> EngineHarness:
     """A daemon with two nodes that wait for their reports."""
-    harness = EngineHarness()
+    harness = EngineHarness(features=WITH_CHIPS)
     harness.show_all("Node", chip_node("n1"), chip_node("n2"))
     harness.show_the_rest()
     return harness
@@ -43,7 +36,7 @@ def names(harness: EngineHarness, node: str = "n1") -> tuple[str, ...]:
     """The devices of a node in State; they are the same after a snapshot."""
     facts = harness.state.cluster.nodes.nodes[node].facts
     assert facts is not None
-    restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
+    restored = snapshot.restore(snapshot.take(harness.state), WITH_CHIPS)
     assert restored.cluster.nodes.nodes[node].facts == facts
     return facts.devices[CHIP].names if CHIP in facts.devices else ()
 

@@ -9,6 +9,7 @@ from projections.objects import PodObject
 from projections.pod_class import PodClass
 from projections.pods import ObservedPod, Pod, pod_facts, pod_of
 from projections.previous_nodes import match_members
+from tests.scheduling.builders import ALL_FAMILIES
 
 
 def pod(name: str, rank: int | None = None) -> Pod:
@@ -24,7 +25,7 @@ def pod(name: str, rank: int | None = None) -> Pod:
         "spec": {"schedulerName": "muster"},
     }
     found = msgspec.convert(content, PodObject)
-    return pod_of(ObservedPod(pod_facts(found)[0], PodClass(index=0, request=()), ""))
+    return pod_of(ObservedPod(pod_facts(found, ALL_FAMILIES)[0], PodClass(index=0, request=()), ""))
 
 
 def member(name: str, rank: int = -1, fault: str = "") -> RestartedPod:
