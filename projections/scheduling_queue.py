@@ -5,7 +5,7 @@ a cycle. So a cycle evaluates only the first.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
@@ -173,6 +173,11 @@ class SchedulingQueue(Index):
         """Return the equivalence groups of a pod group."""
         entry = self._entries.get(group.key)
         return [] if entry is None else entry[1]
+
+    def all(self) -> Iterator[EquivalenceGroup]:
+        """Yield all equivalence classes."""
+        for groups in self.by_queue.values():
+            yield from groups.values()
 
     def of_keys(self, keys: Iterable[str]) -> dict[int, EquivalenceGroup]:
         """Return the equivalence groups of the pod groups with these keys, by identity."""

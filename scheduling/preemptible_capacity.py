@@ -20,7 +20,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
 from projections.policy.policy import RECLAIMING
 from scheduling.quota.reclaiming import DonorQueues
-from scheduling.victim_eligibility import limits_protection, needs_surplus, priority_bound
+from scheduling.victim_eligibility import eviction_limits
 
 COLUMNS_MAX: Final = 256
 """Maximum number of cached columns; beyond it all are dropped."""
@@ -53,6 +53,28 @@ class VictimIndex(DonorQueues):
         self._nodes: dict[str, PreemptibleByQueue] = {}
         """Node to its requests at the position."""
 
+    def scope(
+        self, action: str, queue: str, priority: int, *, takes_protected: bool
+    ) -> VictimScope:
+        """Return the pods that an action may evict for a group of a queue and a priority."""
+        limits, is_reclaiming = eviction_limits(self._cluster, action), action in RECLAIMING
+        return VictimScope(
+            self.all if is_reclaiming else frozenset((queue,)),
+            limits.bound(priority),
+            limits.needs_surplus,
+            queue if is_reclaiming else "",
+            takes_protected,
+        )
+
+    def can_free(self, node: Node, action: str, group: PodGroup) -> Callable[[Request], bool]:
+        """Return a function that tells whether an action could free a node for a request of a group."""
+        by_queue = self.on_node(node)
+        takes_protected = eviction_limits(self._cluster, action).takes_protected
+        scope = self.scope(action, group.queue, group.priority, takes_protected=takes_protected)
+        return lambda request: all(
+            _max_free(node, by_queue, scope, name) >= amount for name, amount in request
+        )
+
     def on_node(self, node: Node) -> PreemptibleByQueue:
         """Return what the pods of each queue, priority and kind of group on a node request; kept for a position."""
         if self._position != self._cluster.position:
@@ -61,43 +83,6 @@ class VictimIndex(DonorQueues):
         if found is None:
             found = self._nodes[node.name] = preemptible_by_queue(self._cluster, node)
         return found
-
-
-def victim_scope(
-    cluster: Cluster,
-    donors: DonorQueues,
-    action: str,
-    queue: str,
-    priority: int,
-    *,
-    takes_protected: bool,
-) -> VictimScope:
-    """Return the scope of the victims of an action for a group of a queue and a priority."""
-    return VictimScope(
-        donors.all if action in RECLAIMING else frozenset((queue,)),
-        priority_bound(cluster, action, priority),
-        needs_surplus(cluster, action),
-        queue if action in RECLAIMING else "",
-        takes_protected,
-    )
-
-
-def can_free(
-    cluster: Cluster, node: Node, donors: VictimIndex, action: str, group: PodGroup
-) -> Callable[[Request], bool]:
-    """Return a function that tells whether an action could free a node for a request of a group."""
-    by_queue = donors.on_node(node)
-    scope = victim_scope(
-        cluster,
-        donors,
-        action,
-        group.queue,
-        group.priority,
-        takes_protected=limits_protection(cluster, action),
-    )
-    return lambda request: all(
-        _max_free(node, by_queue, scope, name) >= amount for name, amount in request
-    )
 
 
 class PreemptibleCapacity:

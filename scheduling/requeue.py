@@ -4,7 +4,7 @@ A refused group is not evaluated again until an event that could change the answ
 (`events/requeue.py`). So no cycle is opened in which nothing could change, and a replay detects a missed cycle.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from events import requeue
 from events.decisions.search_deferred import SearchDeferred
@@ -20,11 +20,11 @@ from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, ALL_VOLUMES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import is_affected_by_pods
-from scheduling.preemptible_capacity import VictimIndex, can_free
+from scheduling.preemptible_capacity import VictimIndex
 from scheduling.quota.enqueue_check import ClusterQuota
 from scheduling.quota.real_capability import are_guarantees_due
 from scheduling.quota.reclaimable import ReclaimableResources
-from scheduling.victim_eligibility import priority_bound
+from scheduling.victim_eligibility import eviction_limits
 from scheduling.work_budget import has_too_many_classes
 
 FREED_MAX = 64
@@ -61,268 +61,236 @@ def is_cycle_due(
     if events.is_empty:
         return False
     donors = donors or VictimIndex(state.cluster)
-    waiting = all_equivalence_groups(state.cluster) if candidates is None else candidates(events)
-    return any(is_requeued(state.cluster, one, events, donors) for one in waiting)
+    waiting = state.cluster.scheduling_queue.all() if candidates is None else candidates(events)
+    check = RequeueCheck(state.cluster, events, donors)
+    return any(check.is_requeued(one) for one in waiting)
 
 
-def all_equivalence_groups(cluster: Cluster) -> Iterator[EquivalenceGroup]:
-    """Yield all equivalence classes."""
-    for groups in cluster.scheduling_queue.by_queue.values():
-        yield from groups.values()
-
-
-def is_search_outdated(
-    cluster: Cluster,
-    equivalence_group: EquivalenceGroup,
-    so_far: SearchDeferred,
-    events: WakeupEvents,
-    donors: VictimIndex,
-) -> bool:
-    """Return True if any event since then could change what a search of the class found so far."""
-    if events.everything or (
-        events.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
-    ):
-        return True
-    return any(
-        _happened(cluster, equivalence_group, one, events, donors) for one in so_far.requeue_on
-    )
-
-
-def is_requeued(
-    cluster: Cluster,
-    equivalence_group: EquivalenceGroup,
-    events: WakeupEvents,
-    donors: VictimIndex,
-    on_error: OnError = ignore,
-    reclaimable: ReclaimableResources | None = None,
-) -> bool:
-    """Return True if any event could change the answer of this class, and also if the check raises.
+class RequeueCheck:
+    """Whether some events could change the answers that equivalence classes got.
 
     A group that awaits a resource of the cluster is requeued by any release of it; with `reclaimable`, only if so much
     as it needs can be reserved.
     """
-    try:
-        return _is_requeued(cluster, equivalence_group, events, donors, reclaimable)
-    except Exception as error:  # any bug
-        report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
-        return True
 
+    def __init__(
+        self,
+        cluster: Cluster,
+        events: WakeupEvents,
+        donors: VictimIndex,
+        reclaimable: ReclaimableResources | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._events = events
+        self._donors = donors
+        self._reclaimable = reclaimable
 
-def _is_requeued(
-    cluster: Cluster,
-    equivalence_group: EquivalenceGroup,
-    events: WakeupEvents,
-    donors: VictimIndex,
-    reclaimable: ReclaimableResources | None,
-) -> bool:
-    if events.everything:
-        return True
-    head = equivalence_group.head
-    refusal = head.refusals.get(equivalence_group.action)
-    if refusal is None:
-        if events.hyper_nodes_changed_at and head.has_topology_constraint:
+    def is_requeued(self, equivalence_group: EquivalenceGroup, on_error: OnError = ignore) -> bool:
+        """Return True if any event could change the answer of this class, and also if the check raises."""
+        try:
+            return self._is_requeued(equivalence_group)
+        except Exception as error:  # any bug
+            report(
+                error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error
+            )
             return True
-        return not head.nominations or _could_place_nominated(cluster, equivalence_group, events)
-    if head.nominations and equivalence_group.action == "allocate":
-        return True  # Decider versions before 4 kept the nominations of a refused group.
-    return any(
-        _happened(cluster, equivalence_group, one, events, donors, reclaimable)
-        for one in refusal.requeue_on
-    )
 
+    def is_search_outdated(
+        self, equivalence_group: EquivalenceGroup, so_far: SearchDeferred
+    ) -> bool:
+        """Return True if any event since then could change what a search of the class found so far."""
+        if self._events.everything or (
+            self._events.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
+        ):
+            return True
+        return any(self._happened(equivalence_group, one) for one in so_far.requeue_on)
 
-def _happened(
-    cluster: Cluster,
-    equivalence_group: EquivalenceGroup,
-    awaited: str,
-    events: WakeupEvents,
-    donors: VictimIndex,
-    reclaimable: ReclaimableResources | None = None,
-) -> bool:
-    """Return True if an awaited event (`events/requeue.py`) happened."""
-    head, queue = equivalence_group.head, equivalence_group.queue
-    match awaited:
-        case requeue.NODE_FREED:
-            return _has_room_on_freed_nodes(cluster, head.pending, events)
-        case requeue.NODE_UPDATED:
-            return _could_fit_when_empty(cluster, head.pending, events)
-        case requeue.ANY_NODE:
-            return bool(events.nodes_freed)
-        case requeue.PODS_CHANGED:
-            return _affected_by_pods(cluster, head, events)
-        case requeue.ANY_QUOTA:
-            return bool(events.quota_released.get(queue))
-        case requeue.QUEUE_UPDATED:
-            return _is_quota_released(cluster, queue, (), events)
-        case requeue.VICTIMS_OF_QUEUE:
-            return _could_evict(cluster, equivalence_group, events, donors)
-        case requeue.VICTIMS_OF_OTHERS:
-            return donors.has_other_than(queue) and (
-                bool(events.quota_released.get(queue))
-                or _could_evict(cluster, equivalence_group, events, donors)
-                or _affected_by_pods(cluster, head, events)
-            )
-        case requeue.ADMISSION_BY_QUEUE:
-            lowest = events.victims_added.get(queue)
-            return lowest is not None and lowest < head.priority
-        case requeue.ADMISSION_BY_OTHERS:
-            others = any(name != queue for name in events.victims_added)
-            return others or ALL_RESOURCES in events.quota_released.get(queue, ())
-        case requeue.HYPER_NODES:
-            return bool(events.hyper_nodes_changed_at)
-        case requeue.CLASS_BUDGET:
-            return not has_too_many_classes(cluster, head)
-        case _ if awaited.startswith(requeue.VOLUMES):
-            changed = events.volumes_changed
-            one = awaited.removeprefix(requeue.VOLUMES)
-            return bool(changed) and (
-                one == ALL_VOLUMES or one in changed or ALL_VOLUMES in changed
-            )
-        case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
-            limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
-            released = events.quota_released.get("", {})
-            if not _releases_any(cluster, released, (limit,)):
-                return False
-            if reclaimable is None or ALL_RESOURCES in released:
+    def _is_requeued(self, equivalence_group: EquivalenceGroup) -> bool:
+        if self._events.everything:
+            return True
+        head = equivalence_group.head
+        refusal = head.refusals.get(equivalence_group.action)
+        if refusal is None:
+            if self._events.hyper_nodes_changed_at and head.has_topology_constraint:
                 return True
-            return _can_reserve(cluster, reclaimable, head, limit)
-        case _:
-            limit = awaited.removeprefix(requeue.QUOTA)
-            return _is_quota_released(cluster, queue, (limit,), events)
+            return not head.nominations or self._could_place_nominated(equivalence_group)
+        if head.nominations and equivalence_group.action == "allocate":
+            return True  # Decider versions before 4 kept the nominations of a refused group.
+        return any(self._happened(equivalence_group, one) for one in refusal.requeue_on)
 
+    def _happened(self, equivalence_group: EquivalenceGroup, awaited: str) -> bool:
+        """Return True if an awaited event (`events/requeue.py`) happened."""
+        head, queue = equivalence_group.head, equivalence_group.queue
+        match awaited:
+            case requeue.NODE_FREED:
+                return self._has_room_on_freed_nodes(head.pending)
+            case requeue.NODE_UPDATED:
+                return self._could_fit_when_empty(head.pending)
+            case requeue.ANY_NODE:
+                return bool(self._events.nodes_freed)
+            case requeue.PODS_CHANGED:
+                return self._affected_by_pods(head)
+            case requeue.ANY_QUOTA:
+                return bool(self._events.quota_released.get(queue))
+            case requeue.QUEUE_UPDATED:
+                return self._is_quota_released(queue, ())
+            case requeue.VICTIMS_OF_QUEUE:
+                return self._could_evict(equivalence_group)
+            case requeue.VICTIMS_OF_OTHERS:
+                return self._donors.has_other_than(queue) and (
+                    bool(self._events.quota_released.get(queue))
+                    or self._could_evict(equivalence_group)
+                    or self._affected_by_pods(head)
+                )
+            case requeue.ADMISSION_BY_QUEUE:
+                lowest = self._events.victims_added.get(queue)
+                return lowest is not None and lowest < head.priority
+            case requeue.ADMISSION_BY_OTHERS:
+                others = any(name != queue for name in self._events.victims_added)
+                return others or ALL_RESOURCES in self._events.quota_released.get(queue, ())
+            case requeue.HYPER_NODES:
+                return bool(self._events.hyper_nodes_changed_at)
+            case requeue.CLASS_BUDGET:
+                return not has_too_many_classes(self._cluster, head)
+            case _ if awaited.startswith(requeue.VOLUMES):
+                changed = self._events.volumes_changed
+                one = awaited.removeprefix(requeue.VOLUMES)
+                return bool(changed) and (
+                    one == ALL_VOLUMES or one in changed or ALL_VOLUMES in changed
+                )
+            case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
+                limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
+                released = self._events.quota_released.get("", {})
+                if not self._releases_any(released, (limit,)):
+                    return False
+                if self._reclaimable is None or ALL_RESOURCES in released:
+                    return True
+                return self._can_reserve(self._reclaimable, head, limit)
+            case _:
+                limit = awaited.removeprefix(requeue.QUOTA)
+                return self._is_quota_released(queue, (limit,))
 
-def _can_reserve(
-    cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup, name: str
-) -> bool:
-    """Return True if the cluster could reserve so much of a resource as a group needs, or if victims of the group could
-    release some."""
-    return reclaimable.may_release_any(group) or all(
-        one.awaited(group, name) <= one.available(cluster, name)
-        for one in cluster.plugins.of(ClusterQuota)
-    )
-
-
-def _affected_by_pods(cluster: Cluster, group: PodGroup, events: WakeupEvents) -> bool:
-    """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
-    if not events.changed_pod_kinds:
-        return False
-    unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
-    return any(is_affected_by_pods(cluster, one, events) for one in unlike.values())
-
-
-def _could_place_nominated(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents
-) -> bool:
-    """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
-    if events.quota_released.get(equivalence_group.queue):
-        return True
-    if any(
-        nomination.node in events.nodes_freed
-        for nomination in equivalence_group.head.nominations.values()
-    ):
-        return True
-    return _has_room_on_freed_nodes(
-        cluster, equivalence_group.head.pending, events
-    ) or _affected_by_pods(cluster, equivalence_group.head, events)
-
-
-def _could_evict(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
-) -> bool:
-    """Return True if possible victims were added, or if less than before is lacking."""
-    if _could_free_node(cluster, equivalence_group, events, donors):
-        return True
-    if equivalence_group.action in RECLAIMING:
-        return any(
-            name != equivalence_group.queue and name in donors.names
-            for name in events.victims_added
+    def _can_reserve(self, reclaimable: ReclaimableResources, group: PodGroup, name: str) -> bool:
+        """Return True if the cluster could reserve so much of a resource as a group needs, or if victims of the group could
+        release some."""
+        return reclaimable.may_release_any(group) or all(
+            one.awaited(group, name) <= one.available(self._cluster, name)
+            for one in self._cluster.plugins.of(ClusterQuota)
         )
-    lowest = events.victims_added.get(equivalence_group.queue)
-    if lowest is None:
-        return False
-    bound = priority_bound(cluster, equivalence_group.action, equivalence_group.head.priority)
-    return bound is None or lowest < bound or bool(equivalence_group.head.counts.allocated)
 
+    def _affected_by_pods(self, group: PodGroup) -> bool:
+        """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
+        if not self._events.changed_pod_kinds:
+            return False
+        labels_of = self._cluster.inter_pod_affinity.labels_of
+        unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
+        return any(
+            is_affected_by_pods(one, self._events.changed_pod_kinds, labels_of)
+            for one in unlike.values()
+        )
 
-def _could_free_node(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
-) -> bool:
-    """Return True if changed nodes could be freed for a pod of the class."""
-    if len(events.nodes_freed) > FREED_MAX:
-        return True
-    head = equivalence_group.head
-    asked: dict[tuple[Request, tuple[str, ...]], None] | None = None
-    for name in events.nodes_freed:
-        node = cluster.nodes.nodes.get(name)
-        if node is None or node.facts is None:
-            continue
-        if head.counts.allocated:
+    def _could_place_nominated(self, equivalence_group: EquivalenceGroup) -> bool:
+        """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
+        if self._events.quota_released.get(equivalence_group.queue):
             return True
-        if asked is None:
-            classes = [pod.pod_class for pod in head.pending]
-            asked = dict.fromkeys((one.request, one.cards) for one in classes)
-        is_freed = can_free(cluster, node, donors, equivalence_group.action, head)
-        if any(_has_card(cluster, node, cards) and is_freed(request) for request, cards in asked):
+        if any(
+            nomination.node in self._events.nodes_freed
+            for nomination in equivalence_group.head.nominations.values()
+        ):
             return True
-    return False
+        return self._has_room_on_freed_nodes(
+            equivalence_group.head.pending
+        ) or self._affected_by_pods(equivalence_group.head)
 
+    def _could_evict(self, equivalence_group: EquivalenceGroup) -> bool:
+        """Return True if possible victims were added, or if less than before is lacking."""
+        if self._could_free_node(equivalence_group):
+            return True
+        if equivalence_group.action in RECLAIMING:
+            return any(
+                name != equivalence_group.queue and name in self._donors.names
+                for name in self._events.victims_added
+            )
+        lowest = self._events.victims_added.get(equivalence_group.queue)
+        if lowest is None:
+            return False
+        bound = eviction_limits(self._cluster, equivalence_group.action).bound(
+            equivalence_group.head.priority
+        )
+        return bound is None or lowest < bound or bool(equivalence_group.head.counts.allocated)
 
-def _has_card(cluster: Cluster, node: Node, cards: tuple[str, ...]) -> bool:
-    """Return True if a node has one of the cards that a pod names, or if it names none."""
-    if not cards or not cluster.plugins.quota.limits_cards or node.facts is None:
-        return True
-    there = node.facts.cards.values()
-    return any(card in there for card in cards)
-
-
-def _is_quota_released(
-    cluster: Cluster, queue: str, limits: tuple[str, ...], events: WakeupEvents
-) -> bool:
-    """Return True if the queue was released any of these limits."""
-    found = cluster.queues.get(queue)
-    above = (queue,) if found is None else tuple(one.name for one in found.lineage)
-    if ALL_RESOURCES in events.quota_released.get("", ()):
-        return True
-    return any(_releases_any(cluster, events.quota_released.get(name), limits) for name in above)
-
-
-def _releases_any(cluster: Cluster, eased: Names | None, limits: tuple[str, ...]) -> bool:
-    if not eased:
-        return False
-    if ALL_RESOURCES in eased:
-        return True
-    return any(
-        one in eased or any(card in eased for card in cards_of_charge(cluster, one))
-        for one in limits
-    )
-
-
-def _could_fit_when_empty(cluster: Cluster, pending: list[Pod], events: WakeupEvents) -> bool:
-    """Return True if an added or changed node could hold a pod if it were empty: the group may fit again."""
-    requests = dict.fromkeys(pod.pod_class.request for pod in pending)
-    nodes = [cluster.nodes.nodes.get(name) for name in events.nodes_updated]
-    return any(
-        all(node.allocatable(one) >= most for one, most in request)
-        for node in nodes
-        for request in requests
-        if node is not None
-    )
-
-
-def _has_room_on_freed_nodes(cluster: Cluster, pending: list[Pod], events: WakeupEvents) -> bool:
-    if not events.nodes_freed:
-        return False
-    if len(events.nodes_freed) > FREED_MAX:
-        return True
-    classes = {pod.pod_class.index: pod.pod_class for pod in pending}
-    for name in events.nodes_freed:
-        node = cluster.nodes.nodes.get(name)
-        if node is None or node.facts is None:
-            continue
-        is_leaving = name in cluster.nodes.leaving
-        for one in classes.values():
-            if not _has_card(cluster, node, one.cards):
+    def _could_free_node(self, equivalence_group: EquivalenceGroup) -> bool:
+        """Return True if changed nodes could be freed for a pod of the class."""
+        if len(self._events.nodes_freed) > FREED_MAX:
+            return True
+        head = equivalence_group.head
+        asked: dict[tuple[Request, tuple[str, ...]], None] | None = None
+        for name in self._events.nodes_freed:
+            node = self._cluster.nodes.nodes.get(name)
+            if node is None or node.facts is None:
                 continue
-            if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
+            if head.counts.allocated:
                 return True
-    return False
+            if asked is None:
+                classes = [pod.pod_class for pod in head.pending]
+                asked = dict.fromkeys((one.request, one.cards) for one in classes)
+            is_freed = self._donors.can_free(node, equivalence_group.action, head)
+            if any(self._has_card(node, cards) and is_freed(request) for request, cards in asked):
+                return True
+        return False
+
+    def _has_card(self, node: Node, cards: tuple[str, ...]) -> bool:
+        """Return True if a node has one of the cards that a pod names, or if it names none."""
+        if not cards or not self._cluster.plugins.quota.limits_cards or node.facts is None:
+            return True
+        there = node.facts.cards.values()
+        return any(card in there for card in cards)
+
+    def _is_quota_released(self, queue: str, limits: tuple[str, ...]) -> bool:
+        """Return True if the queue was released any of these limits."""
+        found = self._cluster.queues.get(queue)
+        above = (queue,) if found is None else tuple(one.name for one in found.lineage)
+        if ALL_RESOURCES in self._events.quota_released.get("", ()):
+            return True
+        return any(
+            self._releases_any(self._events.quota_released.get(name), limits) for name in above
+        )
+
+    def _releases_any(self, eased: Names | None, limits: tuple[str, ...]) -> bool:
+        if not eased:
+            return False
+        if ALL_RESOURCES in eased:
+            return True
+        return any(
+            one in eased or any(card in eased for card in cards_of_charge(self._cluster, one))
+            for one in limits
+        )
+
+    def _could_fit_when_empty(self, pending: list[Pod]) -> bool:
+        """Return True if an added or changed node could hold a pod if it were empty: the group may fit again."""
+        requests = dict.fromkeys(pod.pod_class.request for pod in pending)
+        nodes = [self._cluster.nodes.nodes.get(name) for name in self._events.nodes_updated]
+        return any(
+            all(node.allocatable(one) >= most for one, most in request)
+            for node in nodes
+            for request in requests
+            if node is not None
+        )
+
+    def _has_room_on_freed_nodes(self, pending: list[Pod]) -> bool:
+        if not self._events.nodes_freed:
+            return False
+        if len(self._events.nodes_freed) > FREED_MAX:
+            return True
+        classes = {pod.pod_class.index: pod.pod_class for pod in pending}
+        for name in self._events.nodes_freed:
+            node = self._cluster.nodes.nodes.get(name)
+            if node is None or node.facts is None:
+                continue
+            is_leaving = name in self._cluster.nodes.leaving
+            for one in classes.values():
+                if not self._has_card(node, one.cards):
+                    continue
+                if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
+                    return True
+        return False

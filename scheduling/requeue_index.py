@@ -26,7 +26,7 @@ from scheduling.preemptible_capacity import VictimIndex
 from scheduling.quota.enqueue_check import ClusterQuota
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.requeue import FREED_MAX
-from scheduling.victim_eligibility import limits_protection, needs_surplus
+from scheduling.victim_eligibility import eviction_limits
 
 REQUESTS_MAX: Final = 16
 """If the pods of a group have more unlike requests than this, it is looked up with every node."""
@@ -445,12 +445,11 @@ class RequeueIndex:
             if not has_donors or FITS_AFTER_RECLAIM not in of_action.by_request:
                 return
             freed: dict[str, int] = {}
-            surplus_only = needs_surplus(self._cluster, action)
-            keeps_protected = not limits_protection(self._cluster, action)
+            limits = eviction_limits(self._cluster, action)
             for key, amounts in self._donors.on_node(node).items():
                 queue, _, has_surplus, is_protected = key
-                is_donor = queue in self._donors.names and (has_surplus or not surplus_only)
-                is_donor = is_donor and not (is_protected and keeps_protected)
+                is_donor = queue in self._donors.names and (has_surplus or not limits.needs_surplus)
+                is_donor = is_donor and not (is_protected and not limits.takes_protected)
                 for name, amount in amounts.items() if is_donor else ():
                     freed[name] = freed.get(name, 0) + amount
             yield from self._fitting(

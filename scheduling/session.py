@@ -26,11 +26,7 @@ from scheduling.quota.enqueue_check import EnqueueCheck
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
-from scheduling.requeue import (
-    all_equivalence_groups,
-    is_requeued,
-    is_search_outdated,
-)
+from scheduling.requeue import RequeueCheck
 from scheduling.requeue_index import RequeueIndex
 from scheduling.topology.network import Network
 from scheduling.work_budget import Work
@@ -178,7 +174,7 @@ class Session:
         except Exception as error:  # any bug
             report(error, "Cycle//", action or "wake", self._on_error)
             self._drop_requeue_index()
-            return self._own_groups({id(one): one for one in all_equivalence_groups(self.cluster)})
+            return self._own_groups({id(one): one for one in self.cluster.scheduling_queue.all()})
 
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""
@@ -217,7 +213,9 @@ class Session:
             if batch.cycle > left.cycle and equivalence_group.action in batch.actions
         ]
         return any(
-            is_search_outdated(self.cluster, equivalence_group, left.so_far, due, self.donors)
+            RequeueCheck(self.cluster, due, self.donors).is_search_outdated(
+                equivalence_group, left.so_far
+            )
             for due in (*missed, self.state.cycle_events)
         )
 
@@ -233,9 +231,8 @@ class Session:
         return False
 
     def _is_requeued(self, equivalence_group: EquivalenceGroup, events: WakeupEvents) -> bool:
-        return is_requeued(
-            self.cluster, equivalence_group, events, self.donors, self._on_error, self.reclaimable
-        )
+        check = RequeueCheck(self.cluster, events, self.donors, self.reclaimable)
+        return check.is_requeued(equivalence_group, self._on_error)
 
     # Work
 

@@ -3,6 +3,8 @@
 from functools import lru_cache
 from typing import ClassVar
 
+from msgspec import Struct
+
 from projections.cluster import Cluster
 from projections.plugin import Plugin, PluginSet
 from projections.policy.policy import GANG_EVICTING, RECLAIMING
@@ -28,46 +30,54 @@ class VictimLimits(Plugin):
         return action in self.actions and self.takes_part(flag)
 
 
-def victim_filter_tiers(cluster: Cluster, action: str) -> list[list[VictimLimits]]:
-    """Return, tier by tier, the plugins that filter victims of an action; tiers without any are left out."""
-    return _filter_tiers(cluster.plugins, action)
+class EvictionLimits(Struct, frozen=True):
+    """What one action may not evict under a policy, whatever the candidates are."""
+
+    tiers: tuple[tuple[VictimLimits, ...], ...]
+    """The plugins that filter its victims, tier by tier, without tiers that have none."""
+    needs_surplus: bool
+    """Whether only groups with more pods than minMember give victims: a plugin that wants that takes part in whichever tier
+    decides."""
+    takes_protected: bool
+    """Whether it may evict pods that `volcano.sh/preemptable` or a PodDisruptionBudget protects, where their queue holds more
+    than it deserves (`scheduling/victims/protection.py`)."""
+    margin: int | None
+    """What is added to the priority of a group for the bound of its victims' priorities; None if there is no bound."""
+
+    @property
+    def compares_groups(self) -> bool:
+        """Return True if a plugin compares groups, so that not only quotas decide."""
+        return any(one.compares_groups for tier in self.tiers for one in tier)
+
+    def bound(self, priority: int) -> int | None:
+        """Return the priority below which groups may be evicted for a group of `priority`; None if there is no bound."""
+        return None if self.margin is None else priority + self.margin
+
+
+def eviction_limits(cluster: Cluster, action: str) -> EvictionLimits:
+    """Return the limits of an action under the policy in force."""
+    arguments = cluster.policy.action_arguments
+    is_whole = action in GANG_EVICTING and arguments.of_gangs(action).evicts_whole_gangs
+    takes_protected = action in RECLAIMING and not arguments.protects_always
+    return _limits(cluster.plugins, action, is_whole, takes_protected)
 
 
 @lru_cache(maxsize=64)
-def _filter_tiers(plugins: PluginSet, action: str) -> list[list[VictimLimits]]:
+def _limits(
+    plugins: PluginSet, action: str, evicts_whole_gangs: bool, takes_protected: bool
+) -> EvictionLimits:
     found = [
-        [one for one in tier if isinstance(one, VictimLimits) and one.filters(action)]
+        tuple([one for one in tier if isinstance(one, VictimLimits) and one.filters(action)])
         for tier in plugins.tiers
     ]
-    return [tier for tier in found if tier]
-
-
-def needs_surplus(cluster: Cluster, action: str) -> bool:
-    """Return True if only groups with more pods than minMember give victims: a plugin that wants that takes part in
-    whichever tier decides."""
-    if action in GANG_EVICTING:
-        return not cluster.policy.action_arguments.of_gangs(action).evicts_whole_gangs
-    tiers = victim_filter_tiers(cluster, action)
-    return bool(tiers) and all(any(one.takes_surplus_only for one in tier) for tier in tiers)
-
-
-def only_quota_decides(cluster: Cluster) -> bool:
-    """Return True if no plugin that filters victims of reclaim compares groups, so that only quotas decide."""
-    tiers = victim_filter_tiers(cluster, "reclaim")
-    return not any(one.compares_groups for tier in tiers for one in tier)
-
-
-def priority_bound(cluster: Cluster, action: str, priority: int) -> int | None:
-    """Return the priority below which groups may be evicted for a group of `priority`; None if there is no bound."""
-    if action == "gangpreempt":
-        return priority
-    tiers = victim_filter_tiers(cluster, action)
-    if not any(one.takes_lower_priority_only for tier in tiers for one in tier):
-        return None
-    return priority if len(tiers) == 1 else priority + 1
-
-
-def limits_protection(cluster: Cluster, action: str) -> bool:
-    """Return True if an action may evict pods that `volcano.sh/preemptable` or a PodDisruptionBudget protects, where their
-    queue holds more than it deserves (`scheduling/victims/protection.py`)."""
-    return action in RECLAIMING and not cluster.policy.action_arguments.protects_always
+    tiers = tuple([tier for tier in found if tier])
+    needs_surplus = bool(tiers) and all(any(one.takes_surplus_only for one in t) for t in tiers)
+    margin: int | None = None
+    if any(one.takes_lower_priority_only for tier in tiers for one in tier):
+        margin = 0 if len(tiers) == 1 else 1
+    return EvictionLimits(
+        tiers,
+        not evicts_whole_gangs if action in GANG_EVICTING else needs_surplus,
+        takes_protected,
+        0 if action == "gangpreempt" else margin,
+    )

@@ -1,21 +1,22 @@
 """Whether an added or removed pod matters to pods that were refused by affinity or spread."""
 
-from projections.cluster import Cluster
-from projections.pod_terms import PodAffinityTerm, selects
+from collections.abc import Iterable
+
+from projections.pod_terms import LabelsOf, PodAffinityTerm, selects
 from projections.pods import Pod
-from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
+from projections.wakeup_events import ALL_PODS, PodKind
 
 
-def is_affected_by_pods(cluster: Cluster, pod: Pod, due: WakeupEvents) -> bool:
-    """Return True if a pending pod may be feasible on other nodes now, because pods were added to nodes or removed."""
-    if ALL_PODS in due.changed_pod_kinds:
+def is_affected_by_pods(pod: Pod, changed: Iterable[PodKind], labels_of: LabelsOf) -> bool:
+    """Return True if a pending pod may be feasible on other nodes now, because pods of some kinds were added to nodes or
+    removed. `labels_of` are those of namespaces."""
+    if ALL_PODS in changed:
         return pod.pod_class.depends_on_other_pods
-    return any(_selects_pod(cluster, pod, one) for one in due.changed_pod_kinds)
+    return any(_selects_pod(pod, one, labels_of) for one in changed)
 
 
-def _selects_pod(cluster: Cluster, pod: Pod, kind: PodKind) -> bool:
+def _selects_pod(pod: Pod, kind: PodKind, labels_of: LabelsOf) -> bool:
     namespace, labels = kind.namespace, dict(kind.labels)
-    labels_of = cluster.inter_pod_affinity.labels_of
     terms = pod.pod_class.terms
     asked: tuple[PodAffinityTerm, ...] = (*terms.required_affinity, *terms.required_anti_affinity)
     if any(one.matches(namespace, labels, labels_of) for one in asked):

@@ -22,7 +22,7 @@ from projections.preemption_triggers import never_preempts
 from projections.queues import Queue, add
 from projections.state import State
 from scheduling.quota.reclaiming import can_donate, may_reclaim
-from scheduling.victim_eligibility import needs_surplus, priority_bound
+from scheduling.victim_eligibility import eviction_limits
 
 _CLUSTER = ""
 """Name for the sum over all queues."""
@@ -102,9 +102,10 @@ class ReclaimableResources:
         """Return what pods of groups of lower priority in its queue are charged, and what they request."""
         cluster = self._cluster
         if all(
-            needs_surplus(cluster, one) or priority_bound(cluster, one, group.priority) is None
-            for one in cluster.policy.actions
-            if one in PREEMPTING
+            limits.needs_surplus or limits.margin is None
+            for limits in [
+                eviction_limits(cluster, one) for one in cluster.policy.actions if one in PREEMPTING
+            ]
         ):
             return []
         offered = self._cluster.queues[group.queue].evictable

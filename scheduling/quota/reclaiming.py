@@ -14,7 +14,7 @@ from projections.queues import Queue
 from scheduling.quota import quota_check
 from scheduling.quota.ledger_journal import LedgerJournal
 from scheduling.quota.quota_rules import RemainingCharges, quota_of
-from scheduling.victim_eligibility import only_quota_decides
+from scheduling.victim_eligibility import eviction_limits
 
 
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
@@ -115,7 +115,9 @@ def _protects_deserved(cluster: Cluster) -> bool:
     """Return True if a queue that has no more than it deserves loses nothing to others: the quota plugin says so, or
     it alone decides."""
     rules = quota_of(cluster)
-    return rules.protects_deserved or (rules.limits_cards and only_quota_decides(cluster))
+    return rules.protects_deserved or (
+        rules.limits_cards and not eviction_limits(cluster, "reclaim").compares_groups
+    )
 
 
 def is_within_deserved(

@@ -27,7 +27,6 @@ from projections.preemption_triggers import is_starving, never_preempts
 from projections.queues import add
 from scheduling.gang_attempt import refused_demand
 from scheduling.group_trial import GroupTrial
-from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
@@ -239,9 +238,7 @@ class GangSearch:
     def _parts(self) -> Iterator[tuple[str, DomainScope]]:
         """Yield the cluster part by part, from where the search continues."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
-        scope = victim_scope(
-            session.cluster,
-            session.donors,
+        scope = session.donors.scope(
             self.action,
             group.queue,
             group.priority,

@@ -20,7 +20,7 @@ from projections.nodes import Node
 from projections.pods import Pod
 from projections.wakeup_events import LOWEST_PRIORITY
 from scheduling.failed_preemption_cache import FailedNodes
-from scheduling.preemptible_capacity import VictimScope, victim_scope
+from scheduling.preemptible_capacity import VictimScope
 from scheduling.session import Session
 from scheduling.victims.pod_room import PodRoom
 from scheduling.victims.search_progress import SearchProgress
@@ -186,9 +186,7 @@ class NodeSearch:
 
     def _scope(self) -> VictimScope:
         preemptor = self._preemptor
-        return victim_scope(
-            self._cluster,
-            self._session.donors,
+        return self._session.donors.scope(
             preemptor.action,
             preemptor.group.queue,
             preemptor.group.priority,

@@ -13,7 +13,7 @@ from scheduling.group_trial import GroupTrial
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import keeps_fair_tree
 from scheduling.quota.reclaiming import reclaimable_victims
-from scheduling.victim_eligibility import victim_filter_tiers
+from scheduling.victim_eligibility import eviction_limits
 from scheduling.work_budget import Work
 
 
@@ -45,6 +45,8 @@ class Preemptor:
         self.is_reclaiming = action in RECLAIMING
         """True if the victims are of other queues."""
         self.cluster = trial.cluster
+        self.limits = eviction_limits(trial.cluster, action)
+        """What the action may not evict."""
         self.fair = fair
         """The tree of shares."""
         self.work = work
@@ -79,8 +81,7 @@ class Preemptor:
             return None
         if keeps_fair_tree(cluster) or cluster.plugins.quota.keeps_tree:
             return None
-        tiers = victim_filter_tiers(cluster, self.action)
-        if not all(any(one.prevents_reclaim_back for one in tier) for tier in tiers):
+        if not all(any(one.prevents_reclaim_back for one in tier) for tier in self.limits.tiers):
             return None
         pod_class, held = self.pod.pod_class, tuple(sorted(group.held.items()))
         # With a share of nothing, before or with this pod, ages can decide (`drf`).

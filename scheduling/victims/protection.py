@@ -28,7 +28,7 @@ from scheduling.quota.fair_tree import path_of
 from scheduling.quota.queue_order import QueueOrder, keeps_fair_tree
 from scheduling.quota.quota_rules import RemainingCharges, quota_of
 from scheduling.session import Session
-from scheduling.victim_eligibility import limits_protection
+from scheduling.victim_eligibility import eviction_limits
 from scheduling.victims.pdb_filter import BudgetsLeft
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.victim_plugins import VictimPlugins
@@ -37,7 +37,9 @@ from scheduling.victims.victim_plugins import VictimPlugins
 def may_be_protected(session: Session, action: str, group: PodGroup) -> bool:
     """Return whether an action could evict protected pods for a group, where no others will do."""
     cluster, donors = session.cluster, session.donors
-    if not limits_protection(cluster, action) or not donors.has_other_than(group.queue):
+    if not eviction_limits(cluster, action).takes_protected or not donors.has_other_than(
+        group.queue
+    ):
         return False
     if not quota_of(cluster).is_named and not keeps_fair_tree(cluster):
         return False

@@ -23,7 +23,7 @@ from scheduling.quota.reclaiming import (
     may_reclaim,
     share_with,
 )
-from scheduling.victim_eligibility import VictimLimits, priority_bound, victim_filter_tiers
+from scheduling.victim_eligibility import VictimLimits
 from scheduling.victims.preemptor import Preemptor
 
 
@@ -41,18 +41,15 @@ class VictimPlugins:
 
     def __init__(self, preemptor: Preemptor) -> None:
         self._preemptor = preemptor
-        cluster, action = preemptor.cluster, preemptor.action
+        cluster, limits = preemptor.cluster, preemptor.limits
         self._groups, self._rules = cluster.groups, quota_of(cluster)
         self.tiers = tuple(
-            [
-                tuple([one for one in tier if isinstance(one, VictimFilter)])
-                for tier in victim_filter_tiers(cluster, action)
-            ]
+            [tuple([one for one in tier if isinstance(one, VictimFilter)]) for tier in limits.tiers]
         )
         self._is_bound_by_quota = preemptor.is_reclaiming and any(
             isinstance(one, QuotaRules) for tier in self.tiers for one in tier
         )
-        self._bound = priority_bound(cluster, action, preemptor.group.priority)
+        self._bound = limits.bound(preemptor.group.priority)
 
     def eligible(self, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that may be evicted, in the order given."""

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from projections.wakeup_events import WakeupEvents
 from scheduling.preemptible_capacity import VictimIndex
-from scheduling.requeue import is_requeued
+from scheduling.requeue import RequeueCheck
 from scheduling.requeue_index import Classes, RequeueIndex
 
 
@@ -27,7 +27,7 @@ class CheckedIndex(RequeueIndex):
                 if action not in (None, one.action) or id(one) in found:
                     continue
                 reclaimable = None if action is None else self._reclaimable
-                if is_requeued(cluster, one, events, donors, reclaimable=reclaimable):
+                if RequeueCheck(cluster, events, donors, reclaimable).is_requeued(one):
                     self.failures.append(f"{one.queue} {one.key} is requeued by {events}")
         try:
             self.audit()

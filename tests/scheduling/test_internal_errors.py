@@ -28,11 +28,11 @@ from projections.suspensions import RETRY_MAX_NS, RETRY_NS
 from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
-from scheduling import hyper_node_placement, requeue
+from scheduling import hyper_node_placement
 from scheduling.actions import allocate, backfill, enqueue
 from scheduling.group_trial import GroupTrial
 from scheduling.quota import queue_order
-from scheduling.requeue import is_cycle_due
+from scheduling.requeue import RequeueCheck, is_cycle_due
 from scheduling.victims import preempt_reclaim
 from tests.properties.witness import same
 from tests.scheduling.builders import SECOND, EngineHarness, node, pod, raw
@@ -321,7 +321,7 @@ def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
 def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, requeue, "_happened")
+    raising(monkeypatch, RequeueCheck, "_happened")
     harness = Broken()
     harness.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
     assert harness.said() == [(BAD, "NotEnoughResources")]
@@ -329,7 +329,7 @@ def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(requeue, "_has_room_on_freed_nodes", bug)
+    monkeypatch.setattr(RequeueCheck, "_has_room_on_freed_nodes", bug)
     harness.see(ObjectSeen(node("n8", cpu=9)))
     harness.cycle()
     assert harness.said() == [(BAD, "bound")]
