@@ -24,7 +24,7 @@ from scheduling.actions.reschedule import reschedule
 from scheduling.explain.every_node import judged_pods
 from scheduling.explain.nodes import excluded_pods
 from scheduling.explain.placement import explain_placement
-from scheduling.explain.waiting import explain_waiting
+from scheduling.explain.waiting import WaitingExplanation
 from scheduling.explanation import EveryNode, Explanation, PlacedPod, Subject
 from scheduling.rejected_pods import recreate_rejected
 from scheduling.requeue import is_cycle_due
@@ -79,7 +79,7 @@ class SessionDecider:
             return None
         match subject:
             case PodGroup():
-                return Explanation(waiting=explain_waiting(self.session, subject))
+                return Explanation(waiting=WaitingExplanation(self.session, subject).explain())
             case PlacedPod():
                 return explain_placement(self.session, subject)
             case EveryNode():

@@ -14,7 +14,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from events.normalize import JsonObject
 from projections.pods import Pod
 from projections.state import State
-from scheduling.explain.waiting import explain_waiting
+from scheduling.explain.waiting import WaitingExplanation
 from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.session import Session
 from scheduling.trial import Trial
@@ -108,7 +108,7 @@ def try_everything(state: State) -> int:
             continue
         can_be_placed = placement_problem(session, group) is None
         attempts: list[Callable[[], object]] = [
-            partial(explain_waiting, session, group),
+            WaitingExplanation(session, group).explain,
             *([partial(place_gang, session, group)] if can_be_placed else []),
             *(partial(PreemptionSearch, session, one, group) for one in ("preempt", "reclaim")),
             *(partial(GangSearch, session, one, group) for one in ("gangpreempt", "gangreclaim")),

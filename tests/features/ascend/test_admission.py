@@ -3,7 +3,7 @@
 import pytest
 
 from events.messages import ObjectSeen
-from scheduling.explain.waiting import explain_waiting
+from scheduling.explain.waiting import WaitingExplanation
 from scheduling.session import Session
 from tests.features.ascend.builders import (
     POLICY,
@@ -44,7 +44,9 @@ def test_a_group_is_admitted_when_as_many_chips_are_free_as_it_needs() -> None:
     harness.cycle()
     assert phase(harness, "g") == ("Inqueue", "")
     assert phase(harness, "h") == too_few(16, 12)
-    waiting = explain_waiting(Session(harness.state), harness.state.cluster.groups["default/h"])
+    waiting = WaitingExplanation(
+        Session(harness.state), harness.state.cluster.groups["default/h"]
+    ).explain()
     assert waiting is not None
     assert waiting.code == "JobEnqueueFailed"
     harness.see(gone(running))

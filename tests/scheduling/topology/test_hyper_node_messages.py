@@ -8,7 +8,7 @@ from features.table import FEATURES
 from projections import snapshot
 from projections.node_updates import drop_hyper_node
 from projections.views.now import topology_rows
-from scheduling.explain.waiting import explain_waiting
+from scheduling.explain.waiting import WaitingExplanation
 from scheduling.requeue import is_cycle_due
 from tests.scenarios.play import HERE, name_of, play, scenario_of
 from tests.scheduling.builders import EngineHarness, gone, node, raw
@@ -110,7 +110,9 @@ def test_why_names_the_domain_that_comes_nearest_and_what_it_lacks() -> None:
     see(harness, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
     see(harness, *(member(f"g-{at}", "g") for at in range(3)))
     harness.cycle()
-    found = explain_waiting(session_of(harness), harness.state.cluster.groups["default/g"])
+    found = WaitingExplanation(
+        session_of(harness), harness.state.cluster.groups["default/g"]
+    ).explain()
     assert found is not None
     texts = {one.level: one.text for one in found.hurdles}
     assert texts["network"] == "its pods must be within a HyperNode of tier 1 or below"
@@ -125,7 +127,9 @@ def test_why_names_what_is_wrong_with_the_tree() -> None:
     see(harness, hyper_node("t", 2, children=("a",)))
     see(harness, group("g", 1, {"mode": "soft"}), member("g-1", "g"))
     harness.cycle()
-    found = explain_waiting(session_of(harness), harness.state.cluster.groups["default/g"])
+    found = WaitingExplanation(
+        session_of(harness), harness.state.cluster.groups["default/g"]
+    ).explain()
     assert found is not None
     assert found.code == "TopologyNotReady"
     assert not {one.level: one.passed for one in found.hurdles}["network"]
