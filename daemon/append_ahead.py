@@ -31,7 +31,7 @@ class AppendAhead:
 
     def __init__(
         self,
-        append: Callable[[Batch], Awaitable[None]],
+        append: Callable[..., Awaitable[None]],
         woken: asyncio.Event,
         linger_seconds: float = LINGER_SECONDS,
     ) -> None:
@@ -43,7 +43,7 @@ class AppendAhead:
         self._count = 0
         """Batches waiting or being written."""
         self._bytes = 0
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._some = asyncio.Event()
         self._urgent = asyncio.Event()
         self._written = asyncio.Event()
@@ -65,13 +65,7 @@ class AppendAhead:
     async def append(self, batches: Sequence[Batch]) -> None:
         """Return when all are durable, and what was handed over before them. They share a transaction."""
         await self.until_durable()
-        if len(batches) == 1:
-            await self._append(batches[0])
-        else:
-            written = map(self._append, batches)
-            for failure in await asyncio.gather(*written, return_exceptions=True):
-                if failure is not None:
-                    raise failure
+        await self._append(*batches)
         self.durable_count += len(batches)
 
     def check(self) -> None:
@@ -95,19 +89,18 @@ class AppendAhead:
             await self._collect()
             batches, self._waiting, self._waiting_records = self._waiting, [], 0
             self._some.clear()
-            # Called in order, they share a transaction.
-            ends = await asyncio.gather(*map(self._append, batches), return_exceptions=True)
-            failure = next((end for end in ends if end is not None), None)
-            if failure is None:
-                self.durable_count += len(batches)
-                self._count -= len(batches)
-                self._bytes -= sum(map(_bytes_of, batches))
-            else:
+            try:
+                await self._append(*batches)
+            except Exception as error:
                 # What was handed over meanwhile follows a batch that is not in the log.
                 self._waiting, self._waiting_records, self._count, self._bytes = [], 0, 0, 0
                 self._some.clear()
-                self._error = failure
+                self._error = error
                 self._woken.set()
+            else:
+                self.durable_count += len(batches)
+                self._count -= len(batches)
+                self._bytes -= sum(map(_bytes_of, batches))
             del batches
             self._written.set()
 

@@ -66,8 +66,8 @@ logger: Final = structlog.get_logger("muster")
 class Log(Protocol):
     """The part of a log that the loop needs."""
 
-    async def append(self, batch: Batch) -> None:
-        """Return when the batch is durable."""
+    async def append(self, *batches: Batch) -> None:
+        """Return when the batches are durable."""
 
     async def take_over(self, holder: str) -> Head:
         """Begin an epoch."""

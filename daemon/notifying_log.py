@@ -44,18 +44,19 @@ class NotifyingLog:
         """Number of an operation to what it is and when it began; the oldest first."""
         self._number = 0
 
-    async def append(self, batch: Batch) -> None:
-        """Append a batch; return when it is durable and listeners were called."""
+    async def append(self, *batches: Batch) -> None:
+        """Append batches; return when they are durable and listeners were called."""
         with self._timed("an append") as began:
-            await self._log.append(batch)
+            await self._log.append(*batches)
         seconds = (self._elapsed_ns() - began) / _SECOND_NS
         if self._until_idle is not None:
             await self._until_idle()
-        for listener in self._listeners:
-            try:
-                listener(batch, seconds)
-            except Exception as error:  # a bug that must not reach the writer of the log
-                report(error, "Log//", "listeners", self._on_error)
+        for batch in batches:
+            for listener in self._listeners:
+                try:
+                    listener(batch, seconds)
+                except Exception as error:  # a bug that must not reach the writer of the log
+                    report(error, "Log//", "listeners", self._on_error)
 
     async def take_over(self, holder: str) -> Head:
         """As the log does."""

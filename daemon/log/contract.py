@@ -87,14 +87,14 @@ class ReadableLog(Protocol):
 class Log(ReadableLog, Protocol):
     """A log that this process appends to."""
 
-    async def append(self, batch: Batch) -> None:
-        """Return when the batch is durable. Calls may overlap; batches are written in call order.
+    async def append(self, *batches: Batch) -> None:
+        """Return when the batches are durable. Calls may overlap; batches are written in call order.
 
         `FencedError`: someone else moved the head or the epoch; nothing more can be written.
-        `LogUnavailableError`: neither this batch nor a later one may be taken to be in the log.
+        `LogUnavailableError`: none of these batches and no later one may be taken to be in the log.
         State that ran ahead is thrown away, `reopen` tells where the log ends, and the caller folds
-        from there. (Most often the batch is not in the log; where the answer to its commit was lost
-        and the log stayed away, it may be.)
+        from there. (Most often they are not in the log; where the answer to its commit was lost
+        and the log stayed away, they may be.)
         """
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:

@@ -52,11 +52,12 @@ class MemoryLog:
         self._closed = False
         self._condemned: DamagedLogError | None = None
 
-    async def append(self, batch: Batch) -> None:
-        """Take the batch in if it follows the head."""
-        self._check(batch.before)
-        self.memory.contents.update((item.digest, item.content) for item in batch.objects)
-        self._take(batch.records)
+    async def append(self, *batches: Batch) -> None:
+        """Take each batch in if it follows the head."""
+        for batch in batches:
+            self._check(batch.before)
+            self.memory.contents.update((item.digest, item.content) for item in batch.objects)
+            self._take(batch.records)
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Take in whole batches of another log."""

@@ -104,14 +104,14 @@ class SqlLog:
         """The last durable head as this process knows it."""
         return self._head if self._writer is None else self._writer.head
 
-    async def append(self, batch: Batch) -> None:
-        """Return when the batch is durable. Calls may overlap; batches are written in call order.
+    async def append(self, *batches: Batch) -> None:
+        """Return when the batches are durable. Calls may overlap; batches are written in call order.
 
-        `FencedError`: someone else moved the head or the epoch. `LogUnavailableError`: neither this
-        batch nor a later one may be taken to be in the log; throw away state that ran ahead, call
+        `FencedError`: someone else moved the head or the epoch. `LogUnavailableError`: none of these
+        batches and no later one may be taken to be in the log; throw away state that ran ahead, call
         `reopen` and fold what the log then holds.
         """
-        await self._writing.append(batch)
+        await self._writing.append(*batches)
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are; the views are to be rebuilt then."""

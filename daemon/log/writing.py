@@ -72,14 +72,17 @@ class Writer:
         self.head = self._tail = await self._session.open(connection)
         self._broken = None
 
-    async def append(self, batch: Batch) -> None:
-        """Return when the batch is durable."""
+    async def append(self, *batches: Batch) -> None:
+        """Return when the batches, each of which follows the one before, are durable."""
+        pending: Pending | None = None
         async with self._entry:  # Fair: batches are queued in the order of the calls.
-            pending = Pending(
-                batch.before, batch.after, batch.records, batch.objects, [], batch.views
-            )
-            await self._queue_up(pending)
-        await self._written(pending)
+            for batch in batches:
+                pending = Pending(
+                    batch.before, batch.after, batch.records, batch.objects, [], batch.views
+                )
+                await self._queue_up(pending)
+        if pending is not None:
+            await self._written(pending)  # They are written in their order, and fail together.
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are. Views are not kept up with them."""

@@ -27,14 +27,15 @@ class SlowLog:
         self.began: list[int] = []
         self.taken: list[int] = []
 
-    async def append(self, batch: Batch) -> None:
-        """Take the batch in."""
-        self.began.append(batch.after.position)
+    async def append(self, *batches: Batch) -> None:
+        """Take the batches in."""
+        self.began += [batch.after.position for batch in batches]
         self._asked.set()
         await self.may_answer.wait()
-        if self.fails_after is not None and batch.after.position > self.fails_after:
-            raise LogUnavailableError("away")
-        self.taken.append(batch.after.position)
+        for batch in batches:
+            if self.fails_after is not None and batch.after.position > self.fails_after:
+                raise LogUnavailableError("away")
+            self.taken.append(batch.after.position)
 
     async def until_began(self, count: int) -> None:
         """Return when so many batches were handed to the log."""

@@ -34,7 +34,7 @@ class Ticks:
 class AwayLog(MemoryLog):
     """A log that takes nothing in."""
 
-    async def append(self, batch: Batch) -> None:
+    async def append(self, *batches: Batch) -> None:
         """Never."""
         raise LogUnavailableError("away")
 
@@ -167,7 +167,7 @@ async def test_probes_are_answered_at_an_address_of_their_own_and_nothing_else_t
 class StandingLog(MemoryLog):
     """A log that does not answer."""
 
-    async def append(self, batch: Batch) -> None:
+    async def append(self, *batches: Batch) -> None:
         """Wait for ever."""
         await asyncio.Event().wait()
 

@@ -53,10 +53,14 @@ class FlakyLog(MemoryLog):
         """While this is not set, an append has no end."""
         self.answers.set()
 
-    async def append(self, batch: Batch) -> None:
-        """Take the batch in, unless the log is away."""
+    async def append(self, *batches: Batch) -> None:
+        """Take the batches in, unless the log is away."""
         await asyncio.sleep(self.seconds)
         await self.answers.wait()
+        for batch in batches:
+            await self._append(batch)
+
+    async def _append(self, batch: Batch) -> None:
         if self.leaves_at in {record.kind for record in batch.records}:
             self.is_away, self.leaves_at = True, ""
             if self.takes_it_in:

@@ -74,6 +74,18 @@ class LogContract:
             r for b in made for r in b.records
         ]
 
+    async def test_batches_of_one_append_are_there_in_order_or_all_fail(self, log: Log) -> None:
+        """More of them than a log queues at a time."""
+        made = batches(log.head, count=1_100, size=1)
+        await log.append()
+        await log.append(*made[:1_050])
+        assert log.head == made[1_049].after
+        with pytest.raises(FencedError):
+            await log.append(made[1_051], made[1_052])
+        assert [one.record for one in await entries(log)] == [
+            record for batch in made[:1_050] for record in batch.records
+        ]
+
     async def test_a_range_is_read_from_behind_a_position_up_to_another(self, log: Log) -> None:
         await filled(log, count=4, size=3)
         assert [e.record.position for e in await entries(log, 2, 7)] == [3, 4, 5, 6, 7]

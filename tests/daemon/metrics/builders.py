@@ -55,10 +55,11 @@ class HeardLog(MemoryLog):
         super().__init__()
         self._metrics = metrics
 
-    async def append(self, batch: Batch) -> None:
+    async def append(self, *batches: Batch) -> None:
         """As ever."""
-        await super().append(batch)
-        self._metrics.counted.observe_batch(batch, 0.002)
+        await super().append(*batches)
+        for batch in batches:
+            self._metrics.counted.observe_batch(batch, 0.002)
 
 
 def made(queues_max: int = QUEUES_MAX) -> Metrics:

@@ -90,14 +90,15 @@ class InProcessDaemon:
             updates_status=self._updates_status,
         )
         fold = refolder(self.log, with_views=False)
-        self._loop = Loop(self.log, cluster, WorkingClock(), fold, running, health)
         append = self.log.append
 
-        async def append_and_note(batch: Batch) -> None:
-            await append(batch)
-            cluster.note(batch, self.state.cluster)
+        async def append_and_note(*batches: Batch) -> None:
+            await append(*batches)
+            for batch in batches:
+                cluster.note(batch, self.state.cluster)
 
         self.log.append = append_and_note  # type: ignore[method-assign]
+        self._loop = Loop(self.log, cluster, WorkingClock(), fold, running, health)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(cluster.run(health), name="cluster")
