@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from events.duration import nanoseconds
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.charging import compound
 from projections.config_errors import Pairs
 from projections.device_families import DeviceFamilies
 from projections.fault_options import mode_problem, stated_options
@@ -181,8 +182,3 @@ def asks_for_more(before: GroupFacts, after: GroupFacts) -> bool:
     return any(amount > known.get(name, 0) for name, amount in stated.items()) or any(
         amount > before.card_request.get(name, 0) for name, amount in after.card_request.items()
     )
-
-
-def compound(cards: tuple[str, ...]) -> str:
-    """Return the one name under which a choice of cards is reserved: `A|B`, sorted."""
-    return cards[0] if len(cards) == 1 else "|".join(sorted(cards))

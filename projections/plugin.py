@@ -7,16 +7,17 @@ have to count at every question it keeps in an index of its own (`Plugin.indexes
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+from projections.charging import CardCharging, Charge, Charging
 from projections.policy.plugin_config import PluginConfig, PolicyPlugin
 from projections.policy.policy_table import PolicyTable
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.index import Index
-    from projections.pod_class import Amounts
+    from projections.pod_class import Amounts, PodClass
     from projections.pod_groups import PodGroup
     from projections.queues import Queue
 
@@ -97,18 +98,18 @@ class Quota(Plugin):
     keeps_quotas = True
     name = ""
     NONE: ClassVar[PluginConfig] = PluginConfig(name="")
-    charges_resources: ClassVar[bool] = False
-    """Whether queues are charged every resource by its name, instead of cpu, memory and cards."""
-    limits_cards: ClassVar[bool] = False
-    """Whether each card has a quota; a card without one cannot be used."""
+    charging: Charging = CardCharging()
+    """By which names queues are charged."""
     keeps_tree: bool = False
     """Whether the limits of a queue also apply to the queues below it."""
-    exempts_card_pods: bool = False
-    """Whether pods that use cards are not charged cpu and memory."""
-    infers_cards: bool = False
-    """Whether a pod that requests cards without naming any may be charged any card."""
-    default_capability: int | None = None
-    """Capability of cpu and memory if the queue does not state it; None for no limit."""
+    counts_reclaimable: ClassVar[bool] = False
+    """Whether a pod group is admitted beyond what is free if evictions in other queues could release the rest."""
+    checks_guarantees: ClassVar[bool] = False
+    """Whether a guarantee counts only as far as the cluster and the queues above can keep it."""
+    lists_shortages: ClassVar[bool] = True
+    """Whether a pod group that is not admitted is told all resources that are short, or the first one."""
+    event_reporter: ClassVar[str] = ""
+    """The component that Kubernetes Events about quotas name: that which users of Volcano know; empty for muster."""
 
     @property
     def is_named(self) -> bool:
@@ -134,6 +135,47 @@ class Quota(Plugin):
     def admission_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the limit of a queue for use and reservations together; None without a limit."""
         return self.limit(cluster, queue, name)
+
+    def unstated_limit(self, name: str) -> int | None:
+        """Return the limit of a resource or card that the object of a queue does not state; None without a limit."""
+        return None
+
+    def stated_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the limit of a charge name in the object of a queue, for a choice of cards the sum of theirs; None without a limit.
+        It is shown, not decided by."""
+        facts = queue.facts
+        if facts is None:
+            return None
+        if name in facts.capability:
+            return facts.capability[name]
+        quota = self.charging.card_quota(facts.quota)
+        if name in quota:
+            return quota[name]
+        cards = self.charging.cards_of(cluster.cards, name)
+        if cards != (name,):
+            return sum(quota.get(one, 0) for one in cards)
+        return self.unstated_limit(name)
+
+    def limits_card(self, name: str) -> bool:
+        """Return whether a charge name is that of cards with quotas: each is compared alone, and a pod is charged one of which
+        there is enough."""
+        return False
+
+    def without_cards(self, charge: Charge) -> Charge:
+        """Return a charge without the cards that have quotas."""
+        return charge
+
+    def card_quotas(self, queue: Queue) -> Mapping[str, int] | None:
+        """Return the quotas of cards of a queue; None if cards have none."""
+        return None
+
+    def named_cards(self, cluster: Cluster, pod_class: PodClass) -> tuple[str, ...] | None:
+        """Return the known cards that a pod names, whatever quota its queue has; None if it may use any."""
+        return None
+
+    def has_named_card(self, there: Iterable[str], named: tuple[str, ...]) -> bool:
+        """Return whether a node with these cards may serve a pod that names cards."""
+        return True
 
     def nodes_changed(self, cluster: Cluster) -> None:
         """Nodes were added, changed or removed: wake the queues whose limits may have changed."""

@@ -1,16 +1,15 @@
 """Compute what pods and pod groups are charged to their queue.
 
-Under `capacity-card` a queue is charged cpu, memory and card names; under `capacity` every resource by its name. A
-waiting pod that accepts any of several cards is counted under their compound name.
+By which names, the quota plugin says (`charging.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
+from projections.charging import PLAIN, CardModels
 from projections.deltas import NodeChanged
-from projections.group_facts import compound
 from projections.index import Index
 from projections.kept_quota import kept_charge
 from projections.nodes import NodeFacts
@@ -27,18 +26,14 @@ ALIKE_MAX: Final = 10_000
 """Entries of a cache of what groups of one class ask for."""
 
 
-class Cards(Index):
-    """The known card models: name to the resource that counts them, and the number of nodes."""
+class Cards(Index, CardModels):
+    """The known card models, and what pod groups ask for of them."""
 
     name = "cards"
     COMPARED: ClassVar[tuple[str, ...]] = ("resource", "by_resource", "units")
 
     def __init__(self) -> None:
-        self.resource: dict[str, str] = {}
-        self.by_resource: dict[str, dict[str, int]] = {}
-        """Resource name to card name to number of nodes."""
-        self.units: dict[str, dict[str, dict[int, int]]] = {}
-        """Converted resource to card name, to how much of the resource makes 1,000 of the card, to number of nodes."""
+        super().__init__()
         self.version = 0
         """Grows whenever the set of known cards may have changed."""
         self.asked: dict[tuple[object, ...], Charge | None] = {}
@@ -73,21 +68,6 @@ class Cards(Index):
             if not of_resource:
                 del self.units[resource]
             self.version += self.shift(card, resource, sign)
-
-    def counting(self, resource: str) -> str:
-        """Return the resource that counts the cards that are charged for a resource: another one if it is converted."""
-        for card in self.units.get(resource, ()):
-            return self.resource.get(card, resource)
-        return resource
-
-    def charged(self, resource: str, card: str, amount: int) -> int:
-        """Return what of a card is charged for an amount of a resource: of a converted resource thousandths, rounded up;
-        the most if the card is not known or has several sizes."""
-        if resource not in self.units:
-            return amount
-        found = self.units[resource]
-        known = [found[one] for one in card.split("|") if one in found] or list(found.values())
-        return -(-amount * 1000 // min((units for one in known for units in one), default=1000))
 
     def shift(self, name: str, resource: str, sign: int) -> bool:
         """Add or remove a node; return whether that changed the set of known cards."""
@@ -147,22 +127,16 @@ def charge(cluster: "Cluster", pod: Pod) -> Charge:
 
 
 def resized_charge(cluster: "Cluster", pod: Pod) -> Charge | None:
-    """Return the charge of a pod whose request changed on its node: of cpu and memory what it requests now; the cards that
-    were charged when it got its node stay."""
+    """Return the charge of a pod whose request changed on its node; None if it has none."""
     if pod.charge is None:
         return None
-    now = charge(cluster, pod)
-    if cluster.plugins.quota.charges_resources:
-        return now
-    cards = tuple([one for one in pod.charge if one[0] not in ("cpu", "memory")])
-    return (*cards, *[one for one in now if one[0] in ("cpu", "memory")])
+    return cluster.plugins.quota.charging.resized(pod.charge, charge(cluster, pod))
 
 
 def is_unresolved(cluster: "Cluster", pod: Pod) -> bool:
     """Return whether a pod is charged for a choice of cards because its node was unknown."""
-    return any(
-        "|" in name or name in cluster.cards.by_resource for name, _ in pod.charge or ()
-    ) and (not cluster.plugins.quota.charges_resources)
+    is_choice = cluster.plugins.quota.charging.is_choice
+    return any(is_choice(cluster.cards, name) for name, _ in pod.charge or ())
 
 
 def charge_on(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
@@ -180,46 +154,15 @@ def _charge(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
     known = of_class.by_layout.get(mix)
     if known is None:
         there = {} if found is None or found.facts is None else found.facts.charged_cards
-        known = of_class.by_layout[mix] = _charge_for(cluster, pod_class, there)
+        known = of_class.by_layout[mix] = cluster.plugins.quota.charging.charge(
+            cluster.cards, pod_class.request, pod_class.cards, there
+        )
     return known
 
 
-def _charge_for(cluster: "Cluster", pod_class: PodClass, on: Mapping[str, str]) -> Charge:
-    if cluster.plugins.quota.charges_resources:
-        return tuple(one for one in pod_class.request if one[0] != "pods")
-    by_resource = cluster.cards.by_resource
-    cards: Amounts = {}
-    for name, amount in pod_class.request:
-        if name in by_resource:
-            card = _card(cluster, pod_class, name, on)
-            cards[card] = cards.get(card, 0) + cluster.cards.charged(name, card, amount)
-    if cluster.plugins.quota.exempts_card_pods and (cards or pod_class.cards):
-        return tuple(cards.items())
-    plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
-    return (*cards.items(), *plain)
-
-
-def _card(cluster: "Cluster", pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
-    """Return the charged card of a resource: that of the node, else the choice, else the resource itself."""
-    if resource in on:
-        return on[resource]
-    there = cluster.cards.by_resource.get(resource, {})
-    listed = tuple(name for name in pod_class.cards if name in there)
-    if not listed and not any(name in cluster.cards.resource for name in pod_class.cards):
-        listed = pod_class.cards
-    return compound(listed) if listed else resource
-
-
 def cards_of_charge(cluster: "Cluster", name: str) -> tuple[str, ...]:
-    """Return the cards that a charge name stands for: those of a compound name, or of a resource. Where resources are
-    charged by their own names, a name stands for itself."""
-    if cluster.plugins.quota.charges_resources:
-        return (name,)
-    if "|" in name:
-        return tuple(name.split("|"))
-    if name in cluster.cards.by_resource:
-        return tuple(sorted(cluster.cards.by_resource[name]))
-    return (name,)
+    """Return the cards that a charge name stands for; a name that is no choice stands for itself."""
+    return cluster.plugins.quota.charging.cards_of(cluster.cards, name)
 
 
 def min_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
@@ -229,16 +172,14 @@ def min_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     if group.facts.min_resources is None:
         return None
     stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
-    if cluster.plugins.quota.charges_resources:
-        stated.pop("pods", None)
-        return stated
-    cards = (
-        _least(cluster, group, cards_only=True) if group.live_classes else group.facts.card_request
-    )
-    if cards and cluster.plugins.quota.exempts_card_pods:
-        return dict(cards)
-    plain: Amounts = {name: amount for name, amount in stated.items() if name in ("cpu", "memory")}
-    return {**plain, **cards}
+
+    def cards() -> Amounts:
+        assert group.facts is not None
+        if group.live_classes:
+            return _least(cluster, group, cards_only=True)
+        return group.facts.card_request
+
+    return cluster.plugins.quota.charging.minimum(stated, cards)
 
 
 def _least(cluster: "Cluster", group: PodGroup, *, cards_only: bool) -> Amounts:
@@ -262,25 +203,16 @@ def _sum_of(
 ) -> Amounts:
     """Return the sum of the requests of so many pods of each class."""
     total: Amounts = {}
+    is_denied = cluster.plugins.quota.charging.is_denied
     for pod_class, count in classes:
         for name, amount in requested(cluster, pod_class):
-            if name in ("cpu", "memory"):
+            if name in PLAIN:
                 if cards_only:
                     continue
-            elif _is_denied(cluster, pod_class, name):
-                continue
+            elif is_denied(cluster.cards, pod_class.cards, name):
+                continue  # A reservation for such a pod would block others for ever.
             total[name] = total.get(name, 0) + amount * count
     return total
-
-
-def _is_denied(cluster: "Cluster", pod_class: PodClass, name: str) -> bool:
-    """Return whether no pod of the class can ever be charged this, because it does not name its cards as required.
-
-    Nothing is reserved for such a pod: the reservation would block others for ever.
-    """
-    if cluster.plugins.quota.charges_resources or name not in cluster.cards.by_resource:
-        return False
-    return bool(pod_class.cards) or not cluster.plugins.quota.infers_cards
 
 
 def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
@@ -303,23 +235,11 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
 def request_differs(cluster: "Cluster", group: PodGroup) -> str:
     """Return how the cards requested by the pods differ from the annotation of the group; "" if they do not."""
     stated = {} if group.facts is None else group.facts.card_request
-    if not stated or cluster.plugins.quota.charges_resources:
+    if not stated:
         return ""
-    asked: Amounts = {}
-    for pod in group.pods.values():
-        for name, amount in requested(cluster, pod.pod_class):
-            if name not in ("cpu", "memory"):
-                asked[name] = asked.get(name, 0) + amount
-    listed = {card for name in stated for card in cards_of_charge(cluster, name)}
-    is_listed = all(card in listed for name in asked for card in cards_of_charge(cluster, name))
-    if is_listed and sum(asked.values()) == sum(stated.values()):
-        return ""
-    theirs, ours = (_listed(one) for one in (stated, asked))
-    return f"{REQUEST_ANNOTATION} asks for {theirs}, the pods for {ours}: the pods count"
-
-
-def _listed(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
+    asked = (requested(cluster, pod.pod_class) for pod in group.pods.values())
+    differs = cluster.plugins.quota.charging.request_differs(cluster.cards, stated, asked)
+    return differs and f"{REQUEST_ANNOTATION} {differs}: the pods count"
 
 
 def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
@@ -336,10 +256,12 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     else:
         is_running = group.phase == RUNS and group.counts.allocated >= group.min_available
         reserves = reserves and is_running
-    if reserves and cluster.plugins.quota.charges_resources and group.counts.gated:
-        missing = _without_gated(cluster, group, missing)
+    if reserves and group.counts.gated:
+        missing = cluster.plugins.quota.charging.without_gated(
+            missing, lambda: _asked_by_gated(cluster, group)
+        )
     elastic = tuple([one for one in used.items() if one[1] > 0])
-    return tuple(missing) if reserves else (), elastic
+    return missing if reserves else (), elastic
 
 
 def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:
@@ -383,14 +305,12 @@ def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     return dict(_missing(cluster, group, least)[0])
 
 
-def _missing(
-    cluster: "Cluster", group: PodGroup, least: Amounts
-) -> tuple[list[tuple[str, int]], Amounts]:
+def _missing(cluster: "Cluster", group: PodGroup, least: Amounts) -> tuple[Charge, Amounts]:
     """Return what is neither allocated to the group nor nominated for it of its minimum, and what is allocated to it
     above its minimum."""
     used = dict(group.allocated)
     missing = _less(cluster, least.items(), used)
-    if missing and any(used.values()) and not cluster.plugins.quota.charges_resources:
+    if missing and any(used.values()):
         missing = _with_strays(cluster, group, missing, used)
     kept = kept_charge(cluster, group.key) if cluster.reschedulings.restarts else ()
     if missing and (group.nominations or kept):
@@ -398,7 +318,7 @@ def _missing(
         for one in group.nominations.values():
             add(nominated, one.charge, 1)
         missing = _less(cluster, missing, nominated)
-    return missing, used
+    return tuple(missing), used
 
 
 def _less(
@@ -421,16 +341,13 @@ def _less(
     return missing
 
 
-def _without_gated(
-    cluster: "Cluster", group: PodGroup, missing: list[tuple[str, int]]
-) -> list[tuple[str, int]]:
-    """Subtract the requests of pods with scheduling gates (Volcano's `capacity`)."""
+def _asked_by_gated(cluster: "Cluster", group: PodGroup) -> Amounts:
+    """Return what the pods of a group with scheduling gates ask for."""
     gated: Amounts = {}
     for pod in group.pods.values():
-        for name, amount in requested(cluster, pod.pod_class) if pod.status == GATED else ():
-            gated[name] = gated.get(name, 0) + amount
-    left = [(name, amount - gated.get(name, 0)) for name, amount in missing]
-    return [one for one in left if one[1] > 0]
+        if pod.status == GATED:
+            add(gated, requested(cluster, pod.pod_class), 1)
+    return gated
 
 
 def _with_strays(
@@ -440,15 +357,20 @@ def _with_strays(
 
     The label of the node changed since, or another scheduler placed the pod there: the pod has what it needs.
     """
-    live = _asked_by(cluster, [group.classes[index] for index in group.live_classes])
-    if all(name in live for name in used if name not in ("cpu", "memory")):
+
+    def asked_by_live() -> set[str]:
+        return _asked_by(cluster, [group.classes[index] for index in group.live_classes])
+
+    def asked_by_all() -> set[str]:
+        classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
+        return _asked_by(cluster, classes.values())
+
+    strays = cluster.plugins.quota.charging.strays(used, asked_by_live, asked_by_all)
+    if not strays:
         return missing
-    classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
-    asked = _asked_by(cluster, classes.values())
-    strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
     left: list[tuple[str, int]] = []
     for name, amount in missing:
-        for stray in strays if name not in ("cpu", "memory") else ():
+        for stray in strays if name not in PLAIN else ():
             taken = min(used[stray], amount)
             used[stray] -= taken
             amount -= taken

@@ -209,13 +209,14 @@ class RunReport:
 
     def _check(self, record: Record, event: GangBindDecided) -> None:
         """Check that a decision kept its queue within its quotas of the cards that it charged."""
-        if not self.state.cluster.plugins.quota.limits_cards:
-            return
         queue = self.state.cluster.queues.get(event.queue)
-        if queue is None or queue.facts is None:
+        if queue is None:
+            return
+        quotas = self.state.cluster.plugins.quota.card_quotas(queue)
+        if quotas is None:
             return
         for card in dict.fromkeys(card for one in event.placements for card in one.cards):
-            used, quota = queue.allocated.get(card, 0), queue.facts.quota.get(card, 0)
+            used, quota = queue.allocated.get(card, 0), quotas.get(card, 0)
             if used <= quota:
                 continue
             self.above += len(event.placements)

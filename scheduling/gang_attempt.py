@@ -19,11 +19,12 @@ from projections.pod_terms import Labels
 from projections.pods import Pod
 from projections.previous_nodes import NONE, previous_nodes
 from projections.refusals import CARD_CODES, CLAIM_CODES, QUEUE_CODES
+from scheduling.card_choice import CardChoice
 from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
 from scheduling.quota import quota_check
-from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.quota.queue_room import QueueRoom
+from scheduling.quota.quota_rules import quota_of
 from scheduling.session import Session
 from scheduling.shared_claims import keep_together
 from scheduling.shortage import Shortage
@@ -279,12 +280,12 @@ def cards_to_charge(
             return refused
     queue = cluster.queues[group.queue]
     plain = cluster.ledgers.requested.get(pod.facts.uid, ())
-    if cluster.plugins.quota.limits_cards:
-        plain = tuple([one for one in plain if one[0] in ("cpu", "memory")])
+    rules = quota_of(cluster)
+    plain = rules.without_cards(plain)
     short = quota_check.may_allocate(cluster, queue, plain, extra)
     if short is not None:
         return quota_unschedulable(short, pod)
-    choice = choose_cards(cluster, queue, pod_class, extra)
+    choice = rules.choose_cards(cluster, queue, pod_class, extra)
     return quota_unschedulable(choice, pod) if isinstance(choice, Shortage) else choice
 
 

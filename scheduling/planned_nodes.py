@@ -84,7 +84,5 @@ def nodes_for_all(session: Session, group: PodGroup, pods: list[Pod]) -> npt.NDA
 
 def ranking_of(session: Session, group: PodGroup, pod_class: PodClass) -> NodeRanking:
     """Return the ranking of nodes for pods of a class, with the cards that they name."""
-    cluster, cards = session.cluster, None
-    if cluster.plugins.quota.limits_cards and pod_class.cards:
-        cards = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+    cards = session.cluster.plugins.quota.named_cards(session.cluster, pod_class)
     return session.rankings.of(pod_class, cards, session.rankings.job_of(group))

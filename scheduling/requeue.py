@@ -10,7 +10,7 @@ from events import requeue
 from events.decisions.search_deferred import SearchDeferred
 from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore, report
-from projections.nodes import Node, Request
+from projections.nodes import Request
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy.policy import RECLAIMING
@@ -235,16 +235,10 @@ class RequeueCheck:
                 classes = [pod.pod_class for pod in head.pending]
                 asked = dict.fromkeys((one.request, one.cards) for one in classes)
             is_freed = self._donors.can_free(node, equivalence_group.action, head)
-            if any(self._has_card(node, cards) and is_freed(request) for request, cards in asked):
+            has_card, there = self._cluster.plugins.quota.has_named_card, node.facts.cards.values()
+            if any(has_card(there, cards) and is_freed(request) for request, cards in asked):
                 return True
         return False
-
-    def _has_card(self, node: Node, cards: tuple[str, ...]) -> bool:
-        """Return True if a node has one of the cards that a pod names, or if it names none."""
-        if not cards or not self._cluster.plugins.quota.limits_cards or node.facts is None:
-            return True
-        there = node.facts.cards.values()
-        return any(card in there for card in cards)
 
     def _is_quota_released(self, queue: str, limits: tuple[str, ...]) -> bool:
         """Return True if the queue was released any of these limits."""
@@ -283,13 +277,14 @@ class RequeueCheck:
         if len(self._events.nodes_freed) > FREED_MAX:
             return True
         classes = {pod.pod_class.index: pod.pod_class for pod in pending}
+        has_named_card = self._cluster.plugins.quota.has_named_card
         for name in self._events.nodes_freed:
             node = self._cluster.nodes.nodes.get(name)
             if node is None or node.facts is None:
                 continue
             is_leaving = name in self._cluster.nodes.leaving
             for one in classes.values():
-                if not self._has_card(node, one.cards):
+                if not has_named_card(node.facts.cards.values(), one.cards):
                     continue
                 if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                     return True

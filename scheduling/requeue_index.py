@@ -474,10 +474,10 @@ class RequeueIndex:
     def _fitting(
         self, of_action: _OfAction, kind: str, node: Node, amount_of: Callable[[str], int]
     ) -> Iterator[Classes]:
-        by_card = self._cluster.plugins.quota.limits_cards
+        has_named_card = self._cluster.plugins.quota.has_named_card
         there = () if node.facts is None else tuple(node.facts.cards.values())
         for cards, table in of_action.by_request.get(kind, {}).items():
-            if not by_card or not cards or any(card in there for card in cards):
+            if has_named_card(there, cards):
                 yield from table.within(amount_of)
 
     # Maintenance

@@ -93,7 +93,5 @@ def _classes(pods: list[Pod]) -> list[PodClass]:
 
 
 def _ranking(session: Session, group: PodGroup, pod_class: PodClass) -> NodeRanking:
-    cluster, cards = session.cluster, None
-    if cluster.plugins.quota.limits_cards and pod_class.cards:
-        cards = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+    cards = session.cluster.plugins.quota.named_cards(session.cluster, pod_class)
     return session.rankings.of(pod_class, cards, session.rankings.job_of(group))

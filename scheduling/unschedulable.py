@@ -18,10 +18,10 @@ from projections.pod_groups import PodGroup
 from projections.pods import PENDING, Pod
 from projections.refusals import CARD_CODES
 from projections.scheduling_queue import Standing
+from scheduling.card_choice import CardChoice
 from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.node_ranking import NodeRankings
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
-from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
 from scheduling.shortage import Shortage
 from scheduling.volumes.claim_check import volume_events

@@ -198,8 +198,7 @@ def cards(cluster: Cluster) -> Iterator[Family]:
             allocated[name] += node.occupied.get(resource, 0)
     quota: Tally[str] = Tally()
     for queue in cluster.queues.values():
-        if queue.facts is not None and cluster.plugins.quota.limits_cards:
-            quota.update(queue.facts.quota)
+        quota.update(cluster.plugins.quota.card_quotas(queue) or {})
     free = {card: healthy[card] - allocated[card] for card in total}
     names = sorted({*total, *quota})
     for metric, counts in (

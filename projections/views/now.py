@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from events.limits import storable
+from projections.charging import compound
 from projections.cluster import Cluster
 from projections.devices import Device, device_of
 from projections.fault_hits import pods_hit
 from projections.faulty_pods import FaultyPods
-from projections.group_facts import compound
 from projections.identity_cache import IdentityCache
 from projections.kinds.node import NODES
 from projections.kinds.workload import VOLCANO_JOBS
@@ -22,8 +22,7 @@ from projections.pod_class import PodClass
 from projections.pods import Pod
 from projections.pool_index import counts_devices
 from projections.quantity import MAX
-from projections.queues import Queue, add
-from projections.quota_charging import cards_of_charge
+from projections.queues import add
 from projections.views.feature_rows import NodePlace
 from projections.views.rows import Row
 
@@ -59,12 +58,12 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
     names = dict.fromkeys((*_ALWAYS, *allocated, *pending, *inqueue, *elastic))
     guarantee, deserved = _NOTHING, _NOTHING
     if facts is not None:
-        # Where resources are charged by their own names, a quota of cards limits nothing.
-        quota = _NOTHING if cluster.plugins.quota.charges_resources else facts.quota
+        quota = cluster.plugins.quota.charging.card_quota(facts.quota)
         guarantee = {**quota, **facts.guarantee}
         deserved = {**quota, **facts.deserved}
         names.update(dict.fromkeys((*facts.capability, *guarantee, *deserved)))
-    limits = {one: capability(cluster, queue, one) for one in sorted(names)}
+    stated_limit = cluster.plugins.quota.stated_limit
+    limits = {one: stated_limit(cluster, queue, one) for one in sorted(names)}
     columns = (guarantee, deserved, allocated, inqueue, pending, elastic)
     if _are_storable(limits, columns):
         return [
@@ -101,25 +100,6 @@ def _are_storable(limits: Mapping[str, int | None], columns: tuple[Mapping[str, 
 def _bounded(amount: int) -> int:
     """Return an amount that a database can store."""
     return max(-MAX, min(amount, MAX))
-
-
-def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
-    """Return the limit of a resource in the queue's object; None without a limit."""
-    facts = queue.facts
-    if facts is None:
-        return None
-    if resource in facts.capability:
-        return facts.capability[resource]
-    if cluster.plugins.quota.charges_resources:
-        return None
-    if resource in facts.quota:
-        return facts.quota[resource]
-    if resource in ("cpu", "memory"):
-        return cluster.plugins.quota.default_capability
-    choice = cards_of_charge(cluster, resource)
-    if choice != (resource,):
-        return sum(facts.quota.get(one, 0) for one in choice)
-    return 0 if cluster.plugins.quota.limits_cards else None
 
 
 def card_rows(cluster: Cluster, name: str) -> list[Row]:

@@ -8,13 +8,13 @@ from projections.device_family import NO_JOB
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.scheduling_queue import EquivalenceGroup
+from scheduling.card_choice import CardChoice
 from scheduling.device_request import invalid_device_request, naming_each
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import placement_problem
 from scheduling.group_trial import GroupTrial
 from scheduling.hyper_node_placement import best_effort_pods, best_effort_scopes
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
-from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
 from scheduling.topology.node_scope import NodeScope
 from scheduling.trial import Placed, placements

@@ -4,7 +4,7 @@ from typing import Final
 
 from projections import quota_charging
 from projections.cluster import Cluster
-from projections.pod_class import Amounts, PodClass
+from projections.pod_class import Amounts
 from projections.pods import Pod
 from scheduling.explanation import Held, Holder
 from scheduling.quota import quota_check
@@ -21,19 +21,13 @@ class Holders:
 
     def needed_by(self, pod: Pod | None, reason: Unschedulable | None) -> tuple[Held, ...]:
         """Return the holders of what the pod needs: its cards, by the names under which they are charged, or the short resource."""
-        names = () if pod is None else self._cards_of(pod.pod_class)
+        names: tuple[str, ...] = ()
+        if pod is not None:
+            charging, pod_class = self._cluster.plugins.quota.charging, pod.pod_class
+            names = charging.accepted(self._cluster.cards, pod_class.request, pod_class.cards)
         if not names and reason is not None and reason.limit:
             names = quota_charging.cards_of_charge(self._cluster, reason.limit)
         return tuple(one for name in names if (one := self._of(name)) is not None)
-
-    def _cards_of(self, pod_class: PodClass) -> tuple[str, ...]:
-        """Return the cards that pods of the class accept, by the names under which they are charged."""
-        cards = self._cluster.cards
-        if self._cluster.plugins.quota.charges_resources:
-            return tuple(name for name, _ in pod_class.request if name in cards.by_resource)
-        named = tuple(name for name in pod_class.cards if name in cards.resource)
-        inferred = (cards.by_resource.get(name, {}) for name, _ in pod_class.request)
-        return named or tuple(card for found in inferred for card in sorted(found))
 
     def _of(self, name: str) -> Held | None:
         """Return the holders of a resource or card; None if it is never charged, or neither held nor there."""

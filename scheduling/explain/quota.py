@@ -8,16 +8,17 @@ from projections.device_family import Cards
 from projections.pod_class import Amounts, PodClass
 from projections.pods import Charge
 from projections.queues import Queue
+from scheduling.card_choice import CardChoice
 from scheduling.explanation import Limit
 from scheduling.quota import quota_check
-from scheduling.quota.card_selection import CardChoice, choose_cards
+from scheduling.quota.quota_rules import quota_of
 
 
 def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Amounts) -> Cards:
     """Return the cards that the queue allows a pod now; if none, the cards that would do."""
     if pod_class.is_best_effort:
         return None
-    chosen = choose_cards(cluster, queue, pod_class, extra)
+    chosen = quota_of(cluster).choose_cards(cluster, queue, pod_class, extra)
     if isinstance(chosen, CardChoice):
         return chosen.cards
     known = tuple(name for name in pod_class.cards if name in cluster.cards.resource)

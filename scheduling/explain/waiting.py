@@ -38,7 +38,7 @@ from scheduling.explain.volumes import volume_hurdle
 from scheduling.explanation import Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, placement_problem
-from scheduling.quota.card_selection import choose_cards
+from scheduling.quota.quota_rules import quota_of
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
@@ -270,10 +270,10 @@ class WaitingExplanation:
     def _card_hurdle(self, pod: Pod | None) -> Iterable[Hurdle]:
         """The cards that the pod names and its queue may use; nothing for a pod without cards."""
         cluster = self._cluster
-        if pod is None or not cluster.plugins.quota.limits_cards:
+        if pod is None:
             return
         queue = cluster.queues[self._group.queue]
-        chosen = choose_cards(cluster, queue, pod.pod_class, {})
+        chosen = quota_of(cluster).choose_cards(cluster, queue, pod.pod_class, {})
         if isinstance(chosen, Shortage):
             yield Hurdle("card", False, chosen.message)
         elif chosen.cards:

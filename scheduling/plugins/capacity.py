@@ -42,7 +42,6 @@ class Capacity(ReclaimingQuota):
 
     name = "capacity"
     Arguments = CapacityArguments
-    charges_resources = True
     compares_shares = True
 
     def __init__(self, config: PluginConfig) -> None:

@@ -5,21 +5,25 @@ Quotas are hard: a queue within its own quota may reclaim, and what others use b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from msgspec import Struct
 
 from events.errors import PolicyError
 from events.requeue import QUEUE_UPDATED
+from projections.charging import PLAIN, CardCharging
 from projections.cluster import Cluster
-from projections.pod_class import Amounts
+from projections.device_family import Cards
+from projections.pod_class import Amounts, PodClass
 from projections.pods import Charge, Pod
 from projections.policy.plugin_config import PluginConfig
 from projections.policy.policy_values import JsonObject, Warn
 from projections.queues import Queue
+from scheduling.card_choice import CardChoice
 from scheduling.plugins.quota_plugin import QuotaPlugin
 from scheduling.quota import quota_check
+from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.quota_rules import RemainingCharges
 from scheduling.score_formulas import NodeOrder, ScoreWeights
 from scheduling.shortage import Shortage
@@ -44,15 +48,19 @@ class CapacityCard(QuotaPlugin, NodeOrder):
     name = "capacity-card"
     Arguments = CapacityCardArguments
     NO_EFFECT: ClassVar[Mapping[str, str]] = {"enabledAllocatable": "quotas of cards always hold"}
-    limits_cards = True
+    protects_deserved_alone = True
+    lists_shortages = False
+    event_reporter = "volcano.capacity-card"
 
     def __init__(self, config: PluginConfig) -> None:
         super().__init__(config)
         arguments = config.arguments
         assert isinstance(arguments, CapacityCardArguments)
-        self.exempts_card_pods = arguments.cardUnlimitedCpuMemory
-        self.infers_cards = arguments.unnamedCardPolicy == "infer"
-        self.default_capability = 0 if arguments.unsetCpuMemoryIsZero else None
+        self._infers_cards = arguments.unnamedCardPolicy == "infer"
+        self.charging = CardCharging(
+            exempts_card_pods=arguments.cardUnlimitedCpuMemory, infers_cards=self._infers_cards
+        )
+        self._default_capability = 0 if arguments.unsetCpuMemoryIsZero else None
         self._weight = arguments.nodeOrderWeight
 
     @classmethod
@@ -74,8 +82,40 @@ class CapacityCard(QuotaPlugin, NodeOrder):
         if facts is None:
             return None if not cluster.queue_objects or name in ("cpu", "memory") else 0
         if name in ("cpu", "memory"):
-            return facts.capability.get(name, self.default_capability)
+            return facts.capability.get(name, self._default_capability)
         return facts.quota.get(name, 0)
+
+    def unstated_limit(self, name: str) -> int | None:
+        """Return what the arguments say of cpu and memory; a card that is not listed cannot be used."""
+        return self._default_capability if name in PLAIN else 0
+
+    def limits_card(self, name: str) -> bool:
+        """Return whether it is neither cpu nor memory."""
+        return name not in PLAIN
+
+    def without_cards(self, charge: Charge) -> Charge:
+        """Return what is charged of cpu and memory."""
+        return tuple([one for one in charge if one[0] in PLAIN])
+
+    def card_quotas(self, queue: Queue) -> Mapping[str, int] | None:
+        """Return those that the object of the queue states."""
+        return None if queue.facts is None else queue.facts.quota
+
+    def named_cards(self, cluster: Cluster, pod_class: PodClass) -> Cards:
+        """Return those that nodes have; None for a pod that names none."""
+        if not pod_class.cards:
+            return None
+        return tuple([name for name in pod_class.cards if name in cluster.cards.resource])
+
+    def has_named_card(self, there: Iterable[str], named: tuple[str, ...]) -> bool:
+        """Return whether the node has one of the cards, or the pod names none."""
+        return not named or any(card in there for card in named)
+
+    def choose_cards(
+        self, cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
+    ) -> CardChoice | Shortage:
+        """Return the cards that the pod accepts and of which the queue has enough quota left."""
+        return choose_cards(cluster, queue, pod_class, extra, infers_cards=self._infers_cards)
 
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Refuse all groups of a queue without any capability: no cpu, no memory, no card."""

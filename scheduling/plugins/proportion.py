@@ -63,7 +63,6 @@ class Proportion(ReclaimingQuota):
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         "enabledOverused": "a queue never gets more than it deserves"
     }
-    charges_resources = True
     tables = (DeservedShares,)
     computes_shares = True
     keeps_reclaimed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projections import quota_charging
+from projections.charging import ResourceCharging
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -47,9 +48,17 @@ class QuotaPlugin(QuotaRules, QueueOrder, JobEnqueueable):
 
 
 class ReclaimingQuota(QuotaPlugin, VictimFilter):
-    """A plugin that keeps quotas and filters the victims of reclaim."""
+    """A plugin that keeps quotas of all resources and filters the victims of reclaim."""
 
     actions = ("reclaim", "gangreclaim")
+    charging = ResourceCharging()
+    counts_reclaimable = True
+    checks_guarantees = True
+
+    @property
+    def limits_pods(self) -> bool:
+        """Return whether the policy has them limit placement, too."""
+        return self.takes_part("enabledAllocatable")
 
     def queue_changed(self, cluster: Cluster, queue: Queue) -> None:
         """Determine whether the guarantee of a queue can be kept."""

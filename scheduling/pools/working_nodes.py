@@ -558,10 +558,7 @@ class WorkingNodes:
         rankings, pod_class = self.session.rankings, pod.pod_class
         key = pod_class.index, job
         if key not in self._rooms:
-            cards = None
-            if self.cluster.plugins.quota.limits_cards and pod_class.cards:
-                known = self.cluster.cards.resource
-                cards = tuple([name for name in pod_class.cards if name in known])
+            cards = self.cluster.plugins.quota.named_cards(self.cluster, pod_class)
             rankings.of(pod_class, cards, job).scores()  # Refresh the verdicts on nodes.
             room = room_when_empty(rankings, pod_class, cards, job)
             for name, amount in pod_class.request:

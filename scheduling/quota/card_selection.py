@@ -7,12 +7,13 @@ request of a pod does not depend on its node. The messages are those of the card
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from events.requeue import ANY_NODE
 from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, Amounts, PodClass
 from projections.queues import Queue
+from scheduling.card_choice import CardChoice
 from scheduling.quota.quota_check import used
 from scheduling.quota.selector_conflict import selector_conflict
 from scheduling.shortage import Shortage, shortage
@@ -21,22 +22,18 @@ UNNAMED: Final = "UnnamedCard"
 FAILED: Final = "GetTaskRequestResourceFailed"
 
 
-class CardChoice(Struct, frozen=True):
-    """The cards that a pod may be charged, in order of preference; None if it uses none."""
-
-    cards: tuple[str, ...] | None
-    over_quota: tuple[str, ...] = ()
-    """Further cards that would do but are over the queue's quota."""
-
-
 def choose_cards(
-    cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
+    cluster: Cluster,
+    queue: Queue,
+    pod_class: PodClass,
+    extra: Mapping[str, int],
+    *,
+    infers_cards: bool,
 ) -> CardChoice | Shortage:
-    """Return which cards a pod of this class may be charged now, or why none."""
+    """Return which cards a pod of this class may be charged now, or why none. With `infers_cards` one that names none may be
+    charged any card."""
     quota, cards = cluster.plugins.quota, cluster.cards
-    if not quota.limits_cards:
-        return CardChoice(None)
-    found = _acceptable(cluster, queue, pod_class)
+    found = _acceptable(cluster, queue, pod_class, infers_cards=infers_cards)
     if found is None or isinstance(found, Shortage):
         return CardChoice(None) if found is None else found
     names, amounts = found
@@ -61,7 +58,7 @@ def choose_cards(
 
 
 def _acceptable(
-    cluster: Cluster, queue: Queue, pod_class: PodClass
+    cluster: Cluster, queue: Queue, pod_class: PodClass, *, infers_cards: bool
 ) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
     """Return the cards that would do, and what is requested of the resources that are charged as them; None for a pod
     without cards."""
@@ -73,7 +70,7 @@ def _acceptable(
             asked[name] = amount
             counting[name] = cards.counting(name) if cards.units else name
     if not pod_class.cards:
-        return _unnamed(cluster, queue, asked, counting)
+        return _unnamed(cluster, queue, asked, counting, infers_cards=infers_cards)
     listed = "|".join(pod_class.cards)
     known: dict[str, str] = {}
     for card in pod_class.cards:
@@ -108,13 +105,18 @@ def _acceptable(
 
 
 def _unnamed(
-    cluster: Cluster, queue: Queue, asked: Amounts, counting: Mapping[str, str]
+    cluster: Cluster,
+    queue: Queue,
+    asked: Amounts,
+    counting: Mapping[str, str],
+    *,
+    infers_cards: bool,
 ) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
     """Return the cards of a pod that requests cards without naming any."""
     if not asked:
         return None
     first, *_ = asked
-    if not cluster.plugins.quota.infers_cards:
+    if not infers_cards:
         text = f"pod asks for <{first}> and names no card: annotation {CARD_NAME}"
         return Shortage(UNNAMED, first, text, requeue_on=(ANY_NODE,))
     if len(dict.fromkeys(counting.values())) > 1:

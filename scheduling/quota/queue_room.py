@@ -9,7 +9,6 @@ from projections.cluster import Cluster
 from projections.pods import Charge
 from projections.queues import Queue
 from scheduling.quota.quota_check import (
-    PLAIN,
     committed,
     fits_beside_choices,
     used,
@@ -33,12 +32,25 @@ class Limits(dict[str, int | None]):
         return found
 
 
+class LimitedCards(dict[str, bool]):
+    """Charge name to whether it is that of cards with quotas, asked when it is first needed."""
+
+    def __init__(self, rules: QuotaRules) -> None:
+        super().__init__()
+        self._ask = rules.limits_card
+
+    def __missing__(self, name: str) -> bool:
+        """Ask the plugin."""
+        found = self[name] = self._ask(name)
+        return found
+
+
 class QueueRoom:
     """What one queue, and the queues above it, have room for."""
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         self._cluster, self._queue, rules = cluster, queue, quota_of(cluster)
-        self._limits_cards, self._limits_pods = rules.limits_cards, rules.limits_pods
+        self._is_card, self._limits_pods = LimitedCards(rules), rules.limits_pods
         self._to_admit = [(one, Limits(cluster, one, rules, admits=True)) for one in queue.lineage]
         self._to_use = [(one, Limits(cluster, one, rules, admits=False)) for one in queue.lineage]
         self._closed: dict[bool, Shortage | None] = {}
@@ -55,7 +67,7 @@ class QueueRoom:
         have room though False is returned."""
         cards: list[tuple[str, int]] = []
         for name, amount in least:
-            if self._limits_cards and name not in PLAIN:
+            if self._is_card[name]:
                 cards.append((name, amount))
                 continue
             for one, limits in self._to_admit:
@@ -76,7 +88,7 @@ class QueueRoom:
         if not self._limits_pods:
             return True
         for name, amount in charge:
-            if self._limits_cards and name not in PLAIN:
+            if self._is_card[name]:
                 continue
             for one, limits in self._to_use:
                 most = limits[name]

@@ -10,11 +10,11 @@ deserves.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import structs
 
 from events.requeue import QUEUE_UPDATED
+from projections.charging import PLAIN
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.queues import Queue
@@ -22,9 +22,6 @@ from projections.quota_charging import cards_of_charge
 from scheduling.quota.quota_rules import quota_of
 from scheduling.quota.reservation_flow import extra_flow
 from scheduling.shortage import Shortage, shortage
-
-PLAIN: Final = ("cpu", "memory")
-"""Resources that are charged by their own names under every plugin."""
 
 
 def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
@@ -79,11 +76,8 @@ def admission_limit_of(cluster: Cluster, queue: Queue, name: str) -> int | None:
 def is_never_charged(cluster: Cluster, name: str) -> bool:
     """Return whether a resource of nodes is charged to no queue: quotas are those of cards, and it is no card of any
     node, as on nodes without a label of the product."""
-    if cluster.plugins.quota.charges_resources or name in PLAIN:
-        return False
-    cards = cluster.cards
-    is_card = name in cards.resource or name in cards.by_resource
-    return name in cluster.resources.allocatable and not is_card
+    charging = cluster.plugins.quota.charging
+    return name in cluster.resources.allocatable and charging.is_never_charged(cluster.cards, name)
 
 
 def _sum(limits: list[int | None]) -> int | None:
@@ -103,11 +97,10 @@ def may_enqueue(
     `yielded` what is reserved for groups that would lose it to this one, by queue."""
     reclaimable, yielded = reclaimable or {}, yielded or {}
     quota = cluster.plugins.quota
-    by_card = quota.limits_cards
     plain: Amounts = {}
     choices: Amounts = {}
     for name, amount in least.items():
-        of_kind = choices if by_card and name not in PLAIN else plain
+        of_kind = choices if quota.limits_card(name) else plain
         of_kind[name] = amount
     for one in queue.lineage:
         short: list[Shortage] = []
@@ -121,7 +114,7 @@ def may_enqueue(
             if total > most:
                 short.append(shortage(one.name, name, amount, total, most))
         if short:
-            found = short[0] if by_card else _all_of(short)
+            found = _all_of(short) if quota.lists_shortages else short[0]
             helps = _fits_beside_nodes(cluster, queue, plain, {}, reclaimable, reserves=True)
             return structs.replace(found, node_helps=helps or None)
     if not choices:
@@ -263,8 +256,8 @@ def may_allocate(
 
 def has_quota_for(cluster: Cluster, queue: Queue, charges: Mapping[str, int]) -> bool:
     """Return whether a queue has quota for these charges together, or would have it if nodes were added."""
-    by_card = cluster.plugins.quota.limits_cards
-    plain = {name: n for name, n in charges.items() if not by_card or name in ("cpu", "memory")}
+    limits_card = cluster.plugins.quota.limits_card
+    plain = {name: n for name, n in charges.items() if not limits_card(name)}
     short = may_allocate(cluster, queue, tuple(plain.items()), {})
     if short is not None and not short.node_helps:
         return False

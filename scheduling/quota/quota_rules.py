@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from projections.cluster import Cluster
-from projections.plugin import Quota
-from projections.pod_class import Amounts
+from projections.plugin import NO_QUOTA, Quota
+from projections.pod_class import Amounts, PodClass
 from projections.pods import Charge, Pod
 from projections.queues import Queue
+from scheduling.card_choice import CardChoice
 from scheduling.quota.real_capability import kept_guarantee
 from scheduling.shortage import Shortage
 
@@ -59,6 +60,8 @@ class QuotaRules(Quota):
     """Number of levels of ancestor queues that are compared for reclaiming."""
     protects_deserved: bool = False
     """Whether a queue that has no more than it deserves loses nothing to others."""
+    protects_deserved_alone: ClassVar[bool] = False
+    """Whether that holds only where no other plugin compares pod groups for reclaim."""
     keeps_reclaimed: ClassVar[bool] = False
     """Whether what a queue may reclaim can never be reclaimed back, because it deserves all of it."""
     compares_shares: ClassVar[bool] = False
@@ -67,7 +70,13 @@ class QuotaRules(Quota):
     @property
     def limits_pods(self) -> bool:
         """Return whether quotas also limit placement, and not only admission."""
-        return not self.charges_resources or self.takes_part("enabledAllocatable")
+        return True
+
+    def choose_cards(
+        self, cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
+    ) -> CardChoice | Shortage:
+        """Return which cards a pod may be charged now, or why none. `extra` counts as used."""
+        return CardChoice(None)
 
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Return why an open queue still accepts no pod group, or None. Like a limit, it does not follow from what queues are
@@ -117,4 +126,6 @@ NO_RULES: Final = QuotaRules(Quota.NONE)
 def quota_of(cluster: Cluster) -> QuotaRules:
     """Return the quota rules of the policy in force."""
     rules = cluster.plugins.quota
-    return rules if isinstance(rules, QuotaRules) else NO_RULES
+    if rules is NO_QUOTA:
+        return NO_RULES
+    return rules  # type: ignore[return-value]  # every plugin that keeps quotas has rules

@@ -15,12 +15,10 @@ from bisect import bisect_right
 from typing import Final
 
 from events.amount_text import amount_text
+from projections.charging import PLAIN
 from projections.cluster import Cluster
 from projections.queue_tree import GUARANTEE_ERROR, ROOT, siblings_of
 from projections.queues import Queue
-
-_PLAIN = ("cpu", "memory")
-
 
 ENDLESS: Final = 1 << 62
 """The allocatable amount of a cluster to which any number of nodes may be added."""
@@ -37,7 +35,7 @@ def real_capability(
         return _within(cluster, queue, name, total)
     assert queue.facts is not None
     stated = queue.facts.capability.get(name, 0)
-    if stated <= 0 and name not in _PLAIN:
+    if stated <= 0 and name not in PLAIN:
         return None if name not in queue.facts.capability else 0
     room = _beside_guarantees(cluster, queue, name, total)
     return room if stated <= 0 else min(stated, room)
@@ -47,7 +45,7 @@ def kept_guarantee(cluster: Cluster, queue: Queue, name: str) -> int:
     """Return how much of a resource is guaranteed to a queue: what its object states, or nothing if that alone exceeds the
     room."""
     stated = 0 if queue.facts is None else queue.facts.guarantee.get(name, 0)
-    if not stated or not cluster.plugins.quota.charges_resources:
+    if not stated or not cluster.plugins.quota.checks_guarantees:
         return stated
     room = _room(cluster, queue, name, cluster.resources.allocatable.get(name, 0))
     return stated if room is None or stated <= room else 0
@@ -91,7 +89,7 @@ def are_guarantees_due(cluster: Cluster) -> bool:
     changed since the last one."""
     return (
         bool(cluster.queue_tree.guaranteed)
-        and cluster.plugins.quota.charges_resources
+        and cluster.plugins.quota.checks_guarantees
         and cluster.cluster_totals.totals != cluster.resources.allocatable
     )
 
@@ -155,7 +153,7 @@ def _stated(queue: Queue, name: str) -> int | None:
     if queue.facts is None or name not in queue.facts.capability:
         return None
     stated = queue.facts.capability[name]
-    return None if name in _PLAIN and stated <= 0 else stated
+    return None if name in PLAIN and stated <= 0 else stated
 
 
 def _beside_guarantees(cluster: Cluster, queue: Queue, name: str, room: int) -> int:

@@ -82,7 +82,7 @@ class ReclaimableResources:
 
     def _may_release(self, priority: int, queues: Iterable[Queue]) -> bool:
         policy, quota = self._cluster.policy, self._cluster.plugins.quota
-        if policy.reclaims and quota.charges_resources:
+        if policy.reclaims and quota.counts_reclaimable:
             return True
         return policy.preempts and any(
             lower < priority for queue in queues for lower in queue.evictable
@@ -114,7 +114,7 @@ class ReclaimableResources:
     def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
         """Return what the queues below `above` could lose to this one."""
         cluster = self._cluster
-        if not cluster.policy.reclaims or not cluster.plugins.quota.charges_resources:
+        if not cluster.policy.reclaims or not cluster.plugins.quota.counts_reclaimable:
             return {}
         if not may_reclaim(cluster, queue, tuple(least.items()), {}):
             return {}

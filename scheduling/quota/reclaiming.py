@@ -116,7 +116,7 @@ def _protects_deserved(cluster: Cluster) -> bool:
     it alone decides."""
     rules = quota_of(cluster)
     return rules.protects_deserved or (
-        rules.limits_cards and not eviction_limits(cluster, "reclaim").compares_groups
+        rules.protects_deserved_alone and not eviction_limits(cluster, "reclaim").compares_groups
     )
 
 

@@ -153,10 +153,7 @@ class CandidateDomains:
         return room
 
     def _cards(self, pod_class: PodClass) -> Cards:
-        cluster = self._cluster
-        if not cluster.plugins.quota.limits_cards or not pod_class.cards:
-            return None
-        return tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+        return self._cluster.plugins.quota.named_cards(self._cluster, pod_class)
 
     def _later(self, name: str) -> Room | None:
         """Return what is free of a resource once terminating pods are gone, slot by slot."""

@@ -12,9 +12,9 @@ from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+from scheduling.card_choice import CardChoice
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.group_trial import GroupTrial
-from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
 from scheduling.topology.node_scope import NodeScope
 from scheduling.trial import Mark

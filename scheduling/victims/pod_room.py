@@ -154,10 +154,7 @@ class PodRoom:
 
     def _cards(self) -> Cards:
         """Return the cards that would do, regardless of the queue's quota: evictions change that."""
-        cluster, named = self._cluster, self._pod_class.cards
-        if not cluster.plugins.quota.limits_cards or not named:
-            return None
-        return tuple(name for name in named if name in cluster.cards.resource)
+        return self._cluster.plugins.quota.named_cards(self._cluster, self._pod_class)
 
     def _charge(self, node: Node) -> Charge:
         return quota_charging.charge_on(self._cluster, self._pod_class, node.name)

@@ -21,10 +21,10 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.preemption_triggers import is_starving, never_preempts
+from scheduling.card_choice import CardChoice
 from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
-from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable

@@ -82,7 +82,7 @@ class Witness:
             return
         assert facts.is_open, f"queue {queue.name} is not open"
         most = facts.capability.get(name)
-        if rules.limits_cards and name not in ("cpu", "memory"):
+        if rules.limits_card(name):
             most = facts.quota.get(name, 0)
         used = queue.allocated.get(name, 0) + queue.nominated.get(name, 0)
         assert most is None or used <= most, f"queue {queue.name}: {used} of {most} {name}"

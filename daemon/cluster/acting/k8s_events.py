@@ -31,9 +31,7 @@ NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
 SCHEDULER: Final = "muster.sh/scheduler"
-CARDS: Final = "volcano.capacity-card"
-"""The reporting component: `From` in `kubectl describe`. Refusals by card quotas have the name that users of
-Volcano know."""
+"""The reporting component: `From` in `kubectl describe`."""
 
 PODS_REPORTED_MAX: Final = 32
 """Pods of one refusal that get an Event. All of them get the condition `PodScheduled`."""
@@ -257,8 +255,9 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
 
 
 def _reported(notice: EventNotice, cluster: Cluster) -> EventNotice:
-    is_of_cards = notice.reason in QUOTA_REASONS and cluster.plugins.quota.limits_cards
-    return structs.replace(notice, reporter=CARDS) if is_of_cards else notice
+    reporter = cluster.plugins.quota.event_reporter
+    is_of_quota = reporter and notice.reason in QUOTA_REASONS
+    return structs.replace(notice, reporter=reporter) if is_of_quota else notice
 
 
 def _on_group(

@@ -13,7 +13,8 @@ from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.pod_class import PodClass
 from projections.queues import Queue, queue_facts
-from scheduling.quota.card_selection import CardChoice, choose_cards
+from scheduling.card_choice import CardChoice
+from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.quota_check import may_enqueue
 
 CARDS = ("A", "B", "C")
@@ -83,7 +84,7 @@ def test_a_pod_is_charged_only_a_card_with_enough_quota_left(
     cluster, found = queue(quota, used, {})
     names = tuple(name.split("|"))
     pod_class = PodClass(index=0, request=((GPU, amount), ("pods", 1)), cards=names)
-    chosen = choose_cards(cluster, found, pod_class, {})
+    chosen = choose_cards(cluster, found, pod_class, {}, infers_cards=False)
     left = tuple(one for one in names if used[one] + amount <= quota[one])
     if left:
         assert chosen == CardChoice(left, tuple(one for one in names if one not in left))
