@@ -99,13 +99,9 @@ def _of_plugins(cluster: Cluster, group: PodGroup, *, enqueues: bool) -> tuple[o
 def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     """Return a key that is equal for groups whose next step has the same request; None if no other group can be
     equivalent."""
-    if len(group.pending_classes) != 1 or group.counts.best_effort or group.nominations:
-        return None
-    if group.enforced_roles or not group.has_enough_pods:
+    if not _has_plain_step(group):
         return None
     constraint = group.topology_constraint
-    if group.sub_groups is not None or (constraint is not None and group.counts.allocated):
-        return None
     [index] = group.pending_classes
     close: tuple[object, ...] = () if constraint is None else (constraint,)
     if (devices := group.device_job) is not None:
@@ -114,3 +110,20 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         return ("one", index, group.phase, *close)
     missing = group.min_available - group.counts.ready
     return ("gang", index, missing, len(group.pending), group.phase, *close)
+
+
+def _has_plain_step(group: PodGroup) -> bool:
+    """Return whether what the next step of a group needs follows from one class of pods and their number."""
+    if len(group.pending_classes) != 1 or group.counts.best_effort or group.nominations:
+        return False
+    if group.enforced_roles or not group.has_enough_pods:
+        return False
+    return group.sub_groups is None and not (
+        group.topology_constraint is not None and group.counts.allocated
+    )
+
+
+def needs_one_pod(cluster: Cluster, group: PodGroup) -> bool:
+    """Return whether a group needs one pod more, and all groups under its key of allocation need an equal one."""
+    is_alone = group.problem is not None or group.key in cluster.reschedulings.restarts
+    return not is_alone and _has_plain_step(group) and group.is_ready_with(1, {})

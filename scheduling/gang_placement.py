@@ -24,9 +24,20 @@ def strategies_with(features: Features) -> Mapping[str, PlacementStrategy]:
     return {one.name: one for one in (*features.of(PlacementStrategy), *_OWN)}
 
 
+def strategy_of(session: Session, group: PodGroup) -> PlacementStrategy | None:
+    """Return the first strategy of the policy that is for the group."""
+    strategies = strategies_with(session.cluster.features)
+    for name in session.strategies_of(group.queue):
+        # The policy need not name the feature of a strategy.
+        strategy = strategies.get(name)
+        if strategy is not None and strategy.is_for(session, group):
+            return strategy
+    return None
+
+
 def placement_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return why the group cannot be placed whatever is free, or None."""
-    strategy = _strategy_for(session, group)
+    strategy = strategy_of(session, group)
     return (
         strategy_problem(session, group) if strategy is None else strategy.problem(session, group)
     )
@@ -34,7 +45,7 @@ def placement_problem(session: Session, group: PodGroup) -> Unschedulable | None
 
 def strategy_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return a refusal if no strategy of the policy is for the group, or None."""
-    if _strategy_for(session, group) is not None:
+    if strategy_of(session, group) is not None:
         return None
     named = ", ".join(dict.fromkeys(session.strategies_of(group.queue))) or "none"
     text = f"the policy names no placement strategy that is for it; those of queue {group.queue}: {named}"
@@ -44,7 +55,7 @@ def strategy_problem(session: Session, group: PodGroup) -> Unschedulable | None:
 def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     """Return the best attempt to place a group for which `placement_problem` has none. What is reserved for its pods that are
     replaced does not count against it."""
-    strategy = _strategy_for(session, group)
+    strategy = strategy_of(session, group)
     assert strategy is not None
     restart = session.cluster.reschedulings.restarts.get(group.key)
     if restart is None or not restart.reservations:
@@ -57,22 +68,11 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
 
 def is_placed_node_by_node(session: Session, group: PodGroup) -> bool:
     """Return whether no strategy but `node-by-node` is for the group, so that its nodes can be chosen otherwise."""
-    strategy = _strategy_for(session, group)
+    strategy = strategy_of(session, group)
     return strategy is None or strategy.name == NODE_BY_NODE
 
 
 def placement_walk(session: Session, group: PodGroup) -> tuple[str, ...]:
     """Return the steps by which the nodes of the whole group are chosen; none if they are chosen one by one."""
-    strategy = _strategy_for(session, group)
+    strategy = strategy_of(session, group)
     return () if strategy is None else strategy.walk(session, group)
-
-
-def _strategy_for(session: Session, group: PodGroup) -> PlacementStrategy | None:
-    """Return the first strategy of the policy that is for the group."""
-    strategies = strategies_with(session.cluster.features)
-    for name in session.strategies_of(group.queue):
-        # The policy need not name the feature of a strategy.
-        strategy = strategies.get(name)
-        if strategy is not None and strategy.is_for(session, group):
-            return strategy
-    return None

@@ -1,6 +1,7 @@
 """Allocate: bind admitted pod groups to nodes, a gang as a whole first, its remaining pods one at a time."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec import structs
 
@@ -16,6 +17,7 @@ from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import may_hold_partial_reservation
 from scheduling.session import Session
+from scheduling.single_pods import SinglePods
 from scheduling.trial import placements
 from scheduling.unschedulable import (
     ORIGIN,
@@ -29,11 +31,17 @@ ACTION = "allocate"
 
 def allocate(session: Session) -> Iterator[Decision]:
     """Decide for every pod group with pending pods whose last answer may have changed."""
-    return iterate_queues(session, ACTION, _place)
+    return iterate_queues(session, ACTION, partial(_place, SinglePods(session)))
 
 
-def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+def _place(
+    single_pods: SinglePods, session: Session, equivalence_group: EquivalenceGroup
+) -> Iterator[Decision]:
     group = equivalence_group.head
+    placement = single_pods.placement(equivalence_group)
+    if placement is not None:
+        yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=(placement,))
+        return
     problem = precheck(session, group)
     if problem is None and group.phase == WAITING and not group.pending:
         # Without an enqueue action no other action admits the group, and until then its owner creates no pods.

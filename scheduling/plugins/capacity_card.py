@@ -23,7 +23,7 @@ from projections.queues import Queue
 from scheduling.card_choice import CardChoice
 from scheduling.plugins.quota_plugin import QuotaPlugin
 from scheduling.quota import quota_check
-from scheduling.quota.card_selection import choose_cards
+from scheduling.quota.card_selection import acceptable_cards, choose_cards
 from scheduling.quota.quota_rules import RemainingCharges
 from scheduling.score_formulas import NodeOrder, ScoreWeights
 from scheduling.shortage import Shortage
@@ -116,6 +116,12 @@ class CapacityCard(QuotaPlugin, NodeOrder):
     ) -> CardChoice | Shortage:
         """Return the cards that the pod accepts and of which the queue has enough quota left."""
         return choose_cards(cluster, queue, pod_class, extra, infers_cards=self._infers_cards)
+
+    def acceptable_cards(
+        self, cluster: Cluster, queue: Queue, pod_class: PodClass
+    ) -> Charge | Shortage | None:
+        """Return the cards that the pod accepts."""
+        return acceptable_cards(cluster, queue, pod_class, infers_cards=self._infers_cards)
 
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Refuse all groups of a queue without any capability: no cpu, no memory, no card."""

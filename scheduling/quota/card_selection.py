@@ -12,6 +12,7 @@ from msgspec import structs
 from events.requeue import ANY_NODE
 from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, Amounts, PodClass
+from projections.pods import Charge
 from projections.queues import Queue
 from scheduling.card_choice import CardChoice
 from scheduling.quota.quota_check import used
@@ -32,17 +33,14 @@ def choose_cards(
 ) -> CardChoice | Shortage:
     """Return which cards a pod of this class may be charged now, or why none. With `infers_cards` one that names none may be
     charged any card."""
-    quota, cards = cluster.plugins.quota, cluster.cards
-    found = _acceptable(cluster, queue, pod_class, infers_cards=infers_cards)
+    quota = cluster.plugins.quota
+    found = acceptable_cards(cluster, queue, pod_class, infers_cards=infers_cards)
     if found is None or isinstance(found, Shortage):
         return CardChoice(None) if found is None else found
-    names, amounts = found
     short: list[tuple[int, Shortage]] = []
     fitting: list[str] = []
-    for name in names:
-        most, amount = quota.limit(cluster, queue, name), 0
-        for one, each in amounts.items():
-            amount += cards.charged(one, name, each) if cards.units else each
+    for name, amount in found:
+        most = quota.limit(cluster, queue, name)
         total = used(queue, name, extra) + amount
         if most is None or total <= most:
             fitting.append(name)
@@ -57,11 +55,30 @@ def choose_cards(
     return structs.replace(nearest, message=message, alternatives=others)
 
 
+def acceptable_cards(
+    cluster: Cluster, queue: Queue, pod_class: PodClass, *, infers_cards: bool
+) -> Charge | Shortage | None:
+    """Return the cards that would do, in order of preference, each with how many of it the pod would be charged; None for a
+    pod without cards."""
+    found = _acceptable(cluster, queue, pod_class, infers_cards=infers_cards)
+    if found is None or isinstance(found, Shortage):
+        return found
+    (names, amounts), cards = found, cluster.cards
+    if not cards.units:
+        total = sum(amounts.values())
+        return tuple([(name, total) for name in names])
+    return tuple(
+        [
+            (name, sum([cards.charged(one, name, each) for one, each in amounts.items()]))
+            for name in names
+        ]
+    )
+
+
 def _acceptable(
     cluster: Cluster, queue: Queue, pod_class: PodClass, *, infers_cards: bool
 ) -> tuple[tuple[str, ...], Amounts] | Shortage | None:
-    """Return the cards that would do, and what is requested of the resources that are charged as them; None for a pod
-    without cards."""
+    """Return the cards that would do, and what is requested of the resources that are charged as them."""
     cards = cluster.cards
     asked: Amounts = {}
     counting: dict[str, str] = {}

@@ -84,12 +84,10 @@ class QueueRoom:
         )
 
     def may_use(self, charge: Charge) -> bool:
-        """Return True if a pod may be charged these amounts; where cards have quotas, those of cards are not looked at."""
+        """Return True if a pod may be charged these amounts, which are not those of cards with quotas."""
         if not self._limits_pods:
             return True
         for name, amount in charge:
-            if self._is_card[name]:
-                continue
             for one, limits in self._to_use:
                 most = limits[name]
                 if most is not None and used(one, name, {}) + amount > most:

@@ -78,6 +78,13 @@ class QuotaRules(Quota):
         """Return which cards a pod may be charged now, or why none. `extra` counts as used."""
         return CardChoice(None)
 
+    def acceptable_cards(
+        self, cluster: Cluster, queue: Queue, pod_class: PodClass
+    ) -> Charge | Shortage | None:
+        """Return the cards that would do for a pod if their quotas have room, in order of preference, each with how many of it the
+        pod would be charged; None for a pod without cards, and where cards have no quotas. No decision changes the answer."""
+        return None
+
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Return why an open queue still accepts no pod group, or None. Like a limit, it does not follow from what queues are
         charged."""

@@ -67,13 +67,14 @@ class Network:
     def scope_of(self, group: PodGroup, placed: Iterable[Node] = ()) -> NodeScope:
         """Return the scope of all nodes for a group without a topology constraint; pods of one owner are spread, those on the
         nodes of `placed` included."""
-        base, weight = self.unconstrained, self._spread_weight
+        base, weight = self.unconstrained, self.spread_weight
         if not weight or not is_spread(group):
             return base
         return DefaultSpread(base, self._owner_spreads, group, weight, placed)
 
     @property
-    def _spread_weight(self) -> int:
+    def spread_weight(self) -> int:
+        """Return the weight of spreading the pods of an owner."""
         plugins = self._cluster.plugins
         if self._weighed is not plugins:
             self._weighed = plugins

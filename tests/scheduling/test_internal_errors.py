@@ -33,6 +33,7 @@ from scheduling.actions import allocate, backfill, enqueue
 from scheduling.group_trial import GroupTrial
 from scheduling.quota import queue_order
 from scheduling.requeue import RequeueCheck, is_cycle_due
+from scheduling.single_pods import SinglePods
 from scheduling.victims import preempt_reclaim
 from tests.properties.witness import same
 from tests.scheduling.builders import SECOND, EngineHarness, node, pod, raw
@@ -231,6 +232,7 @@ def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
 @pytest.mark.parametrize("change", ["pod", "group", "policy"])
 def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     raising(monkeypatch, allocate, "place_gang")
+    raising(monkeypatch, SinglePods, "placement")
     harness = Broken()
     harness.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     harness.said()

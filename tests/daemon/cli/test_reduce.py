@@ -13,14 +13,14 @@ from daemon.cli.inputs import load_scenario
 from daemon.log.memory import MemoryLog
 from daemon.log.opening import open_log
 from daemon.simulation import simulate
-from events.decision import Decision
+from events.decision import Decision, Placement
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Record
-from projections.pod_groups import PodGroup
-from scheduling.actions import allocate
+from projections.scheduling_queue import EquivalenceGroup
 from scheduling.plugins.binpack import BinPack
+from scheduling.single_pods import SinglePods
 from tests.checkout import ROOT
 from tests.daemon.cli.builders import documents, error_of, logged, muster, scenario
 from tests.planted import altered, store
@@ -215,15 +215,14 @@ def test_a_gang_that_waits_is_shown_with_fewer_members(tmp_path: Path) -> None:
 def test_an_exception_is_shown_by_what_raises_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[..., object] = vars(allocate)["place_gang"]
+    real = SinglePods.placement
 
-    def bug(*args: object, **named: object) -> object:
-        for one in args:
-            if isinstance(one, PodGroup) and one.key == "ml/bad":
-                raise ZeroDivisionError
-        return real(*args, **named)
+    def bug(self: SinglePods, equivalence_group: EquivalenceGroup) -> Placement | None:
+        if equivalence_group.head.key == "ml/bad":
+            raise ZeroDivisionError
+        return real(self, equivalence_group)
 
-    monkeypatch.setattr(allocate, "place_gang", bug)
+    monkeypatch.setattr(SinglePods, "placement", bug)
     bad = """
     - {kind: PodGroup, metadata: {name: bad, namespace: ml}, spec: {minMember: 1}}
     - kind: Pod
