@@ -40,8 +40,13 @@ class DeviceStates:
         self._table = cluster.nodes
         self._layout = -1
         self._changed = self._updated = 0
-        self._states: list[Hashable] = []
+        self.numbered: list[Hashable] = []
+        """The states by their numbers."""
         self._number_of: dict[Hashable, int] = {}
+        self.is_anywhere = not family.names_devices
+        """Whether any node had devices of the family when states were last asked for."""
+        self._having: dict[int, None] = {}
+        """Slots of the nodes that have devices of a family that names them: only they are read again when pods come and go."""
         self._now: Numbers = np.zeros(0, dtype=np.int64)
         self._empty: Numbers = np.zeros(0, dtype=np.int64)
         self._later: dict[int, int] = {}
@@ -49,15 +54,21 @@ class DeviceStates:
 
     def state(self, number: int) -> Hashable:
         """Return the state of a number."""
-        return self._states[number]
+        return self.numbered[number]
 
     def __len__(self) -> int:
         """Return how many states have a number."""
-        return len(self._states)
+        return len(self.numbered)
 
     def now(self) -> Numbers:
         """Return the states of the devices that are free now, slot by slot. Do not modify the result."""
-        self.refresh()
+        table = self._table
+        if (
+            self._layout != table.layout
+            or self._updated != len(table.updated_slots)
+            or (self._having and self._changed != len(table.changed_slots))
+        ):
+            self.refresh()
         return self._now
 
     def total(self, amount: Callable[[Hashable], int]) -> int:
@@ -88,43 +99,67 @@ class DeviceStates:
         """Read the nodes in the journal of changes again."""
         table = self._table
         changed, updated = len(table.changed_slots), len(table.updated_slots)
-        if self._layout != table.layout or len(self._states) > SPARE_STATES + 4 * len(table.order):
+        if self._layout != table.layout or len(self.numbered) > SPARE_STATES + 4 * len(table.order):
             self._read_all()
         elif self._changed != changed or self._updated != updated:
             facts_changed = dict.fromkeys(table.updated_slots[self._updated :])
             for slot in facts_changed:
+                self._find(slot)
                 self._empty[slot] = self._read(table.order[slot], is_empty=True)
             if self.family.names_devices:
-                slots = dict.fromkeys(table.changed_slots[self._changed :])
+                slots = dict.fromkeys(table.changed_slots[self._changed :] if self._having else ())
                 slots.update(facts_changed)
                 for slot in slots:
-                    self._now[slot] = self._read(table.order[slot])
-                    self._later.pop(slot, None)
+                    if slot in self._having or slot in facts_changed:
+                        self._now[slot] = self._read(table.order[slot])
+                        self._later.pop(slot, None)
+        self.is_anywhere = bool(self._having) or not self.family.names_devices
         self._changed, self._updated = changed, updated
 
     def _read_all(self) -> None:
-        table = self._table
+        table, family = self._table, self.family
         self._layout, self.version = table.layout, self.version + 1
-        self._states, self._number_of, self._later = [], {}, {}
-        empty = [self._read(node, is_empty=True) for node in table.order]
-        self._empty = self._now = np.array(empty, dtype=np.int64)
-        if self.family.names_devices:
-            self._now = np.array([self._read(node) for node in table.order], dtype=np.int64)
+        self.numbered, self._number_of, self._later, self._having = [], {}, {}, {}
+        count = len(table.order)
+        if not family.names_devices:
+            found = [
+                NONE if node.facts is None else self._number(family.available(node.facts, ()))
+                for node in table.order
+            ]
+            self._empty = self._now = np.array(found, dtype=np.int64)
+            return
+        self._empty = np.full(count, NONE, dtype=np.int64)
+        for slot, node in enumerate(table.order):
+            if node.facts is not None and node.facts.devices:
+                self._find(slot)
+        for slot in self._having:
+            self._empty[slot] = self._read(table.order[slot], is_empty=True)
+        self._now = self._empty.copy()
+        for slot in self._having:
+            self._now[slot] = self._read(table.order[slot])
+
+    def _find(self, slot: int) -> None:
+        """Determine whether the node in a slot has devices of the family, if it names them."""
+        facts = self._table.order[slot].facts
+        if self.family.names_devices and facts is not None and facts.devices_of(self.family.name):
+            self._having[slot] = None
+        else:
+            self._having.pop(slot, None)
 
     def _read(self, node: Node, *, is_empty: bool = False, later: bool = False) -> int:
         facts, family = node.facts, self.family
-        if facts is None:
-            return NONE
-        if family.names_devices and not facts.devices_of(family.name):
+        if facts is None or (family.names_devices and node.slot not in self._having):
             return NONE
         uses = [] if is_empty else uses_of(node, self._cluster.pods, family, later=later)
         if not uses and not is_empty:
             return int(self._empty[node.slot])
-        state = family.available(facts, uses)
+        return self._number(family.available(facts, uses))
+
+    def _number(self, state: Hashable) -> int:
         number = self._number_of.get(state)
         if number is None:
-            number = self._number_of[state] = len(self._states)
-            self._states.append(state)
+            number = self._number_of[state] = len(self.numbered)
+            self.numbered.append(state)
         return number
 
 
@@ -158,6 +193,8 @@ class FitPoints:
 
     def __init__(self, states: DeviceStates, fit: DeviceFit) -> None:
         self.states, self.fit = states, fit
+        self.elsewhere = fit.elsewhere
+        """Points of nodes without devices of the family."""
         self._version = -1
         self._points: list[int] = []
         """Points of each state; the last are those of nodes without devices of the family, as `NONE` is the last index."""
@@ -167,14 +204,11 @@ class FitPoints:
         """Return the points by the numbers of all states. Do not modify the result."""
         states, known = self.states, self._points
         if self._version != states.version:
-            known = self._points = [self.fit.elsewhere]
+            known = self._points = [self.elsewhere]
             self._version, self._picks = states.version, {}
-        if len(known) <= len(states):
-            known[-1:] = [
-                self.fit.points(states.state(number))
-                for number in range(len(known) - 1, len(states))
-            ]
-            known.append(self.fit.elsewhere)
+        if len(known) <= len(states.numbered):
+            known[-1:] = [self.fit.points(one) for one in states.numbered[len(known) - 1 :]]
+            known.append(self.elsewhere)
         return known
 
     def of(self, number: int) -> int:
@@ -221,7 +255,10 @@ class DevicePoints:
         """Return the points of the devices that are free now on the nodes in a few slots."""
         total = [0] * len(slots)
         for one in self._fits:
-            numbers, points = one.states.now(), one.points()
+            numbers = one.states.now()
+            if not (one.states.is_anywhere or one.elsewhere):
+                continue
+            points = one.points()
             for index, slot in enumerate(slots):
                 found = points[numbers[slot]]
                 total[index] = -1 if found < 0 or total[index] < 0 else total[index] + found
@@ -269,6 +306,8 @@ class DevicePoints:
         picked: list[str] = []
         for one in self._naming:
             number = one.states.later(node) if later else int(one.states.now()[node.slot])
+            if not (one.states.is_anywhere or one.elsewhere):
+                continue
             if one.points()[number] < 0:
                 return ()
             picked += one.pick(number)
