@@ -165,6 +165,8 @@ class NodeRanking:
         self._later: Slots = np.zeros(0, dtype=np.bool_)
         """Nodes that will have room, right where that is known; without the filters by the topology of pods."""
         self._moved, self._remade = -1, -1
+        self._read = (-1, -1)
+        self._adds_nothing = False
 
     def best(self) -> Node | None:
         """Return the best node that has room now."""
@@ -177,13 +179,27 @@ class NodeRanking:
     def scores(self) -> npt.NDArray[np.int64]:
         """Return the score of each node, slot by slot; -1 for an infeasible node. Do not modify the result."""
         scores = self.shared_scores.scores()
-        if not len(scores):
+        if self._is_shared() or not len(scores):
             return scores
         if self._images is not None and (points := self._images.points()) is not None:
             scores = np.where(scores >= 0, scores + points, -1)
         if self._pod_topology_filters is not None:
             scores = np.where(self._pod_topology_filters.admitted(), scores, -1)
         return self._with_preferences(scores)
+
+    def _is_shared(self) -> bool:
+        """Return whether nothing is added to the shared scores: that changes with the objects of nodes only."""
+        table = self._table
+        read = (table.layout, len(table.updated_slots))
+        if self._read != read:
+            self._read = read
+            soft = self._preferences.is_relative and self._rankings.has_soft_taints()
+            self._adds_nothing = (
+                self._pod_topology_filters is None
+                and (self._images is None or self._images.points() is None)
+                and not self._preferences.adds_anything(soft_taints=soft)
+            )
+        return self._adds_nothing
 
     def _with_preferences(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Add to the scores what is normalized over the feasible nodes."""

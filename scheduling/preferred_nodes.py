@@ -27,6 +27,10 @@ class Preferences:
         self.is_relative = bool(self._affinity or self._taints)
         """True if some preference depends on which nodes are feasible."""
 
+    def adds_anything(self, *, soft_taints: bool) -> bool:
+        """Return whether the preferences may change scores; `soft_taints` if any node has a PreferNoSchedule taint."""
+        return bool(self._affinity or (self._taints and soft_taints))
+
     def add(
         self, scores: npt.NDArray[np.int64], table: NodeTable, *, soft_taints: bool
     ) -> npt.NDArray[np.int64]:

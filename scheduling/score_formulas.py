@@ -123,18 +123,30 @@ def root(number: Numbers) -> Numbers:
     return found
 
 
+KNOWN_MAX: Final = 4096
+"""Maximum number of scores that are kept for a class of pods; beyond it all are dropped."""
+
+
 class NodeScorers:
     """The sum of the scorers of all plugins, for pods of one class."""
 
     def __init__(self, plugins: PluginSet, pod_class: PodClass) -> None:
         found = [one.scorer(pod_class) for one in plugins.of(NodeOrder)]
         self._all: list[NodeScorer] = [one for one in found if one is not None]
+        self._known: dict[tuple[object, object], int] = {}
+        """What a node has and what is free on it, to its score: nodes with the same of both are scored once."""
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """Return the score of one node."""
-        total = 0
-        for one in self._all:
-            total += one.of_node(allocatable, free)
+        key = tuple(allocatable.items()), tuple(free.items())
+        total = self._known.get(key)
+        if total is None:
+            total = 0
+            for one in self._all:
+                total += one.of_node(allocatable, free)
+            if len(self._known) >= KNOWN_MAX:
+                self._known = {}
+            self._known[key] = total
         return total
 
     def of_columns(self, columns: NodeColumns) -> Column:
