@@ -7,6 +7,7 @@ role after one of them finds no node; continue only while the gang can still bec
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from msgspec import structs
@@ -117,9 +118,10 @@ class GangAttempt:
 
     def _place_all(self) -> None:
         remembers_roles = self.session.cluster.policy.action_arguments.caches_failed_roles
+        placed = 0
         # The list of pending pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
-            if pod.pod_class.is_best_effort:
+            if index < placed or pod.pod_class.is_best_effort:
                 continue
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed and remembers_roles:
@@ -131,12 +133,61 @@ class GangAttempt:
                 self._record_refusal(pod, choice)
                 continue
             if self._place(pod, choice):
-                if not self.where.is_planned and self.trial.is_ready:
+                if not self._is_complete:
+                    placed = index + 1 + self._place_equal(index, choice)
+                if self._is_complete:
                     return
                 continue
             self._failed[role] = None
             if not self._can_still_become_ready(index):
                 return
+
+    @property
+    def _is_complete(self) -> bool:
+        """Return whether no further pod is to be placed: those that have room now make the gang."""
+        return not self.where.is_planned and self.trial.is_ready
+
+    def _place_equal(self, index: int, choice: CardChoice) -> int:
+        """Place the pods that follow the one at this place and are equal to it, as far as its queue certainly has quota for
+        them, nodes have room now, and the gang needs them. Return how many. Each gets the node that it would get alone."""
+        session, group, trial = self.session, self.group, self.trial
+        pending, cluster = group.pending, session.cluster
+        pod = pending[index]
+        pod_class, role = pod.pod_class, pod.facts.role
+        if not self._is_plain(pod):
+            return 0
+        queue = cluster.queues[group.queue]
+        rules = quota_of(cluster)
+        found = rules.acceptable_cards(cluster, queue, pod_class) or ()
+        assert not isinstance(found, Shortage), "the pod before has cards"
+        cards = tuple([one for one in found if choice.cards is not None and one[0] in choice.cards])
+        charge = rules.without_cards(cluster.ledgers.requested.get(pod.facts.uid, ()))
+        times = QueueRoom(cluster, queue).times(charge, cards, trial.extra)
+        lacking = group.min_available - group.counts.ready - len(trial.now)
+        most = lacking if times is None else min(times, lacking)
+        ranking = session.rankings.of(pod_class, choice.cards, self.job)
+        placed = 0
+        for one in islice(pending, index + 1, index + 1 + most):
+            if one.pod_class.index != pod_class.index or one.facts.role != role:
+                break
+            if one.facts.nominated_node or (node := self.where.best(ranking, pod_class)) is None:
+                break
+            placed += 1
+            devices = ranking.devices.pick(node)
+            trial.place(one, node, devices, is_last=placed == lacking)
+            self.where.record(node, trial)
+        session.work.add(POD * placed)
+        session.work.add_pod(pod_class, placed)
+        return placed
+
+    def _is_plain(self, pod: Pod) -> bool:
+        """Return whether the node of a pod, which has just been placed, follows from its class and the quota of its queue."""
+        group, now = self.group, self.trial.now
+        if not now or now[-1].pod is not pod:
+            return False  # It waits for room.
+        if group.nominations or group.min_tasks or group.sub_groups is not None:
+            return False
+        return not (pod.pod_class.claims or self.where.is_planned or self._previous is not NONE)
 
     def try_pod(self, pod: Pod) -> bool:
         """Place one pod. Return True if a node was found."""

@@ -196,20 +196,22 @@ class Work:
         """Count a search in `groups` pod groups that found `count` victim bundles."""
         self.done += DONOR * groups + BUNDLE * count
 
-    def add_pod(self, pod_class: PodClass) -> None:
-        """Count the search for a node for a pod of a class."""
+    def add_pod(self, pod_class: PodClass, count: int = 1) -> None:
+        """Count the search for a node for a pod of a class, or for so many of them."""
         nodes = len(self._cluster.nodes.order)
-        units = POD + int(nodes * POD_PER_NODE) + LATER * len(self._cluster.nodes.leaving)
-        if pod_class.index not in self._classes:
+        each = POD + int(nodes * POD_PER_NODE) + LATER * len(self._cluster.nodes.leaving)
+        if pod_class.claims:
+            each += len(pod_class.claims) * (CLAIM + int(nodes * POD_PER_NODE))
+        units = count * each
+        if count and pod_class.index not in self._classes:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
             plugins = self._cluster.plugins
             asked = len(plugins.of(NodeFilter)) + len(plugins.of(NodeScore))
             units += nodes * PLUGIN_PER_NODE * asked
-        if pod_class.claims:
-            units += len(pod_class.claims) * (CLAIM + int(nodes * POD_PER_NODE))
         if pod_class.depends_on_other_pods:
-            units += int(nodes * TOPOLOGY_PER_NODE) + self._pod_count_units(pod_class)
+            units += count * int(nodes * TOPOLOGY_PER_NODE)
+            units += sum([self._pod_count_units(pod_class) for _ in range(count)])
         self.done += units
 
     def _pod_count_units(self, pod_class: PodClass) -> int:

@@ -5,6 +5,8 @@ changes them, so that an action asks the plugin once for the limit of a queue. O
 is short, and what evictions could release, is for `quota_check.py`.
 """
 
+from collections.abc import Mapping
+
 from projections.cluster import Cluster
 from projections.pods import Charge
 from projections.queues import Queue
@@ -94,6 +96,19 @@ class QueueRoom:
                     return False
         return True
 
+    def times(self, charge: Charge, cards: Charge, extra: Mapping[str, int]) -> int | None:
+        """Return how many pods that are charged so much, and so many of any of these cards, may follow one another beside what
+        pods on trial are charged (`extra`); None without a limit."""
+        least: int | None = None
+        if self._limits_pods:
+            for name, amount in charge:
+                for one, limits in self._to_use:
+                    least = _less(least, limits[name], used(one, name, extra), amount)
+        queue, limits = self._to_use[0]
+        for name, amount in cards:
+            least = _less(least, limits[name], used(queue, name, extra), amount)
+        return least
+
     def cards_with_room(self, wanted: Charge) -> tuple[str, ...]:
         """Return the cards of which so many are within the quota of the queue."""
         queue, limits = self._to_use[0]
@@ -104,6 +119,14 @@ class QueueRoom:
                 if (most := limits[name]) is None or used(queue, name, {}) + amount <= most
             ]
         )
+
+
+def _less(least: int | None, most: int | None, used: int, amount: int) -> int | None:
+    """Return how many times an amount fits between what is used and the most, if that is less than the least."""
+    if most is None or (not amount and used <= most):
+        return least
+    times = max(0, (most - used) // amount) if amount else 0
+    return times if least is None else min(least, times)
 
 
 class QueueRooms:
