@@ -18,7 +18,7 @@ from projections.device_uses import uses_of
 from projections.nodes import Node, NodeTable
 from projections.plugin import Plugin
 from projections.pod_class import PodClass
-from scheduling.node_columns import Column, Slots
+from scheduling.node_columns import Column, Mask, Slots
 
 NONE: Final = -1
 """Number of the state of a node that has no devices of a family."""
@@ -248,8 +248,8 @@ class DevicePoints:
 
     @property
     def key(self) -> Hashable:
-        """Return what is equal if all answers are."""
-        return tuple([(one.states.family.name, one.fit) for one in self._fits])
+        """Return what is equal if all answers are: the same fits are the same objects."""
+        return self._fits
 
     def of_few(self, slots: Sequence[int]) -> list[int]:
         """Return the points of the devices that are free now on the nodes in a few slots."""
@@ -268,7 +268,10 @@ class DevicePoints:
         """Return the same of the nodes in many slots."""
         total: Numbers | None = None
         for one in self._fits:
-            points = one.column(one.states.now()[slots])
+            numbers = one.states.now()
+            if not (one.states.is_anywhere or one.elsewhere):
+                continue
+            points = one.column(numbers[slots])
             if total is not None:
                 points = np.where((total >= 0) & (points >= 0), total + points, -1)
             total = points
@@ -323,6 +326,16 @@ class DevicePoints:
             total = points
         return total
 
+    def counted(self) -> Mask | None:
+        """Return the nodes that have the devices that are counted and not named: that changes with the objects of nodes only.
+        None if all have them."""
+        found: Mask | None = None
+        for one in self._fits:
+            if not one.states.family.names_devices:
+                there = _column(one, when_empty=True) >= 0
+                found = there if found is None else found & there
+        return found
+
     def excluded(self, *, when_empty: bool) -> list[tuple[str, npt.NDArray[np.bool_]]]:
         """Return the reason of each family and the nodes that it excludes: because they do not have the devices, or
         because those are not free now."""
@@ -359,24 +372,34 @@ class DeviceAnswers:
     def __init__(self, cluster: Cluster) -> None:
         self.states = {one.name: DeviceStates(cluster, one) for one in cluster.device_families}
         self._points: dict[tuple[str, DeviceFit], FitPoints] = {}
+        self._concerned: dict[tuple[object, ...], tuple[DeviceStates, ...]] = {}
+        """Names of resources, and options, to the states of the families that such pods may need devices of."""
 
     def of(self, request: DeviceRequest) -> DevicePoints:
         """Return what the devices of nodes add to the scores for a pod."""
-        resources, options = request.pod_class.amounts, request.options
-        found = [
-            (name, one.family.fit(request))
-            for name, one in self.states.items()
-            if one.family.concerns_pod(resources, options)
-        ]
-        fits = [(name, fit) for name, fit in found if fit is not None]
-        return DevicePoints(tuple([self._of_fit(name, fit) for name, fit in fits]))
+        found = [(one, one.family.fit(request)) for one in self._concerned_by(request)]
+        return DevicePoints(
+            tuple([self._of_fit(one, fit) for one, fit in found if fit is not None])
+        )
 
     def forget_fits(self) -> None:
         """Drop the points of all fits; the states of nodes remain."""
-        self._points = {}
+        self._points, self._concerned = {}, {}
 
-    def _of_fit(self, name: str, fit: DeviceFit) -> FitPoints:
-        found = self._points.get((name, fit))
+    def _concerned_by(self, request: DeviceRequest) -> tuple[DeviceStates, ...]:
+        options = request.options
+        key = (*[name for name, _ in request.pod_class.request], "", *options)
+        found = self._concerned.get(key)
         if found is None:
-            found = self._points[name, fit] = FitPoints(self.states[name], fit)
+            resources = request.pod_class.amounts
+            found = self._concerned[key] = tuple(
+                [one for one in self.states.values() if one.family.concerns_pod(resources, options)]
+            )
+        return found
+
+    def _of_fit(self, states: DeviceStates, fit: DeviceFit) -> FitPoints:
+        key = (states.family.name, fit)
+        found = self._points.get(key)
+        if found is None:
+            found = self._points[key] = FitPoints(states, fit)
         return found

@@ -4,10 +4,12 @@ A column is made once, whichever scorers ask for it. Byte resources are counted 
 (AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
 """
 
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from projections.nodes import NodeTable
 from projections.pod_class import is_bytes
@@ -22,6 +24,11 @@ Slots: TypeAlias = npt.NDArray[np.intp]
 """Slots of nodes, in order."""
 
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+"""Whether something holds for each node of a column."""
+
+
+@lru_cache(maxsize=1024)
 def scale_of(name: str) -> int:
     """Return by how many bits amounts of a resource are shifted to the right before they are compared: bytes count in KiB."""
     return 10 if is_bytes(name) else 0
@@ -34,12 +41,28 @@ def share(part: int, whole: int) -> int:
 
 def shares(part: Column, whole: Column) -> Column:
     """Return the same of two columns."""
+    return _shares(part, np.maximum(whole, 1), whole > 0)
+
+
+def _shares(part: Column, divisor: Column, is_there: Mask | None) -> Column:
     found: Column = part * FULL
-    found //= np.maximum(whole, 1)
+    found //= divisor
     np.minimum(found, FULL, out=found)
     np.maximum(found, 0, out=found)
-    found *= whole > 0
+    if is_there is not None:
+        found *= is_there
     return found
+
+
+class Base(Struct, frozen=True):
+    """What the shares of one resource are computed from."""
+
+    used: Column
+    scale: int
+    divisor: Column
+    """What nodes have, scaled; 1 instead of 0."""
+    is_there: Mask | None
+    """Which nodes have any of it; None if all do."""
 
 
 class NodeColumns:
@@ -50,6 +73,7 @@ class NodeColumns:
         self._table = table
         self._amounts: dict[str, tuple[Column, Column]] = {}
         """Resource to what nodes have of it, and what is free."""
+        self._bases: dict[str, Base] = {}
         self._shares: dict[tuple[str, int], Column] = {}
 
     def zeros(self) -> Column:
@@ -71,11 +95,20 @@ class NodeColumns:
         the result."""
         found = self._shares.get((name, amount))
         if found is None:
-            amounts = self.amounts(name)
-            if amounts is None:
+            base = self._bases.get(name) or self._base_of(name)
+            if base is None:
                 found = self.zeros()
             else:
-                (whole, free), scale = amounts, scale_of(name)
-                found = shares(whole - free + amount >> scale, whole >> scale)
+                found = _shares(base.used + amount >> base.scale, base.divisor, base.is_there)
             self._shares[name, amount] = found
+        return found
+
+    def _base_of(self, name: str) -> Base | None:
+        amounts = self.amounts(name)
+        if amounts is None:
+            return None
+        (whole, free), scale = amounts, scale_of(name)
+        divisor = whole >> scale
+        is_there = None if (divisor > 0).all() else divisor > 0
+        found = self._bases[name] = Base(whole - free, scale, np.maximum(divisor, 1), is_there)
         return found

@@ -22,6 +22,7 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.policy.pools import DEFAULT_POOL
 from scheduling.device_points import DeviceAnswers, DeviceOrder, DevicePoints
+from scheduling.kept_columns import KeptColumns
 from scheduling.node_columns import NodeColumns
 from scheduling.node_predicates import ADMITTED, NodePredicates
 from scheduling.pod_topology.filters import PodTopologyFilters
@@ -40,6 +41,9 @@ RANKINGS_MAX = 4096
 
 SCORES_BYTES_MAX = 256 << 20
 """Maximum size of the rankings: per node eight bytes for the score and one for the verdict."""
+
+COLUMNS_MAX = 64
+"""Maximum number of sets of columns; beyond it all are dropped."""
 
 FREED_SHARE = 8
 """Rankings of removed classes are dropped when up to one in this many may be such."""
@@ -111,29 +115,27 @@ class SharedScores:
             assert facts is not None
             if points >= 0:
                 scores[slot] = of_node(facts.allocatable, order[slot].free) + points
-        self._score_devices(scores, fitting)
+        if self._device_scorers:
+            self._score_devices(scores, fitting)
 
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
         self._rankings.examined += len(table.order)
         scores = np.full(len(table.order), -1, dtype=np.int64)
-        slots = self._predicates.admitting()
-        points = self.devices.of_slots(slots)
-        fits = points >= 0
-        for name, amount in self._request:
-            column = table.column(name)
-            if column is None:
-                return scores
-            fits &= column[slots] >= amount
-        slots = slots[fits]
-        scores[slots] = self.scorer.of_columns(NodeColumns(table, slots)) + points[fits]
-        self._score_devices(scores, slots.tolist())
+        columns = self._rankings.columns(self._predicates, self.devices)
+        columns.refresh()
+        fits = columns.with_room(self._request)
+        if fits is None:
+            return scores
+        total = self.scorer.of_columns(columns)
+        total += columns.points
+        scores[columns.slots] = np.where(fits, total, -1)
+        if self._device_scorers:
+            self._score_devices(scores, columns.slots[fits].tolist())
         return scores
 
     def _score_devices(self, scores: npt.NDArray[np.int64], slots: Iterable[int]) -> None:
         """Add what plugins score by devices to the feasible nodes among these slots."""
-        if not self._device_scorers:
-            return
         feasible = [slot for slot in slots if scores[slot] >= 0]
         for _, states, one in self._device_scorers:
             scores[feasible] += one.of_slots(self._table, states, feasible)
@@ -300,6 +302,8 @@ class NodeRankings:
         """Whether any node is closed to the pods of all tenants, because its kubelet rejected pods."""
         self._rankings: dict[tuple[int, Cards, JobShape], NodeRanking] = {}
         self._shared_scores: dict[object, SharedScores] = {}
+        self._columns: dict[object, KeptColumns] = {}
+        """Predicates and answers about devices to the columns of these nodes."""
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
         self._predicates_by_key: dict[object, NodePredicates] = {}
         self._admission_of: dict[int, NodePredicates] = {}
@@ -336,6 +340,16 @@ class NodeRankings:
         found = self._shared_scores.get(key)
         if found is None:
             found = self._shared_scores[key] = SharedScores(self, pod_class, devices)
+        return found
+
+    def columns(self, predicates: NodePredicates, devices: DevicePoints) -> KeptColumns:
+        """Return the columns shared by all classes with the same predicates and devices."""
+        key = (predicates, devices.key)
+        found = self._columns.get(key)
+        if found is None:
+            if len(self._columns) >= COLUMNS_MAX:
+                self._columns = {}
+            found = self._columns[key] = KeptColumns(self.cluster.nodes, predicates, devices)
         return found
 
     def images(self, pod_class: PodClass) -> ImagePoints | None:
@@ -418,6 +432,7 @@ class NodeRankings:
         self._rankings = {key: one for key, one in self._rankings.items() if key[0] in there}
         self._admission_of = {key: one for key, one in self._admission_of.items() if key in there}
         self._pod_topology = {key: one for key, one in self._pod_topology.items() if key in there}
+        self._columns = {}
         kept = {id(one): None for one in self._admission_of.values()}
         self._predicates_by_key = {
             key: one for key, one in self._predicates_by_key.items() if id(one) in kept
@@ -497,5 +512,6 @@ class NodeRankings:
     def _forget(self) -> None:
         self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
         self._pod_topology, self._shared_scores, self._images = {}, {}, {}
+        self._columns = {}
         self._devices, self._jobs, self.job_problems = {}, {}, {}
         self.device_answers.forget_fits()
