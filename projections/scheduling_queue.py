@@ -50,23 +50,20 @@ def standing(refusal: Refusal | None, *, has_topology: bool) -> Standing:
 class EquivalenceGroup:
     """Pod groups of one queue that get the same answer from an action, first served first."""
 
-    __slots__ = ("_standings", "by_refusal", "jobs", "key", "queue")
+    __slots__ = ("_standings", "action", "by_refusal", "jobs", "key", "queue")
 
     COMPARED: ClassVar[tuple[str, ...]] = ("queue", "key", "jobs")
 
     def __init__(self, queue: str, key: EquivalenceKey) -> None:
         self.queue = queue
         self.key = key
+        self.action = key[0]
+        """The action for which the groups wait."""
         self.jobs: list[tuple[Order, PodGroup]] = []
         self.by_refusal: dict[Standing, dict[str, tuple[Order, PodGroup]]] = {}
         """Standing to the groups that have it; empty while there are few groups."""
         self._standings: dict[str, Standing] = {}
         """Group to its standing in `by_refusal`."""
-
-    @property
-    def action(self) -> str:
-        """Return the action for which the groups wait."""
-        return self.key[0]
 
     @property
     def head(self) -> PodGroup:

@@ -122,9 +122,10 @@ class NodePredicates:
 
     def _all(self) -> npt.NDArray[np.int8]:
         """Evaluate all nodes; nodes that agree in all inputs are evaluated once."""
-        keys = self._pod_class.selector.keys
+        keys, cluster = self._pod_class.selector.keys, self._cluster
         known: dict[object, int] = {}
-        quarantined = self._cluster.quarantines.of_node
+        quarantined = cluster.quarantines.of_node
+        has_pools, closes_nodes = not cluster.policy.pools.is_plain, cluster.policy.reschedules
         verdicts = np.zeros(len(self._table.order), dtype=np.int8)
         for slot, node in enumerate(self._table.order):
             facts = node.facts
@@ -132,12 +133,12 @@ class NodePredicates:
             seen: object = facts.name
             if keys is not None:
                 labels = facts.labels
-                is_closed = self._cluster.is_closed_node(facts.name)
-                wanted = tuple([labels.get(key) for key in keys])
-                is_elsewhere = self._is_elsewhere(facts.name)
+                is_closed = closes_nodes and cluster.is_closed_node(facts.name)
+                wanted = tuple(map(labels.get, keys))
+                is_elsewhere = has_pools and self._is_elsewhere(facts.name)
                 seen = (facts.unschedulable, facts.taints, wanted, is_closed, is_elsewhere)
                 if facts.name in quarantined:
-                    rejected = quarantine_verdict(self._cluster, self._pod_class, facts.name)
+                    rejected = quarantine_verdict(cluster, self._pod_class, facts.name)
                     seen = (seen, rejected)
             if seen not in known:
                 known[seen] = self._verdict(facts)

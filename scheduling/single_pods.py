@@ -57,13 +57,12 @@ class SinglePods:
         self._asks_strategies = bool(features.of(PlacementStrategy))
         """Whether a feature may place groups under one key in different ways."""
 
-    def placement(self, equivalence_group: EquivalenceGroup) -> Placement | None:
+    def placement(self, equivalence_group: EquivalenceGroup, group: PodGroup) -> Placement | None:
         """Return the node that the pod of the head gets now; None if it has to be placed on trial."""
         known = self._wanted.get(id(equivalence_group))
         if known is None:
-            known = equivalence_group, self._wanted_by(equivalence_group.head)
-            self._wanted[id(equivalence_group)] = known
-        group, wanted = equivalence_group.head, known[1]
+            known = self._wanted[id(equivalence_group)] = equivalence_group, self._wanted_by(group)
+        wanted = known[1]
         if wanted is None or not self._is_alike(group, wanted):
             return None
         cards: tuple[str, ...] | None = None

@@ -142,7 +142,7 @@ class Work:
         self.done = 0
         """Units used so far."""
         self.budget = 1
-        self._ends_at = 0
+        self._ends_at = self._half_at = 0
         self._begun_at = 0
         self._actions = self._begun = 0
         self._classes: dict[int, None] = {}
@@ -167,6 +167,7 @@ class Work:
         self._begun += 1
         self._begun_at = self.done
         self._ends_at = max(self.budget * self._begun // self._actions, self.done + part // 2)
+        self._half_at = self.done + self.allowance // 2
 
     @property
     def allowance(self) -> int:
@@ -186,7 +187,7 @@ class Work:
     @property
     def is_half_used(self) -> bool:
         """Return True if the action has used up half of its share."""
-        return self.done - self._begun_at >= self.allowance // 2
+        return self.done >= self._half_at
 
     def add(self, units: int) -> None:
         """Count units."""

@@ -38,7 +38,7 @@ def _place(
     single_pods: SinglePods, session: Session, equivalence_group: EquivalenceGroup
 ) -> Iterator[Decision]:
     group = equivalence_group.head
-    placement = single_pods.placement(equivalence_group)
+    placement = single_pods.placement(equivalence_group, group)
     if placement is not None:
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=(placement,))
         return

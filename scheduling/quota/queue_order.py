@@ -140,6 +140,7 @@ class QueueOrderIndex:
         self._journal = LedgerJournal(cluster)
         self._order: list[PlainKey] = []
         self._keys: dict[str, PlainKey] = {}
+        self._rules: QuotaRules | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -158,7 +159,7 @@ class QueueOrderIndex:
 
     def key_of(self, name: str) -> PlainKey:
         """Return the sort key of a queue as its ledger is now."""
-        return plain_key(self._cluster, self._cluster.queues[name])
+        return plain_key(self._cluster, self._cluster.queues[name], self._rules)
 
     def audit(self) -> None:
         """Raise AssertionError if the order differs from one that is computed again."""
@@ -174,8 +175,9 @@ class QueueOrderIndex:
     def _refresh(self) -> None:
         changed = self._journal.read()
         if changed is None:
-            queues = self._cluster.queues.items()
-            self._keys = {name: plain_key(self._cluster, one) for name, one in queues}
+            cluster, self._rules = self._cluster, ordering_rules(self._cluster)
+            queues = cluster.queues.items()
+            self._keys = {name: plain_key(cluster, one, self._rules) for name, one in queues}
             self._order = sorted(self._keys.values())
             return
         for name in changed:
@@ -186,14 +188,18 @@ class QueueOrderIndex:
                 insort(self._order, now)
 
 
-def plain_key(cluster: Cluster, queue: Queue) -> PlainKey:
+def ordering_rules(cluster: Cluster) -> QuotaRules | None:
+    """Return the quota rules by which queues are ordered where no other plugin does; None if they are not."""
+    return quota_of(cluster) if cluster.plugins.of(QueueOrder) else None
+
+
+def plain_key(cluster: Cluster, queue: Queue, rules: QuotaRules | None) -> PlainKey:
     """Return the sort key of a queue that is in no tree, under the plugin of quotas alone; smaller comes first."""
     priority, created_ns = 0, 0
     if queue.facts is not None:
         priority, created_ns = -queue.facts.priority, queue.facts.created_ns
-    if not cluster.plugins.of(QueueOrder):
+    if rules is None:
         return 0, 0, False, created_ns, queue.name
-    rules = quota_of(cluster)
     used, deserved = rules.share(cluster, queue)
     share = (used << SHARE_BITS) // deserved
     return priority, share, not rules.comes_before_equals(cluster, queue), created_ns, queue.name

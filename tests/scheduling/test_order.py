@@ -11,7 +11,7 @@ from features.table import FEATURES
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
-from scheduling.quota.queue_order import QueueSortKey, plain_key
+from scheduling.quota.queue_order import QueueSortKey, ordering_rules, plain_key
 from scheduling.quota.quota_rules import quota_of
 
 
@@ -51,7 +51,9 @@ def test_queues_are_ordered_by_priority_share_and_name(given_queues: list[Queue]
     for one, next_one in pairwise(turns):
         assert one < next_one
         assert not next_one < one
-        assert plain_key(cluster, one.queue) < plain_key(cluster, next_one.queue)
+        assert plain_key(cluster, one.queue, ordering_rules(cluster)) < plain_key(
+            cluster, next_one.queue, ordering_rules(cluster)
+        )
 
 
 def test_shares_equal_as_floats_are_ordered_exactly() -> None:
@@ -59,7 +61,9 @@ def test_shares_equal_as_floats_are_ordered_exactly() -> None:
     less = queue("z", {"A": large + 1}, {"A": large})
     more = queue("a", {"A": large}, {"A": large})
     assert QueueSortKey(cluster, less) < QueueSortKey(cluster, more)
-    assert plain_key(cluster, less) < plain_key(cluster, more)
+    assert plain_key(cluster, less, ordering_rules(cluster)) < plain_key(
+        cluster, more, ordering_rules(cluster)
+    )
     assert large / (large + 1) == 1.0
 
 
@@ -67,7 +71,10 @@ def test_a_third_is_a_third_however_it_is_written() -> None:
     cluster = Cluster(FEATURES)
     one, other = queue("a", {"A": 3}, {"A": 1}), queue("b", {"A": 6}, {"A": 2})
     assert QueueSortKey(cluster, one) < QueueSortKey(cluster, other)
-    assert plain_key(cluster, one)[1] == plain_key(cluster, other)[1]
+    assert (
+        plain_key(cluster, one, ordering_rules(cluster))[1]
+        == plain_key(cluster, other, ordering_rules(cluster))[1]
+    )
     assert quota_of(cluster).share(cluster, one) == (1, 3)
 
 

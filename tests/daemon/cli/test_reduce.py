@@ -18,6 +18,7 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Record
+from projections.pod_groups import PodGroup
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.plugins.binpack import BinPack
 from scheduling.single_pods import SinglePods
@@ -217,10 +218,10 @@ def test_an_exception_is_shown_by_what_raises_it(
 ) -> None:
     real = SinglePods.placement
 
-    def bug(self: SinglePods, equivalence_group: EquivalenceGroup) -> Placement | None:
-        if equivalence_group.head.key == "ml/bad":
+    def bug(self: SinglePods, equal: EquivalenceGroup, group: PodGroup) -> Placement | None:
+        if group.key == "ml/bad":
             raise ZeroDivisionError
-        return real(self, equivalence_group)
+        return real(self, equal, group)
 
     monkeypatch.setattr(SinglePods, "placement", bug)
     bad = """
