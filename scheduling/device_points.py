@@ -122,10 +122,13 @@ class DeviceStates:
         self.numbered, self._number_of, self._later, self._having = [], {}, {}, {}
         count = len(table.order)
         if not family.names_devices:
+            facts, numbers = [node.facts for node in table.order], self._number_of
+            states = [None if one is None else family.available(one, ()) for one in facts]
             found = [
-                NONE if node.facts is None else self._number(family.available(node.facts, ()))
-                for node in table.order
+                NONE if one is None else numbers.setdefault(state, len(numbers))
+                for one, state in zip(facts, states, strict=True)
             ]
+            self.numbered = list(numbers)
             self._empty = self._now = np.array(found, dtype=np.int64)
             return
         self._empty = np.full(count, NONE, dtype=np.int64)

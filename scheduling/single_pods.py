@@ -56,6 +56,9 @@ class SinglePods:
         self._spreads_owners = bool(network.spread_weight)
         self._asks_strategies = bool(features.of(PlacementStrategy))
         """Whether a feature may place groups under one key in different ways."""
+        self._strategies: dict[tuple[str, bool], bool] = {}
+        """Queue, and whether a group has a topology constraint, to whether it is placed node by node, where no feature places
+        groups."""
 
     def placement(self, equivalence_group: EquivalenceGroup, group: PodGroup) -> Placement | None:
         """Return the node that the pod of the head gets now; None if it has to be placed on trial."""
@@ -123,5 +126,10 @@ class SinglePods:
         )
 
     def _is_node_by_node(self, group: PodGroup) -> bool:
-        strategy = strategy_of(self._session, group)
-        return strategy is not None and strategy.name == NODE_BY_NODE
+        key = group.queue, group.has_topology_constraint
+        found = None if self._asks_strategies else self._strategies.get(key)
+        if found is None:
+            strategy = strategy_of(self._session, group)
+            found = strategy is not None and strategy.name == NODE_BY_NODE
+            self._strategies[key] = found
+        return found
