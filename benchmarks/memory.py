@@ -147,6 +147,13 @@ async def _held(nodes: int, pods: int) -> Usage:
 
 
 def _peak() -> int:
+    """Bytes that this process held at the most. `ru_maxrss` alone would include those of the process that started it."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            held = next(line for line in file if line.startswith("VmHWM:"))
+            return int(held.split()[1]) * 1024
+    except OSError:
+        pass
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

@@ -1,6 +1,7 @@
-"""From a snapshot to the first decision, on a cluster whose pods run.
+"""From a snapshot, and from a base, to the first decision, on a cluster whose pods run.
 
-A daemon that starts restores State and views. Then its watches resume where they ended, and it decides what came
+A daemon that starts restores State and views: from a snapshot, or, where there is none of its own release, by folding the base that its
+log begins with and the records behind it. Then its watches resume where they ended, and it decides what came
 meanwhile; or, where the API server has forgotten that revision, every object is listed once more before it decides.
 The time in which the benchmark makes the objects is left out.
 """
@@ -23,6 +24,7 @@ from daemon.intake import INTAKE_MAX
 from daemon.log.code_key import code_key
 from daemon.log.opening import open_log
 from daemon.log.snapshots import payload_of
+from daemon.queries.bases import base_at
 from engine.engine import Engine
 from events.messages import ListStarted, WatchMessage
 from events.watch import WatchClosed, WatchOpened
@@ -43,8 +45,9 @@ async def measure(scale: Scale) -> list[Figure]:
     """One start; what was there before it is not timed."""
     nodes, pods = scale.started_nodes, scale.started_pods
     with folder() as place:
-        taken, size = await _ended(place / "start.db", nodes, pods)
+        taken, size = await _ended(place, nodes, pods)
         spent = await _started(place / "start.db", nodes, pods)
+        from_base = await _started(place / "base.db", nodes, pods)
     cluster = f"{nodes:,} nodes, {pods:,} pods"
     resumed = spent.restored + spent.decided
     return [
@@ -72,6 +75,12 @@ async def measure(scale: Scale) -> list[Figure]:
         ),
         Figure(
             benchmark="start",
+            name=f"from base to decision, {cluster}, watches resume",
+            value=from_base.restored + from_base.decided,
+            unit="s",
+        ),
+        Figure(
+            benchmark="start",
             name="taking the snapshot",
             value=taken,
             unit="s",
@@ -80,9 +89,9 @@ async def measure(scale: Scale) -> list[Figure]:
     ]
 
 
-async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
-    """Leave a log with a snapshot at its end; the seconds that the snapshot took, and its size."""
-    log = await open_log(str(path), "write")
+async def _ended(place: Path, nodes: int, pods: int) -> tuple[float, int]:
+    """Leave a log with a snapshot at its end, and one that begins there; the seconds that the snapshot took, and its size."""
+    log = await open_log(str(place / "start.db"), "write")
     engine, first = begin(with_views=True, head=await log.take_over("benchmark"))
     await append_all(log, [first])
     for batch in take_in(engine, running(nodes, pods)):
@@ -91,7 +100,11 @@ async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
     payload = payload_of(engine.state)
     await log.save_snapshot(engine.head.position, engine.head.digest, code_key(), payload)
     seconds = perf_counter() - began
+    base = await base_at(log, engine.head, engine.state)
     await log.close()
+    behind = await open_log(str(place / "base.db"), "write")
+    await behind.begin_behind(base.head, base)
+    await behind.close()
     return seconds, len(payload)
 
 
