@@ -35,7 +35,7 @@ from daemon.log.anchoring import Anchoring
 from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
 from daemon.log.lost_records import keep_end_checked
-from daemon.log.opening import is_postgresql, open_log
+from daemon.log.opening import is_postgresql, open_database, open_log
 from daemon.log.shadow_mode import check_mode
 from daemon.log.signatures import SigningKey, read_signing_key
 from daemon.log.store import SqlLog
@@ -235,9 +235,7 @@ class DaemonApp:
 
     def _new_standby(self) -> Standby:
         async def open_reading() -> SqlLog:
-            log = await open_log(self._plan.log, "read")
-            assert isinstance(log, SqlLog)
-            return log
+            return await open_database(self._plan.log)
 
         secret = self._plan.settings.secret_annotations
         self._follower = StandbyFollower(

@@ -23,8 +23,8 @@ from daemon.cli.output import (
 )
 from daemon.cli.simulate import Run, cards_per_model, run_scenario
 from daemon.log.contract import ReadableLog
-from daemon.log.opening import ask_log, open_log
-from daemon.log.store import Asked, SqlLog
+from daemon.log.opening import ask_log, open_database
+from daemon.log.store import Asked
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
 from daemon.queries.replay import Replayed, replay_log
@@ -114,7 +114,7 @@ async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
         say(f"{url}, the log of an earlier demo, is replaced")
     say(f"scheduling it with the daemon's loop into {url} ...")
     run = await run_scenario(loaded, url, replaces=is_replaced)
-    log = await open_log(url)
+    log = await open_database(url)
     try:
         say("checking the chain of the log ...")
         with progress("verify", total=log.head.position) as bar:
@@ -125,7 +125,6 @@ async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
         subject = _one_that_waits(run)
         say(f"asking why {subject} waits ...")
         answer = await why(log, subject)
-        assert isinstance(log, SqlLog)
         asked = await log.ask(QUERY)
     finally:
         await log.close()

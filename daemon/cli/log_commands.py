@@ -36,7 +36,7 @@ from daemon.log.entry import Entry
 from daemon.log.lost_records import accept_loss as record_loss
 from daemon.log.lost_records import check_anchors
 from daemon.log.new_log import new_log
-from daemon.log.opening import ask_log, open_log, stored_anchor
+from daemon.log.opening import ask_log, is_database, open_database, open_log, stored_anchor
 from daemon.log.signatures import (
     Signature,
     add_signature,
@@ -193,9 +193,8 @@ def accept_loss(log: str, anchors: tuple[str, ...], as_json: bool) -> None:
     stated = [parse_anchor(one, "--anchor") for one in anchors]
 
     async def accept() -> tuple[str, list[RecordsLost]]:
-        target = await open_log(log, "write", is_shortened=True)
+        target = await open_database(log, "write", is_shortened=True)
         try:
-            assert isinstance(target, SqlLog)
             beside = target.stored_anchor()
             if beside is not None and not any(is_same(beside, one) for one in stated):
                 await check_anchors(target, [beside])  # Its loss is another one.
@@ -258,13 +257,12 @@ def sign(log: str, key: Path, path: Path | None, as_json: bool) -> None:
             if path is not None:
                 add_signature(path, signature)
                 return source.place, signature
-            if not isinstance(source, SqlLog):
+            if not is_database(log):
                 raise UsageError(f"{source.place} is read only; --file FILE takes the signature")
         finally:
             await source.close()
-        target = await open_log(log, "write")
+        target = await open_database(log, "write")
         try:
-            assert isinstance(target, SqlLog)
             await target.save_signature(signature)
             return target.place, signature
         finally:
@@ -609,10 +607,8 @@ def join(bundle: str, log: str, as_json: bool) -> None:
 async def _change(log: str, work: Callable[[SqlLog], Awaitable[ResultT]]) -> tuple[str, ResultT]:
     """Work on a log in a database that is there, and return its name with the result."""
     await (await open_log(log)).close()  # It must be there, and of this release.
-    target = await open_log(log, "write")
+    target = await open_database(log, "write")
     try:
-        if not isinstance(target, SqlLog):
-            raise UsageError(f"{target.place} is no database")
         return target.place, await work(target)
     finally:
         await target.close()

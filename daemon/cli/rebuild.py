@@ -17,12 +17,11 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.log.opening import is_postgresql, open_log
+from daemon.log.opening import is_database, is_postgresql, open_database
 from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
 from daemon.log.tables import table_name
 from daemon.view_rebuild import write_views_anew
-from events.errors import UsageError
 from projections.views.catalogue import VIEWS
 from projections.views.checksum import checksum_of
 from projections.views.rows import Row, View
@@ -75,10 +74,8 @@ def rebuild(log: str, as_json: bool) -> int:
 
 async def _rebuild(url: str) -> list[Found]:
     await _renew_if_torn(url)
-    log = await open_log(url, "write")
+    log = await open_database(url, "write")
     try:
-        if not isinstance(log, SqlLog):
-            raise UsageError(f"{log.place} keeps no views")
         with progress("rebuild", total=log.head.position) as shown:
             return await rebuild_views(log, shown)
     finally:
@@ -87,9 +84,11 @@ async def _rebuild(url: str) -> list[Found]:
 
 async def _renew_if_torn(url: str) -> None:
     """Copy the records out of a torn SQLite file; a log that is not there is not created."""
-    log = await open_log(url)
+    if not is_database(url):
+        return
+    log = await open_database(url)
     try:
-        torn = await log.damage() if isinstance(log, SqlLog) else None
+        torn = await log.damage()
         path = Path(log.place)
     finally:
         await log.close()

@@ -12,7 +12,7 @@ from daemon.log.database import Database
 from daemon.log.memory import MemoryLog
 from daemon.log.session import Faults
 from daemon.log.sqlite import SqliteDatabase
-from daemon.log.store import no_faults, open_for_reading, open_for_writing
+from daemon.log.store import SqlLog, no_faults, open_for_reading, open_for_writing
 from events.errors import UsageError
 
 Mode: TypeAlias = Literal["read", "write"]
@@ -42,10 +42,19 @@ async def open_log(
     """
     if url == "memory:":
         return MemoryLog()
-    if url.endswith(".muster"):
-        if mode == "write":
-            raise UsageError(f"{url}: a bundle is read only; `muster log import` makes a log of it")
+    if url.endswith(".muster") and mode == "read":
         return BundleLog(Path(url))
+    return await open_database(url, mode, faults=faults, is_shortened=is_shortened)
+
+
+async def open_database(
+    url: str, mode: Mode = "read", *, faults: Faults = no_faults, is_shortened: bool = False
+) -> SqlLog:
+    """The log in the database at a URL or path, as `open_log` opens it. UsageError for a bundle and for `memory:`."""
+    if not is_database(url):
+        if mode == "write" and url.endswith(".muster"):
+            raise UsageError(f"{url}: a bundle is read only; `muster log import` makes a log of it")
+        raise UsageError(f"{url} is no database")
     database = database_at(url)
     if mode == "write":
         return await open_for_writing(database, faults, is_shortened=is_shortened)
@@ -67,9 +76,12 @@ def ask_log(url: str, question: Callable[[ReadableLog], Awaitable[AnswerT]]) -> 
 
 def stored_anchor(url: str) -> Anchor | None:
     """Return the head that is kept beside the log at a URL or path; None if none is."""
-    if url == "memory:" or url.endswith(".muster"):
-        return None
-    return database_at(url).stored_anchor()
+    return database_at(url).stored_anchor() if is_database(url) else None
+
+
+def is_database(url: str) -> bool:
+    """Whether a log of this name is kept in a database: it is neither a bundle nor in memory."""
+    return url != "memory:" and not url.endswith(".muster")
 
 
 def is_postgresql(url: str) -> bool:
