@@ -10,11 +10,12 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Final, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 
 from daemon.metrics.closed import QUEUES_MAX, QueueLabels, call_of, code_of, resource_of, status_of
 from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
+from daemon.metrics.tallies import Counter, CountSeries, DurationSeries, Histogram
 from engine.batch import Batch
 from events.cluster import ObjectUnreadable
 from events.decisions.gang_bind import GangBindDecided
@@ -65,9 +66,9 @@ class Instruments:
         self._registry = registry
         self._sources = sources
         self.queue_labels = QueueLabels(queues_max)
-        self._cycle = self._histogram("muster_cycle_seconds")
-        self._decide = self._histogram("muster_decide_seconds")
-        self._append = self._histogram("muster_append_seconds")
+        self._cycle = self._histogram("muster_cycle_seconds").labels()
+        self._decide = self._histogram("muster_decide_seconds").labels()
+        self._append = self._histogram("muster_append_seconds").labels()
         self._bind = self._histogram("muster_bind_seconds")
         self._wait = self._histogram("muster_wait_seconds")
         self._restart = self._histogram("muster_restart_seconds")
@@ -76,15 +77,15 @@ class Instruments:
         self._decisions = self._counter("muster_decisions_total")
         self._placements = self._counter("muster_placements_total")
         self._outcomes = self._counter("muster_outcomes_total")
-        self._no_objects = self._counter("muster_no_objects_total")
-        self._foreign = self._counter("muster_foreign_placements_total")
-        self._rejections = self._counter("muster_node_rejections_total")
+        self._no_objects = self._counter("muster_no_objects_total").labels()
+        self._foreign = self._counter("muster_foreign_placements_total").labels()
+        self._rejections = self._counter("muster_node_rejections_total").labels()
         self._requests = self._counter("muster_api_requests_total")
         self._request = self._histogram("muster_api_request_duration_seconds")
-        self._dropped = self._counter("muster_events_dropped_total")
+        self._dropped = self._counter("muster_events_dropped_total").labels()
         self._http_refused = self._counter("muster_http_refused_total")
         self._internal = self._counter("muster_internal_errors_total")
-        self._went_back = self._counter("muster_revisions_went_back_total")
+        self._went_back = self._counter("muster_revisions_went_back_total").labels()
         self._full_lists = self._counter("muster_full_lists_total")
         self._differences = self._counter("muster_full_list_differences_total")
         for scope in (POD, SUPER_POD, JOB):
@@ -93,7 +94,7 @@ class Instruments:
             self._restart.labels(result)
         for activity in ACTIVITIES:
             self._internal.labels(activity)
-        self._request_series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._request_series: dict[tuple[str, int], tuple[CountSeries, DurationSeries]] = {}
         """Call and status to the series of such requests; calls and statuses are closed lists."""
         self._bind_series = {event: self._bind.labels(result) for event, result in _RESULTS.items()}
         for kind in _WORDS.values():
@@ -195,10 +196,9 @@ class Instruments:
     def _counter(self, name: str) -> Counter:
         metric = METRICS[name]
         assert metric.kind == "counter", name
-        return Counter(name, metric.help, tuple(metric.labels), registry=self._registry)
+        return Counter(metric, self._registry)
 
     def _histogram(self, name: str) -> Histogram:
         metric = METRICS[name]
         assert metric.kind == "histogram", name
-        labels = tuple(metric.labels)
-        return Histogram(name, metric.help, labels, registry=self._registry, buckets=metric.buckets)
+        return Histogram(metric, self._registry)
