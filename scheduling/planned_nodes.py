@@ -60,29 +60,34 @@ def device_options(group: PodGroup) -> list[dict[str, str]]:
     return [{**stated, **dict(group.classes[index].device_options)} for index in asking]
 
 
-def by_rank(session: Session, pods: list[Pod]) -> list[Pod]:
-    """Return pods in the order of the ranks that they will have; those without a rank come last, in their order."""
-    cluster, decided = session.cluster, session.state.assignments.ranks
-    group = cluster.groups.get(pods[0].group_key) if pods else None
-    before = {} if group is None else ranks_before(cluster, group)
-    ranks = pod_ranks(cluster, decided, [one.facts.uid for one in pods], before)
+class JobNodes:
+    """The nodes for the pods of one job that are chosen together."""
 
-    def key(pod: Pod) -> tuple[bool, int]:
-        rank = ranks.get(pod.facts.uid, stated_rank(pod))
-        return rank < 0, rank
+    def __init__(self, session: Session, group: PodGroup) -> None:
+        self._session = session
+        self._group = group
 
-    return sorted(pods, key=key)
+    def by_rank(self, pods: list[Pod]) -> list[Pod]:
+        """Return pods in the order of the ranks that they will have; those without a rank come last, in their order."""
+        cluster, decided = self._session.cluster, self._session.state.assignments.ranks
+        before = ranks_before(cluster, self._group)
+        ranks = pod_ranks(cluster, decided, [one.facts.uid for one in pods], before)
 
+        def key(pod: Pod) -> tuple[bool, int]:
+            rank = ranks.get(pod.facts.uid, stated_rank(pod))
+            return rank < 0, rank
 
-def nodes_for_all(session: Session, group: PodGroup, pods: list[Pod]) -> npt.NDArray[np.bool_]:
-    """Return which nodes, slot by slot, have room for any one of these pods."""
-    can = np.ones(len(session.cluster.nodes.order), dtype=np.bool_)
-    for pod_class in {pod.pod_class.index: pod.pod_class for pod in pods}.values():
-        can &= ranking_of(session, group, pod_class).scores() >= 0
-    return can
+        return sorted(pods, key=key)
 
+    def with_room(self, pods: list[Pod]) -> npt.NDArray[np.bool_]:
+        """Return which nodes, slot by slot, have room for any one of these pods."""
+        can = np.ones(len(self._session.cluster.nodes.order), dtype=np.bool_)
+        for pod_class in {pod.pod_class.index: pod.pod_class for pod in pods}.values():
+            can &= self.ranking_of(pod_class).scores() >= 0
+        return can
 
-def ranking_of(session: Session, group: PodGroup, pod_class: PodClass) -> NodeRanking:
-    """Return the ranking of nodes for pods of a class, with the cards that they name."""
-    cards = session.cluster.plugins.quota.named_cards(session.cluster, pod_class)
-    return session.rankings.of(pod_class, cards, session.rankings.job_of(group))
+    def ranking_of(self, pod_class: PodClass) -> NodeRanking:
+        """Return the ranking of nodes for pods of a class, with the cards that they name."""
+        rankings, cluster = self._session.rankings, self._session.cluster
+        cards = cluster.plugins.quota.named_cards(cluster, pod_class)
+        return rankings.of(pod_class, cards, rankings.job_of(self._group))

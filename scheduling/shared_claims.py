@@ -13,7 +13,6 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.volumes.claim_users import ClaimUsers
 from scheduling.group_trial import GroupTrial
-from scheduling.node_ranking import NodeRanking
 from scheduling.session import Session
 from scheduling.volumes.claim_check import facts_of_claim, facts_of_volume, volume_rules
 from scheduling.volumes.volume_filter import is_single_node
@@ -68,7 +67,11 @@ def _home(
     session: Session, group: PodGroup, pods: list[Pod], inside: npt.NDArray[np.bool_] | None
 ) -> Node | None:
     table = session.cluster.nodes
-    rankings = [_ranking(session, group, one) for one in _classes(pods)]
+    quota = session.cluster.plugins.quota
+    known, job = session.rankings, session.rankings.job_of(group)
+    rankings = [
+        known.of(one, quota.named_cards(session.cluster, one), job) for one in _classes(pods)
+    ]
     total: Amounts = {}
     for pod in pods:
         for name, amount in pod.pod_class.request:
@@ -90,8 +93,3 @@ def _home(
 
 def _classes(pods: list[Pod]) -> list[PodClass]:
     return list({pod.pod_class.index: pod.pod_class for pod in pods}.values())
-
-
-def _ranking(session: Session, group: PodGroup, pod_class: PodClass) -> NodeRanking:
-    cards = session.cluster.plugins.quota.named_cards(session.cluster, pod_class)
-    return session.rankings.of(pod_class, cards, session.rankings.job_of(group))

@@ -24,7 +24,7 @@ from features.ascend.network_labels import (
     NO_CLASS,
     SHARED_ADDRESS,
 )
-from features.ascend.volcano_npu import npu_arguments
+from features.ascend.volcano_npu import NpuArguments, npu_arguments
 from features.leaf_switches import generation_1, generation_2
 from features.leaf_switches.index import (
     IDLE,
@@ -48,20 +48,17 @@ from features.leaf_switches.restart import (
     place_again,
     without,
 )
-from features.leaf_switches.switch_map import SwitchMap
-from projections.nodes import NodeTable
+from projections.nodes import Node, NodeTable
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
-from projections.pods import Pod
 from projections.previous_nodes import PreviousNodes, previous_nodes
 from projections.rescheduling import nodes_free_by
 from scheduling.gang_attempt import GangAttempt
 from scheduling.placement_strategy import PlacementStrategy
 from scheduling.planned_nodes import (
+    JobNodes,
     PlannedNodes,
-    by_rank,
     device_options,
-    nodes_for_all,
     pods_with_devices,
 )
 from scheduling.session import Session
@@ -103,104 +100,35 @@ class LeafSwitchPlacement(PlacementStrategy):
 
     def walk(self, session: Session, group: PodGroup) -> tuple[str, ...]:
         """Return the steps through the switches, first what the rules look at."""
-        if self.problem(session, group) is not None:
-            return ()
-        pods = pods_with_devices(group)
-        network = switch_map(session.cluster)
-        lines = [
-            f"{one.name}: {one.free} free, {one.state.text}"
-            + (f" by {', '.join(one.state.crossing)}" if one.state.crossing else "")
-            for one in free_switches(session, group, pods, network)
-            if one.free or one.state.crossing
-        ]
-        job = switch_job(session, group, pods)
-        first = f"{job.kind} job of {job.count} pods, {job.servers_per_switch} servers a switch"
-        return (first, *lines, *plan_of(session, group, pods).walk)
+        return () if self.problem(session, group) is not None else _job(session, group).walk()
 
     def place(self, session: Session, group: PodGroup) -> GangAttempt:
         """Return the attempt on the nodes of the plan; without a plan, one whose refusal says why."""
-        pods = pods_with_devices(group)
-        plan = plan_of(session, group, pods)
-        ordered = by_rank(session, pods)
-        nodes = session.cluster.nodes.nodes
-        # Without a plan no pod gets a node.
-        pairs = zip(ordered, plan.servers, strict=False)
-        chosen = {pod.facts.uid: nodes[node] for pod, (_, node) in pairs}
-        attempt = GangAttempt(session, group, PlannedNodes(pods, chosen))
+        job = _job(session, group)
+        plan = job.plan()
+        chosen = job.nodes_by_rank(plan)
+        attempt = GangAttempt(session, group, PlannedNodes(job.pods, chosen))
         if plan.problem and attempt.reason is not None:
             attempt.reason = Unschedulable(
                 "NotEnoughResources",
                 "LeafSwitch",
                 plan.problem_text,
-                pods[0].key if pods else "",
+                job.pods[0].key if job.pods else "",
                 ROOM,
                 node_helps=False if plan.problem == WAIT_FOR_NODES else None,
             )
         if attempt.is_ready:
-            annotations = _annotations(session, plan)
+            annotations = job.annotations(plan)
             for one in attempt.trial.now:
                 if one.pod.facts.uid in chosen:
                     attempt.network[one.pod.facts.uid] = annotations[one.node.name]
         return attempt
 
 
-def switch_job(session: Session, group: PodGroup, pods: list[Pod]) -> SwitchJob:
-    """Return what the rules need to know of a job."""
+def _job(session: Session, group: PodGroup) -> "LeafSwitchJob":
     arguments = npu_arguments(session.cluster.plugins)
     assert arguments is not None
-    return SwitchJob(
-        count=len(pods),
-        tasks=sum(count for _, count in group.device_tasks),
-        is_large=is_large(job_class_of(group)),
-        servers_per_switch=switch_map(session.cluster).servers_per_switch,
-        shared_limit=arguments.shared_switches,
-    )
-
-
-def plan_of(session: Session, group: PodGroup, pods: list[Pod]) -> Plan:
-    """Return the plan of the pods with chips of a group, without any change."""
-    cluster = session.cluster
-    arguments, network = npu_arguments(cluster.plugins), switch_map(cluster)
-    assert arguments is not None
-    rules: Rules = generation_2.place if arguments.nslb_version == "2.0" else generation_1.place
-    rest_rules = rest_2 if arguments.nslb_version == "2.0" else generation_1.place_rest
-    if network.is_single_layer:
-        rules, rest_rules = single_layer, rest_under_one
-    if not pods:
-        return Plan()
-    job = switch_job(session, group, pods)
-    switches = free_switches(session, group, pods, network)
-    if not any(one.free for one in switches):
-        return Plan()  # The nodes say why.
-    index = cluster.indexes.of(LeafSwitches)
-    if not (used := index.used_by(group.key)):
-        return rules(job, switches)
-    previous = previous_nodes(cluster, group)
-    replaced = [previous.replaced.get(pod.facts.uid) for pod in by_rank(session, pods)]
-    if _waits_for_nodes(session, group, switches, replaced):
-        return Plan().refuse(WAIT_FOR_NODES)
-    plan = place_again(
-        job,
-        _placed_job(session, group, switches, used, previous),
-        [_replacement(index, one) for one in replaced],
-        rest_rules,
-    )
-    if not plan.problem or index.switches_of.get(group.key):
-        return plan
-    # No pod of the job is left: it can be placed like a new one, for which it crosses no switches.
-    walk = [*plan.walk, "placed like a new job"]
-    own = [
-        replace(one, state=index.state_of(number, network.switches[number], without=group.key))
-        if number in used
-        else one
-        for number, one in enumerate(switches)
-    ]
-    avoided = _switch_names(session, previous.avoided)
-    new = rules(job, without(PlacedJob([], own, crosses=False), avoided).others)
-    if new.problem:
-        new = rules(job, own)
-    new.walk = [*walk, *new.walk]
-    return new
+    return LeafSwitchJob(session, group, arguments)
 
 
 def rest_2(job: SwitchJob, placed: PlacedJob, pods: list[Replacement]) -> Plan:
@@ -215,83 +143,11 @@ def rest_under_one(job: SwitchJob, placed: PlacedJob, pods: list[Replacement]) -
     return beside_its_pods(job, placed.used)
 
 
-def _placed_job(
-    session: Session,
-    group: PodGroup,
-    switches: list[FreeSwitch],
-    used: Mapping[int, None],
-    previous: PreviousNodes,
-) -> PlacedJob:
-    """Return what a job has: its switches, and the positions of the nodes that it keeps."""
-    cluster = session.cluster
-    index, network = cluster.indexes.of(LeafSwitches), switch_map(cluster)
-    free = {node: position for number in used for position, node in switches[number].servers}
-    own = [one.node for one in group.pods.values() if one.occupies and one.pod_class.asked_devices]
-    positions = Counter(index.places[node].position for node in own if node in index.places)
-    positions.update(
-        free[one.node] for one in previous.replaced.values() if not one.fault and one.node in free
-    )
-    at = {one.position for number in used for one in network.switches[number].servers}
-    return PlacedJob(
-        used=[switches[number] for number in sorted(used)],
-        others=[one for number, one in enumerate(switches) if number not in used],
-        crosses=index.crosses(group.key),
-        positions=positions,
-        all_positions=tuple(sorted(at)),
-        avoided=_switch_names(session, dict.fromkeys((*own, *previous.avoided))),
-    )
-
-
-def _switch_names(session: Session, nodes: Iterable[str]) -> dict[str, str]:
-    """Return nodes with the names of their switches; without those under none."""
-    places = session.cluster.indexes.of(LeafSwitches).places
-    switches = switch_map(session.cluster).switches
-    return {node: switches[places[node].switch].name for node in nodes if node in places}
-
-
 def _replacement(index: LeafSwitches, one: RestartedPod | None) -> Replacement:
     place = None if one is None else index.places.get(one.node)
     if one is None or place is None:
         return Replacement()
     return Replacement("" if one.fault else one.node, place.position)
-
-
-def _waits_for_nodes(
-    session: Session,
-    group: PodGroup,
-    switches: list[FreeSwitch],
-    replaced: list[RestartedPod | None],
-) -> bool:
-    """Return whether a job that was restarted as a whole waits for the nodes of its healthy pods."""
-    cluster = session.cluster
-    restart = cluster.reschedulings.restarts.get(group.key)
-    if restart is None or session.state.now_ns >= nodes_free_by(restart):
-        return False
-    healthy = [one.node for one in replaced if one is not None and not one.fault]
-    free = {node: None for one in switches for _, node in one.servers} if healthy else {}
-    return any(node not in free and not cluster.is_closed_node(node) for node in healthy)
-
-
-def free_switches(
-    session: Session, group: PodGroup, pods: list[Pod], network: SwitchMap
-) -> list[FreeSwitch]:
-    """Return the switches in the order of the map, each with the nodes that have room for any of these pods."""
-    cluster = session.cluster
-    index = cluster.indexes.of(LeafSwitches)
-    table = cluster.nodes
-    switch_of, position_of = index.slots(table)
-    slots = np.flatnonzero(nodes_for_all(session, group, pods) & (switch_of >= 0))
-    # Slots are in the order of names, which is the last criterion.
-    slots = slots[np.lexsort((position_of[slots], switch_of[slots]))]
-    ends = np.searchsorted(switch_of[slots], np.arange(len(network.switches) + 1))
-    return [
-        FreeSwitch(
-            switch.name,
-            Servers(table, position_of, slots[ends[number] : ends[number + 1]]),
-            index.state_of(number, switch),
-        )
-        for number, switch in enumerate(network.switches)
-    ]
 
 
 class Servers(Sequence[tuple[int, str]]):
@@ -329,19 +185,171 @@ def _classes_of(group: PodGroup) -> list[str]:
     return list(dict.fromkeys(one.get(CLASS_LABEL, "") for one in device_options(group)))
 
 
-def _annotations(session: Session, plan: Plan) -> dict[str, Labels]:
-    """Return the annotations of the pod on each node of a plan (generation 2.0). A job crosses switches with all its pods,
-    also those that are placed already."""
-    arguments = npu_arguments(session.cluster.plugins)
-    assert arguments is not None
-    if arguments.nslb_version != "2.0" or switch_map(session.cluster).is_single_layer:
-        return {node: () for _, node in plan.servers}
-    found: dict[str, Labels] = {}
-    for taken in plan.taken:
-        is_shared = taken.is_shared if plan.crosses else IDLE
-        is_unhealthy = taken.is_unhealthy and plan.crosses
-        pairs = [(IS_HEALTHY, str(int(is_unhealthy))), (IS_SHARED, str(is_shared))]
-        if is_shared == SHARED:
-            pairs.append((SHARED_ADDRESS, taken.switch.name))
-        found.update((node, tuple(pairs)) for _, node in taken.servers)
-    return found
+class LeafSwitchJob:
+    """A job whose pods with chips are placed by leaf switches."""
+
+    def __init__(self, session: Session, group: PodGroup, arguments: NpuArguments) -> None:
+        self._session = session
+        self._group = group
+        self._arguments = arguments
+        self._network = switch_map(session.cluster)
+        self._nodes = JobNodes(session, group)
+        self.pods = pods_with_devices(group)
+        """The pods that are placed, in the order in which they are."""
+
+    def walk(self) -> tuple[str, ...]:
+        """Return the steps through the switches, first what the rules look at."""
+        lines = [
+            f"{one.name}: {one.free} free, {one.state.text}"
+            + (f" by {', '.join(one.state.crossing)}" if one.state.crossing else "")
+            for one in self._free_switches()
+            if one.free or one.state.crossing
+        ]
+        job = self._switch_job()
+        first = f"{job.kind} job of {job.count} pods, {job.servers_per_switch} servers a switch"
+        return (first, *lines, *self.plan().walk)
+
+    def nodes_by_rank(self, plan: Plan) -> dict[str, Node]:
+        """Return the nodes of a plan by the UIDs of the pods that get them: in the order of their ranks."""
+        nodes = self._session.cluster.nodes.nodes
+        # Without a plan no pod gets a node.
+        pairs = zip(self._nodes.by_rank(self.pods), plan.servers, strict=False)
+        return {pod.facts.uid: nodes[node] for pod, (_, node) in pairs}
+
+    def plan(self) -> Plan:
+        """Return the plan of the pods with chips of a group, without any change."""
+        group = self._group
+        cluster = self._session.cluster
+        rules: Rules = (
+            generation_2.place if self._arguments.nslb_version == "2.0" else generation_1.place
+        )
+        rest_rules = rest_2 if self._arguments.nslb_version == "2.0" else generation_1.place_rest
+        if self._network.is_single_layer:
+            rules, rest_rules = single_layer, rest_under_one
+        if not self.pods:
+            return Plan()
+        job = self._switch_job()
+        switches = self._free_switches()
+        if not any(one.free for one in switches):
+            return Plan()  # The nodes say why.
+        index = cluster.indexes.of(LeafSwitches)
+        if not (used := index.used_by(group.key)):
+            return rules(job, switches)
+        previous = previous_nodes(cluster, group)
+        replaced = [previous.replaced.get(pod.facts.uid) for pod in self._nodes.by_rank(self.pods)]
+        if self._waits_for_nodes(switches, replaced):
+            return Plan().refuse(WAIT_FOR_NODES)
+        plan = place_again(
+            job,
+            self._placed_job(switches, used, previous),
+            [_replacement(index, one) for one in replaced],
+            rest_rules,
+        )
+        if not plan.problem or index.switches_of.get(group.key):
+            return plan
+        # No pod of the job is left: it can be placed like a new one, for which it crosses no switches.
+        walk = [*plan.walk, "placed like a new job"]
+        own = [
+            replace(
+                one, state=index.state_of(number, self._network.switches[number], without=group.key)
+            )
+            if number in used
+            else one
+            for number, one in enumerate(switches)
+        ]
+        avoided = self._switch_names(previous.avoided)
+        new = rules(job, without(PlacedJob([], own, crosses=False), avoided).others)
+        if new.problem:
+            new = rules(job, own)
+        new.walk = [*walk, *new.walk]
+        return new
+
+    def annotations(self, plan: Plan) -> dict[str, Labels]:
+        """Return the annotations of the pod on each node of a plan (generation 2.0). A job crosses switches with all its pods,
+        also those that are placed already."""
+        if self._arguments.nslb_version != "2.0" or self._network.is_single_layer:
+            return {node: () for _, node in plan.servers}
+        found: dict[str, Labels] = {}
+        for taken in plan.taken:
+            is_shared = taken.is_shared if plan.crosses else IDLE
+            is_unhealthy = taken.is_unhealthy and plan.crosses
+            pairs = [(IS_HEALTHY, str(int(is_unhealthy))), (IS_SHARED, str(is_shared))]
+            if is_shared == SHARED:
+                pairs.append((SHARED_ADDRESS, taken.switch.name))
+            found.update((node, tuple(pairs)) for _, node in taken.servers)
+        return found
+
+    def _switch_job(self) -> SwitchJob:
+        """Return what the rules need to know of a job."""
+        return SwitchJob(
+            count=len(self.pods),
+            tasks=sum(count for _, count in self._group.device_tasks),
+            is_large=is_large(job_class_of(self._group)),
+            servers_per_switch=self._network.servers_per_switch,
+            shared_limit=self._arguments.shared_switches,
+        )
+
+    def _placed_job(
+        self, switches: list[FreeSwitch], used: Mapping[int, None], previous: PreviousNodes
+    ) -> PlacedJob:
+        """Return what a job has: its switches, and the positions of the nodes that it keeps."""
+        cluster = self._session.cluster
+        index = cluster.indexes.of(LeafSwitches)
+        free = {node: position for number in used for position, node in switches[number].servers}
+        own = [
+            one.node
+            for one in self._group.pods.values()
+            if one.occupies and one.pod_class.asked_devices
+        ]
+        positions = Counter(index.places[node].position for node in own if node in index.places)
+        positions.update(
+            free[one.node]
+            for one in previous.replaced.values()
+            if not one.fault and one.node in free
+        )
+        at = {one.position for number in used for one in self._network.switches[number].servers}
+        return PlacedJob(
+            used=[switches[number] for number in sorted(used)],
+            others=[one for number, one in enumerate(switches) if number not in used],
+            crosses=index.crosses(self._group.key),
+            positions=positions,
+            all_positions=tuple(sorted(at)),
+            avoided=self._switch_names(dict.fromkeys((*own, *previous.avoided))),
+        )
+
+    def _switch_names(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Return nodes with the names of their switches; without those under none."""
+        places = self._session.cluster.indexes.of(LeafSwitches).places
+        switches = self._network.switches
+        return {node: switches[places[node].switch].name for node in nodes if node in places}
+
+    def _waits_for_nodes(
+        self, switches: list[FreeSwitch], replaced: list[RestartedPod | None]
+    ) -> bool:
+        """Return whether a job that was restarted as a whole waits for the nodes of its healthy pods."""
+        cluster = self._session.cluster
+        restart = cluster.reschedulings.restarts.get(self._group.key)
+        if restart is None or self._session.state.now_ns >= nodes_free_by(restart):
+            return False
+        healthy = [one.node for one in replaced if one is not None and not one.fault]
+        free = {node: None for one in switches for _, node in one.servers} if healthy else {}
+        return any(node not in free and not cluster.is_closed_node(node) for node in healthy)
+
+    def _free_switches(self) -> list[FreeSwitch]:
+        """Return the switches in the order of the map, each with the nodes that have room for any of these pods."""
+        cluster = self._session.cluster
+        index = cluster.indexes.of(LeafSwitches)
+        table = cluster.nodes
+        switch_of, position_of = index.slots(table)
+        slots = np.flatnonzero(self._nodes.with_room(self.pods) & (switch_of >= 0))
+        # Slots are in the order of names, which is the last criterion.
+        slots = slots[np.lexsort((position_of[slots], switch_of[slots]))]
+        ends = np.searchsorted(switch_of[slots], np.arange(len(self._network.switches) + 1))
+        return [
+            FreeSwitch(
+                switch.name,
+                Servers(table, position_of, slots[ends[number] : ends[number + 1]]),
+                index.state_of(number, switch),
+            )
+            for number, switch in enumerate(self._network.switches)
+        ]

@@ -12,13 +12,12 @@
 The rules are those of the vendor's scheduler (`docs/network.md`).
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from events.decisions.reschedule import RestartedPod
 from features.super_pods.selection import Block, BlockJob, FreeSuperPod
-from projections.cluster import Cluster
 from projections.rescheduling import Restart
 
 WAIT_FOR_NODES: Final = "selectNode failed, wait for normal node resource release"
@@ -43,7 +42,7 @@ def previous_ranks(restart: Restart | None) -> dict[int, RestartedPod]:
 
 
 def return_blocks(
-    cluster: Cluster,
+    is_closed: Callable[[str], bool],
     job: BlockJob,
     old: Mapping[int, RestartedPod],
     super_pod_of: Mapping[str, int],
@@ -57,7 +56,7 @@ def return_blocks(
     by_number = {one.number: one for one in free}
     is_free = {name: one for one in free for name in one.nodes}
     healthy = [one.node for one in old.values() if not one.fault]
-    if waits and lacks_nodes(cluster, healthy, is_free):
+    if waits and lacks_nodes(is_closed, healthy, is_free):
         found.problem = WAIT_FOR_NODES
         return found
     members = {
@@ -86,9 +85,11 @@ def return_blocks(
     return found
 
 
-def lacks_nodes(cluster: Cluster, healthy: Iterable[str], is_free: Container[str]) -> bool:
-    """Return whether a node of a healthy pod is not free, but may become so."""
-    return any(name not in is_free and not cluster.is_closed_node(name) for name in healthy)
+def lacks_nodes(
+    is_closed: Callable[[str], bool], healthy: Iterable[str], is_free: Container[str]
+) -> bool:
+    """Return whether a node of a healthy pod is not free, but may become so: it is not closed to pods."""
+    return any(name not in is_free and not is_closed(name) for name in healthy)
 
 
 def _is_feasible(

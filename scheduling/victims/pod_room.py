@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from projections import quota_charging
-from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pods import Charge, Pod
 from scheduling.node_predicates import ADMITTED
@@ -27,7 +26,9 @@ class PodRoom:
         self._request = self._pod_class.request
         self._rankings = rankings
         self._job = rankings.job_of(preemptor.group)
-        self.ranking = rankings.of(self._pod_class, self._cards(), self._job)
+        # The cards that would do, regardless of the queue's quota: evictions change that.
+        self._cards = self._cluster.plugins.quota.named_cards(self._cluster, self._pod_class)
+        self.ranking = rankings.of(self._pod_class, self._cards, self._job)
         self._pod_topology = rankings.pod_topology(self._pod_class)
         self._candidates = VictimCandidates(preemptor)
         self._protection = VictimProtection(preemptor)
@@ -38,7 +39,7 @@ class PodRoom:
         """Return the nodes that admit the pod, regardless of the pods there."""
         rankings = self._rankings
         is_open: npt.NDArray[np.bool_] = rankings.predicates(self._pod_class).verdicts == ADMITTED
-        having_devices = rankings.having_devices(self._pod_class, self._cards(), self._job)
+        having_devices = rankings.having_devices(self._pod_class, self._cards, self._job)
         return is_open if having_devices is None else is_open & having_devices
 
     def fits(self, node: Node) -> bool:
@@ -151,10 +152,6 @@ class PodRoom:
         if node.facts is None or not node.facts.devices:
             return True
         return self.ranking.devices.later(node) >= 0
-
-    def _cards(self) -> Cards:
-        """Return the cards that would do, regardless of the queue's quota: evictions change that."""
-        return self._cluster.plugins.quota.named_cards(self._cluster, self._pod_class)
 
     def _charge(self, node: Node) -> Charge:
         return quota_charging.charge_on(self._cluster, self._pod_class, node.name)
