@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from events.decision import Decision
-from scheduling.gang_placement import strategy_problem
 from scheduling.session import Session
-from scheduling.victims.preempt_reclaim import preempt_or_reclaim
+from scheduling.victims.preempt_reclaim import EvictingAction
 
 
 def gangpreempt(session: Session) -> Iterator[Decision]:
     """Decide for every starving gang whose queue has pod groups of lower priority."""
-    yield from preempt_or_reclaim(session, "gangpreempt", strategy_problem)
+    return EvictingAction(session, "gangpreempt").decide()

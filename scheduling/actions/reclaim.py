@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from events.decision import Decision
-from scheduling.gang_placement import strategy_problem
 from scheduling.session import Session
-from scheduling.victims.preempt_reclaim import preempt_or_reclaim
+from scheduling.victims.preempt_reclaim import EvictingAction
 
 
 def reclaim(session: Session) -> Iterator[Decision]:
     """Decide for every starving pod group for which other queues have possible victims."""
-    yield from preempt_or_reclaim(session, "reclaim", strategy_problem)
+    return EvictingAction(session, "reclaim").decide()
