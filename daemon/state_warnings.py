@@ -12,7 +12,7 @@ from engine.report_ages import StaleReports
 from projections.unknown_decisions import UnknownDecisions, unknown_decisions
 from projections.use_notes import open_text, unknown_text
 from replay.quarantine_text import closed_nodes_text
-from scheduling.quota.real_capability import unkept_guarantees
+from scheduling.quota.real_capability import RealCapability
 
 SHOWN: Final = 5
 """Stale device reports, or queues, that are named."""
@@ -108,7 +108,7 @@ class StateWarnings:
         if engine is None:
             self._unkept_guarantees = ""
         elif not self._is_busy():
-            found = unkept_guarantees(engine.state.cluster)
+            found = RealCapability(engine.state.cluster).unkept_guarantees()
             shown = [f"queue {name}: {texts[0]}" for name, texts in list(found.items())[:SHOWN]]
             more = f"; and {len(found) - SHOWN} more queues" if len(found) > SHOWN else ""
             self._unkept_guarantees = "; ".join(shown) + more

@@ -22,7 +22,7 @@ from projections.wakeup_events import ALL_RESOURCES, ALL_VOLUMES, Names, WakeupE
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex
 from scheduling.quota.enqueue_check import ClusterQuota
-from scheduling.quota.real_capability import are_guarantees_due
+from scheduling.quota.real_capability import RealCapability
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.victim_eligibility import eviction_limits
 from scheduling.work_budget import has_too_many_classes
@@ -55,7 +55,7 @@ def is_cycle_due(
         or state.cluster.indexes.of(RejectedPods).due(state.cluster)
         or state.cluster.queues_with_unreported_errors
         or state.cluster.config_errors.unreported
-        or are_guarantees_due(state.cluster)
+        or RealCapability(state.cluster).are_guarantees_due()
     ):
         return True
     if events.is_empty:

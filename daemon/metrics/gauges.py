@@ -27,7 +27,7 @@ from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from scheduling.quota.quota_check import limit_of
-from scheduling.quota.real_capability import unkept_guarantees
+from scheduling.quota.real_capability import RealCapability
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
@@ -115,7 +115,7 @@ def _of_state(state: State, labels: QueueLabels) -> Iterator[Family]:
     yield from faults(cluster)
     yield _one("muster_commitments", len(state.commitments))
     yield quarantined_nodes(cluster)
-    yield _one("muster_queues_without_guarantee", len(unkept_guarantees(cluster)))
+    yield _one("muster_queues_without_guarantee", len(RealCapability(cluster).unkept_guarantees()))
     yield _objects(cluster)
     yield _unreadable(cluster)
 

@@ -26,7 +26,7 @@ from projections.queues import Queue
 from scheduling.plugins.quota_plugin import ReclaimingQuota
 from scheduling.quota import quota_check
 from scheduling.quota.quota_rules import RemainingCharges
-from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
+from scheduling.quota.real_capability import ENDLESS, RealCapability
 from scheduling.shortage import Shortage, amount_text, shortage
 
 
@@ -58,21 +58,21 @@ class Capacity(ReclaimingQuota):
             return {}
         deserved: Amounts = {}
         for name in (*facts.deserved, *facts.guarantee):
-            most = real_capability(cluster, queue, name)
+            most = RealCapability(cluster).of(queue, name)
             entitled_to = facts.deserved.get(name, 0)
             entitled_to = entitled_to if most is None else min(entitled_to, most)
-            deserved[name] = max(entitled_to, kept_guarantee(cluster, queue, name))
+            deserved[name] = max(entitled_to, RealCapability(cluster).kept_guarantee(queue, name))
         return deserved
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the real capability; None for a queue without an object."""
-        return None if queue.facts is None else real_capability(cluster, queue, name)
+        return None if queue.facts is None else RealCapability(cluster).of(queue, name)
 
     def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the real capability in a cluster to which nodes may be added."""
         if queue.facts is None:
             return None
-        return real_capability(cluster, queue, name, total=ENDLESS)
+        return RealCapability(cluster).of(queue, name, total=ENDLESS)
 
     def nodes_changed(self, cluster: Cluster) -> None:
         """Wake all queues: their real capability depends on the resources of the cluster."""
@@ -174,7 +174,7 @@ def _over_own_capability(
     """Return a shortage if the queue itself may not use that much. Its ancestors may be full: victims may come from
     them."""
     for name, amount in request:
-        most = None if queue.facts is None else real_capability(cluster, queue, name)
+        most = None if queue.facts is None else RealCapability(cluster).of(queue, name)
         total = quota_check.used(queue, name, extra) + amount
         if most is not None and total > most:
             return shortage(queue.name, name, amount, total, most)

@@ -29,7 +29,7 @@ from projections.wakeup_events import ALL_RESOURCES
 from scheduling.plugins.quota_plugin import ReclaimingQuota
 from scheduling.quota import quota_check
 from scheduling.quota.quota_rules import RemainingCharges
-from scheduling.quota.real_capability import ENDLESS, kept_guarantee, real_capability
+from scheduling.quota.real_capability import ENDLESS, RealCapability
 
 WHOLE: Final = 1_000_000
 """Millionths per unit."""
@@ -88,14 +88,14 @@ class Proportion(ReclaimingQuota):
     def admission_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the real capability of a queue with an object."""
         if queue.facts is not None:
-            return real_capability(cluster, queue, name)
+            return RealCapability(cluster).of(queue, name)
         return self.limit(cluster, queue, name)
 
     def limit_beside_nodes(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
         """Return the real capability in a cluster to which nodes may be added: what queues deserve grows up to it."""
         if queue.facts is None:
             return None
-        return real_capability(cluster, queue, name, total=ENDLESS)
+        return RealCapability(cluster).of(queue, name, total=ENDLESS)
 
     def nodes_changed(self, cluster: Cluster) -> None:
         """Wake all queues: what they deserve depends on the resources of the cluster."""
@@ -176,13 +176,15 @@ class QueueRequests(Index):
 def _demand(cluster: Cluster, queue: Queue, names: list[str]) -> QueueDemand:
     facts = queue.facts
     guarantee = {} if facts is None else facts.guarantee
-    most = {name: real_capability(cluster, queue, name) for name in names if facts is not None}
+    most = {name: RealCapability(cluster).of(queue, name) for name in names if facts is not None}
     return QueueDemand(
         name=queue.name,
         weight=1 if facts is None else max(1, facts.weight),
         request=_millionths(queue.request),
         most=_millionths({name: one for name, one in most.items() if one is not None}),
-        least=_millionths({name: kept_guarantee(cluster, queue, name) for name in guarantee}),
+        least=_millionths(
+            {name: RealCapability(cluster).kept_guarantee(queue, name) for name in guarantee}
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from scheduling.quota.enqueue_check import JobEnqueueable, Vote
 from scheduling.quota.queue_order import QueueKey, QueueOrder, QuotaQueueKey
 from scheduling.quota.quota_check import may_enqueue
 from scheduling.quota.quota_rules import QuotaRules
-from scheduling.quota.real_capability import update_guarantee_error, update_guarantee_errors
+from scheduling.quota.real_capability import RealCapability
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.victim_plugins import VictimFilter
 
@@ -62,11 +62,11 @@ class ReclaimingQuota(QuotaPlugin, VictimFilter):
 
     def queue_changed(self, cluster: Cluster, queue: Queue) -> None:
         """Determine whether the guarantee of a queue can be kept."""
-        update_guarantee_error(cluster, queue)
+        RealCapability(cluster).update_guarantee_error(queue)
 
     def cycle_opened(self, cluster: Cluster) -> None:
         """Determine which guarantees cannot be kept."""
-        update_guarantee_errors(cluster)
+        RealCapability(cluster).update_guarantee_errors()
 
     def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that their queues may lose, in the order given."""

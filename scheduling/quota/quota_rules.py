@@ -11,7 +11,7 @@ from projections.pod_class import Amounts, PodClass
 from projections.pods import Charge, Pod
 from projections.queues import Queue
 from scheduling.card_choice import CardChoice
-from scheduling.quota.real_capability import kept_guarantee
+from scheduling.quota.real_capability import RealCapability
 from scheduling.shortage import Shortage
 
 
@@ -44,7 +44,8 @@ class RemainingCharges:
         guarantee = {} if queue.facts is None else queue.facts.guarantee
         takes = dict(pod.charge or ())
         return all(
-            self.has(queue, name) - takes.get(name, 0) >= kept_guarantee(self.cluster, queue, name)
+            self.has(queue, name) - takes.get(name, 0)
+            >= RealCapability(self.cluster).kept_guarantee(queue, name)
             for name in guarantee
         )
 

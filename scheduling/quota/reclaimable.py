@@ -21,7 +21,7 @@ from projections.policy.policy import PREEMPTING
 from projections.preemption_triggers import never_preempts
 from projections.queues import Queue, add
 from projections.state import State
-from scheduling.quota.reclaiming import can_donate, may_reclaim
+from scheduling.quota.reclaiming import Reclaiming
 from scheduling.victim_eligibility import eviction_limits
 
 _CLUSTER = ""
@@ -116,7 +116,7 @@ class ReclaimableResources:
         cluster = self._cluster
         if not cluster.policy.reclaims or not cluster.plugins.quota.counts_reclaimable:
             return {}
-        if not may_reclaim(cluster, queue, tuple(least.items()), {}):
+        if not Reclaiming(cluster).may_reclaim(queue, tuple(least.items()), {}):
             return {}
         all_of_them, own = self._of_others(above), self._of_others(queue.name)
         return {name: amount - own.get(name, 0) for name, amount in all_of_them.items()}
@@ -128,7 +128,7 @@ class ReclaimableResources:
         if as_of != self._as_of:
             self._as_of, self._beyond = as_of, {}
             for _, queue in sorted(self._cluster.queues.items()):
-                if not queue.children and can_donate(self._cluster, queue):
+                if not queue.children and Reclaiming(self._cluster).can_donate(queue):
                     self._add(queue)
         return self._beyond.get(name, {})
 

@@ -27,7 +27,6 @@ from projections.preemption_triggers import is_starving, never_preempts
 from projections.queues import add
 from scheduling.gang_attempt import refused_demand
 from scheduling.group_trial import GroupTrial
-from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
@@ -149,9 +148,7 @@ class GangSearch:
     def _search(self, preemptor: Preemptor, start: Mark) -> bool:
         """Return True if the gang can be placed; if so, the trial holds the placement. `start` is the trial before any eviction."""
         if preemptor.is_reclaiming:
-            self._problem = why_reclaim_denied(
-                preemptor.cluster, preemptor.queue, preemptor.asked, {}
-            )
+            self._problem = preemptor.reclaiming.why_denied(preemptor.queue, preemptor.asked, {})
             if self._problem:
                 return False
         victims = GangVictims(preemptor, self.session.donors)

@@ -12,7 +12,7 @@ from projections.shares import EQUAL, dominant
 from scheduling.group_trial import GroupTrial
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import keeps_fair_tree
-from scheduling.quota.reclaiming import reclaimable_victims
+from scheduling.quota.reclaiming import Reclaiming
 from scheduling.victim_eligibility import eviction_limits
 from scheduling.work_budget import Work
 
@@ -47,6 +47,8 @@ class Preemptor:
         self.cluster = trial.cluster
         self.limits = eviction_limits(trial.cluster, action)
         """What the action may not evict."""
+        self.reclaiming = Reclaiming(trial.cluster)
+        """The rules by which queues lose pods to others."""
         self.fair = fair
         """The tree of shares."""
         self.work = work
@@ -92,7 +94,7 @@ class Preemptor:
     def quota_victims(self, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that the quota plugin lets their queues lose, in the order given."""
         gone = self.trial.lost_by_lineage
-        return reclaimable_victims(self.cluster, self.queue, self.asked, candidates, gone)
+        return self.reclaiming.victims(self.queue, self.asked, candidates, gone)
 
     def comes_before(self, group: PodGroup) -> bool:
         """Return True if the preemptor's group has a higher priority than another one, or an equal one and is older."""

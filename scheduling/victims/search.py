@@ -25,7 +25,6 @@ from scheduling.card_choice import CardChoice
 from scheduling.gang_attempt import cards_to_charge, refused_demand
 from scheduling.group_trial import GroupTrial
 from scheduling.node_ranking import NodeRanking
-from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.node_search import NodeSearch
@@ -201,8 +200,8 @@ class PreemptionSearch:
             progress.counts[text] += len(session.cluster.nodes.order)
             return False
         if self.action == "reclaim":
-            problem = why_reclaim_denied(
-                session.cluster, preemptor.queue, preemptor.asked, self.trial.extra
+            problem = preemptor.reclaiming.why_denied(
+                preemptor.queue, preemptor.asked, self.trial.extra
             )
             if problem:
                 self._problem = self._problem or problem

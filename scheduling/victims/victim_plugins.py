@@ -18,11 +18,6 @@ from projections.plugin import JobStarving
 from projections.pods import Pod
 from projections.shares import with_more
 from scheduling.quota.quota_rules import QuotaRules, quota_of
-from scheduling.quota.reclaiming import (
-    is_within_deserved,
-    may_reclaim,
-    share_with,
-)
 from scheduling.victim_eligibility import VictimLimits
 from scheduling.victims.preemptor import Preemptor
 
@@ -43,6 +38,7 @@ class VictimPlugins:
         self._preemptor = preemptor
         cluster, limits = preemptor.cluster, preemptor.limits
         self._groups, self._rules = cluster.groups, quota_of(cluster)
+        self._reclaiming = preemptor.reclaiming
         self.tiers = tuple(
             [tuple([one for one in tier if isinstance(one, VictimFilter)]) for tier in limits.tiers]
         )
@@ -90,8 +86,8 @@ class VictimPlugins:
         preemptor, rules = self._preemptor, self._rules
         if rules.keeps_reclaimed or not rules.compares_shares:
             return rules.keeps_reclaimed
-        return is_within_deserved(
-            preemptor.cluster, preemptor.queue, preemptor.asked, preemptor.trial.extra
+        return self._reclaiming.is_within_deserved(
+            preemptor.queue, preemptor.asked, preemptor.trial.extra
         )
 
     def _safe_from_reclaim_back(self, candidates: list[Pod]) -> list[Pod]:
@@ -99,16 +95,16 @@ class VictimPlugins:
         larger share or could not reclaim for the pod again, and under `capacity-card` what they use beyond their
         quota."""
         preemptor, groups = self._preemptor, self._groups
-        cluster, extra = preemptor.cluster, preemptor.trial.extra
+        extra = preemptor.trial.extra
         if not preemptor.is_reclaiming:
             return [pod for pod in candidates if preemptor.comes_before(groups[pod.group_key])]
         asked = preemptor.asked
         if not self._rules.is_named:
             return []  # No plugin defines what queues deserve: each could reclaim it back.
         if not self._rules.compares_shares:
-            is_entitled = is_within_deserved(cluster, preemptor.queue, asked, extra)
+            is_entitled = self._reclaiming.is_within_deserved(preemptor.queue, asked, extra)
             return preemptor.quota_victims(candidates) if is_entitled else []
-        ours = share_with(cluster, preemptor.queue, with_more(dict(extra), asked))
+        ours = self._reclaiming.share_with(preemptor.queue, with_more(dict(extra), asked))
         gone: dict[str, dict[str, int]] = {}
         found: list[Pod] = []
         for pod in candidates:
@@ -124,13 +120,11 @@ class VictimPlugins:
     def _could_reclaim_back(self, pod: Pod, queue: str, given: dict[str, int]) -> bool:
         """Return True if the queue of a pod, after releasing `given` (this pod included), would be entitled to reclaim
         for it."""
-        cluster, extra = (
-            self._preemptor.cluster,
-            {name: -amount for name, amount in given.items()},
-        )
-        return may_reclaim(cluster, cluster.queues[queue], pod.charge or (), extra)
+        theirs = self._preemptor.cluster.queues[queue]
+        extra = {name: -amount for name, amount in given.items()}
+        return self._reclaiming.may_reclaim(theirs, pod.charge or (), extra)
 
     def _share_left(self, name: str) -> Fraction:
         cluster, trial = self._preemptor.cluster, self._preemptor.trial
         given = {one: -amount for one, amount in trial.released_by_queue(name).items()}
-        return share_with(cluster, cluster.queues[name], given)
+        return self._reclaiming.share_with(cluster.queues[name], given)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from events.messages import ObjectSeen
 from features.table import FEATURES
 from projections import snapshot
-from scheduling.quota.real_capability import real_capability, unkept_guarantees
+from scheduling.quota.real_capability import RealCapability
 from tests.example_count import examples
 from tests.scheduling.builders import EngineHarness, node, raw
 
@@ -31,7 +31,7 @@ def cluster(cpu: int, *guarantees: int) -> EngineHarness:
 
 def limit(harness: EngineHarness, name: str) -> int | None:
     """Return the cpus that a queue may use."""
-    most = real_capability(harness.state.cluster, harness.state.cluster.queues[name], "cpu")
+    most = RealCapability(harness.state.cluster).of(harness.state.cluster.queues[name], "cpu")
     return None if most is None else most // 1000
 
 
@@ -47,7 +47,7 @@ def test_queues_share_what_guarantees_that_can_be_kept_leave(
         fitting = [one for one in guarantees if one <= total]
         are_kept = sum(fitting) <= total
         assert limit(harness, "free") == (total - sum(fitting) if are_kept else total)
-        unkept = unkept_guarantees(harness.state.cluster)
+        unkept = RealCapability(harness.state.cluster).unkept_guarantees()
         for index, one in enumerate(guarantees):
             is_kept = one <= total and are_kept
             assert (f"q{index}" in unkept) == (one > 0 and not is_kept)
@@ -55,7 +55,7 @@ def test_queues_share_what_guarantees_that_can_be_kept_leave(
             beside = total - sum(fitting) if are_kept else total
             assert limit(harness, f"q{index}") == beside + own
         restored = snapshot.restore(snapshot.take(harness.state), FEATURES).cluster
-        assert unkept_guarantees(restored) == unkept
+        assert RealCapability(restored).unkept_guarantees() == unkept
         assert restored.config_errors.unreported == {}
 
 
@@ -68,7 +68,7 @@ def test_the_error_is_recorded_once_and_gone_when_it_can_be_kept() -> None:
     assert "config_invalid Queue//q0" not in harness.kinds()
     harness.see(ObjectSeen(node("n1", cpu=8)))
     harness.cycle()
-    assert not unkept_guarantees(harness.state.cluster)
+    assert not RealCapability(harness.state.cluster).unkept_guarantees()
     assert not harness.state.cluster.config_errors.current
 
 
@@ -86,4 +86,4 @@ def test_a_policy_without_guarantees_has_no_such_error() -> None:
     assert not harness.state.cluster.config_errors.current
     harness.change_policy(POLICY)
     harness.cycle()
-    assert list(unkept_guarantees(harness.state.cluster)) == ["q0"]
+    assert list(RealCapability(harness.state.cluster).unkept_guarantees()) == ["q0"]

@@ -1,7 +1,7 @@
 """Reclaim: which queues may reclaim, and which pods are victims."""
 
 from scheduling.plugins.proportion import DeservedShares
-from scheduling.quota.reclaiming import may_reclaim, reclaimable_victims, shared_ancestors
+from scheduling.quota.reclaiming import Reclaiming, shared_ancestors
 from tests.scheduling.quota.clusters import cluster_of, cpus, names_of, pods_of, queue_of
 
 FLAT = "{name: capacity}"
@@ -12,22 +12,22 @@ async def test_a_queue_may_reclaim_as_long_as_one_resource_is_below_what_it_dese
     queues = {"q": "{deserved: {cpu: 2, memory: 2Gi}}"}
     cluster = await cluster_of(FLAT, queues, {"a": ("q", "{cpu: 1, memory: 3Gi}")})
     q = queue_of(cluster, "q")
-    assert may_reclaim(cluster, q, cpus(1, 1), {})
-    assert not may_reclaim(cluster, q, cpus(2, 1), {})
-    assert not may_reclaim(cluster, q, cpus(1, 1), {"cpu": 1000})
+    assert Reclaiming(cluster).may_reclaim(q, cpus(1, 1), {})
+    assert not Reclaiming(cluster).may_reclaim(q, cpus(2, 1), {})
+    assert not Reclaiming(cluster).may_reclaim(q, cpus(1, 1), {"cpu": 1000})
 
 
 async def test_a_queue_may_not_reclaim_above_its_capability() -> None:
     queues = {"q": "{deserved: {cpu: 8, memory: 9Gi}, capability: {cpu: 8}}"}
     cluster = await cluster_of(FLAT, queues, {"a": ("q", "{cpu: 7}")})
-    assert not may_reclaim(cluster, queue_of(cluster, "q"), cpus(2, 1), {})
-    assert may_reclaim(cluster, queue_of(cluster, "q"), cpus(1, 1), {})
+    assert not Reclaiming(cluster).may_reclaim(queue_of(cluster, "q"), cpus(2, 1), {})
+    assert Reclaiming(cluster).may_reclaim(queue_of(cluster, "q"), cpus(1, 1), {})
 
 
 async def test_a_closed_queue_reclaims_nothing() -> None:
     queues = {"q": "{deserved: {cpu: 8}}, status: {state: Closed}"}
     cluster = await cluster_of(FLAT, queues, {"a": ("q", "{cpu: 1}")})
-    assert not may_reclaim(cluster, queue_of(cluster, "q"), cpus(1), {})
+    assert not Reclaiming(cluster).may_reclaim(queue_of(cluster, "q"), cpus(1), {})
 
 
 async def test_pods_are_let_go_down_to_what_their_queue_deserves() -> None:
@@ -35,10 +35,10 @@ async def test_pods_are_let_go_down_to_what_their_queue_deserves() -> None:
     pods = {f"r{i}": ("rich", "{cpu: 1}") for i in range(4)}
     cluster = await cluster_of(FLAT, queues, pods)
     poor, victims = queue_of(cluster, "poor"), pods_of(cluster, *pods)
-    assert names_of(reclaimable_victims(cluster, poor, cpus(2), victims)) == ["r0", "r1"]
+    assert names_of(Reclaiming(cluster).victims(poor, cpus(2), victims)) == ["r0", "r1"]
     assert names_of(
-        reclaimable_victims(
-            cluster, poor, cpus(2), victims[1:], {"rich": dict(victims[0].charge or ())}
+        Reclaiming(cluster).victims(
+            poor, cpus(2), victims[1:], {"rich": dict(victims[0].charge or ())}
         )
     ) == ["r1"]
 
@@ -51,7 +51,7 @@ async def test_a_pod_is_protected_by_the_one_resource_that_its_queue_deserves() 
     }
     cluster = await cluster_of(FLAT, queues, pods)
     poor, victims = queue_of(cluster, "poor"), pods_of(cluster, *pods)
-    assert names_of(reclaimable_victims(cluster, poor, cpus(4), victims)) == ["plain"]
+    assert names_of(Reclaiming(cluster).victims(poor, cpus(4), victims)) == ["plain"]
 
 
 async def test_a_guarantee_is_left_to_its_queue() -> None:
@@ -59,7 +59,7 @@ async def test_a_guarantee_is_left_to_its_queue() -> None:
     pods = {f"r{i}": ("rich", "{cpu: 2, memory: 1Gi}") for i in range(3)}
     cluster = await cluster_of(FLAT, queues, pods)
     victims = pods_of(cluster, *pods)
-    found = reclaimable_victims(cluster, queue_of(cluster, "poor"), cpus(4), victims)
+    found = Reclaiming(cluster).victims(queue_of(cluster, "poor"), cpus(4), victims)
     assert names_of(found) == ["r0"]
 
 
@@ -68,7 +68,7 @@ async def test_pods_that_use_nothing_of_what_is_asked_for_are_spared() -> None:
     pods = {"cpu": ("rich", "{cpu: 2}"), "memory": ("rich", "{memory: 2Gi}")}
     cluster = await cluster_of(FLAT, queues, pods)
     victims = pods_of(cluster, *pods)
-    found = reclaimable_victims(cluster, queue_of(cluster, "poor"), (("memory", 1 << 30),), victims)
+    found = Reclaiming(cluster).victims(queue_of(cluster, "poor"), (("memory", 1 << 30),), victims)
     assert names_of(found) == ["memory"]
 
 
@@ -77,7 +77,7 @@ async def test_card_quotas_let_go_only_what_is_above_them() -> None:
     pods = {"a": ("rich", "{cpu: 2}")}
     cluster = await cluster_of("{name: capacity-card}", queues, pods)
     victims = pods_of(cluster, *pods)
-    assert reclaimable_victims(cluster, queue_of(cluster, "poor"), cpus(1), victims) == []
+    assert Reclaiming(cluster).victims(queue_of(cluster, "poor"), cpus(1), victims) == []
 
 
 async def test_no_reclaim_between_sibling_queues_without_deserved() -> None:
@@ -86,10 +86,10 @@ async def test_no_reclaim_between_sibling_queues_without_deserved() -> None:
     pods = {"a0": ("a", "{cpu: 4}")}
     cluster = await cluster_of(plugin, queues, pods)
     victims, b = pods_of(cluster, *pods), queue_of(cluster, "b")
-    assert reclaimable_victims(cluster, b, cpus(1), victims) == []
+    assert Reclaiming(cluster).victims(b, cpus(1), victims) == []
     flat = await cluster_of(TREE, queues, pods)
     assert names_of(
-        reclaimable_victims(flat, queue_of(flat, "b"), cpus(1), pods_of(flat, "a0"))
+        Reclaiming(flat).victims(queue_of(flat, "b"), cpus(1), pods_of(flat, "a0"))
     ) == ["a0"]
 
 
@@ -103,9 +103,9 @@ async def test_with_a_level_the_queue_above_the_victim_must_have_more_than_it_de
     pods = {f"e{i}": ("eng-a", "{cpu: 4}") for i in range(3)}
     level = "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 1}}"
     bound, free = await cluster_of(level, queues, pods), await cluster_of(TREE, queues, pods)
-    found = reclaimable_victims(bound, queue_of(bound, "ops-a"), cpus(4), pods_of(bound, *pods))
+    found = Reclaiming(bound).victims(queue_of(bound, "ops-a"), cpus(4), pods_of(bound, *pods))
     assert names_of(found) == ["e0"]
-    found = reclaimable_victims(free, queue_of(free, "ops-a"), cpus(4), pods_of(free, *pods))
+    found = Reclaiming(free).victims(queue_of(free, "ops-a"), cpus(4), pods_of(free, *pods))
     assert names_of(found) == ["e0", "e1", "e2"]
 
 
@@ -114,9 +114,9 @@ async def test_with_a_level_a_queue_may_reclaim_for_what_the_queue_above_deserve
     pods = {"e": ("eng-a", "{cpu: 2}")}
     level = "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 1}}"
     bound, free = await cluster_of(level, queues, pods), await cluster_of(TREE, queues, pods)
-    assert may_reclaim(bound, queue_of(bound, "eng-a"), cpus(6), {})
-    assert not may_reclaim(bound, queue_of(bound, "eng-a"), cpus(7), {})
-    assert not may_reclaim(free, queue_of(free, "eng-a"), cpus(6), {})
+    assert Reclaiming(bound).may_reclaim(queue_of(bound, "eng-a"), cpus(6), {})
+    assert not Reclaiming(bound).may_reclaim(queue_of(bound, "eng-a"), cpus(7), {})
+    assert not Reclaiming(free).may_reclaim(queue_of(free, "eng-a"), cpus(6), {})
 
 
 async def test_queues_are_the_nearer_the_more_queues_are_above_both() -> None:
@@ -134,7 +134,7 @@ async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() ->
     cluster.tables.of(DeservedShares).queues = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
     rich, poor = queue_of(cluster, "rich"), queue_of(cluster, "poor")
     victims = pods_of(cluster, "r0", "r1", "r2", "r3", "r4")
-    assert names_of(reclaimable_victims(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]
-    assert may_reclaim(cluster, poor, cpus(14), {})
-    assert not may_reclaim(cluster, poor, cpus(15), {})
-    assert not may_reclaim(cluster, rich, cpus(1), {})
+    assert names_of(Reclaiming(cluster).victims(poor, cpus(14), victims)) == ["r0", "r1", "r2"]
+    assert Reclaiming(cluster).may_reclaim(poor, cpus(14), {})
+    assert not Reclaiming(cluster).may_reclaim(poor, cpus(15), {})
+    assert not Reclaiming(cluster).may_reclaim(rich, cpus(1), {})
