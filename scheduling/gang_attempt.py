@@ -39,7 +39,7 @@ from scheduling.unschedulable import (
     quota_unschedulable,
     with_fit_when_empty,
 )
-from scheduling.volumes.claim_check import claim_refusal, volume_events
+from scheduling.volumes.claim_check import ClaimCheck
 from scheduling.work_budget import POD, THOUSAND, class_work, has_too_many_classes
 
 Role: TypeAlias = str | int
@@ -230,7 +230,7 @@ class GangAttempt:
         self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
         if self.reason is not None:
             self._requeue_on.update(dict.fromkeys(ROOM))
-            events = volume_events(self.session.cluster, pod.pod_class)
+            events = ClaimCheck(self.session.cluster, pod.pod_class).events()
             self._requeue_on.update(dict.fromkeys(events))
             return False
         needed = min_pods_of_class(self.group, pod.pod_class)
@@ -350,7 +350,7 @@ def refused_demand(
         return Unschedulable(
             "UnsupportedDemand", "", pod_class.unsupported, pod.key, never_fits=True
         )
-    found = claim_refusal(cluster, pod_class, group)
+    found = ClaimCheck(cluster, pod_class).refusal(group)
     if found is None:
         return None
     return Unschedulable(

@@ -24,7 +24,7 @@ from scheduling.node_ranking import NodeRankings
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
 from scheduling.shortage import Shortage
-from scheduling.volumes.claim_check import volume_events
+from scheduling.volumes.claim_check import ClaimCheck
 from scheduling.volumes.volume_filter import VOLUME_REASONS
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
@@ -120,7 +120,7 @@ def no_feasible_node(
             never_fits = fits_only_closed_nodes = True
         if pod_topology is not None and pod_topology.volumes.is_tied:
             helps = False
-    events = volume_events(rankings.cluster, pod.pod_class)
+    events = ClaimCheck(rankings.cluster, pod.pod_class).events()
     return Unschedulable(
         code,
         limit,

@@ -13,7 +13,7 @@ from scheduling.explanation import JudgedNode, JudgedPod, NodeShortfall
 from scheduling.node_ranking import NodeRankings
 from scheduling.score_formulas import NodeOrder
 from scheduling.session import Session
-from scheduling.volumes.claim_check import claim_refusal
+from scheduling.volumes.claim_check import ClaimCheck
 
 CLASSES_MAX: Final = 8
 """Maximum number of equivalence classes of a group for which nodes are judged."""
@@ -38,7 +38,7 @@ def judged_pods(session: Session, group: PodGroup) -> tuple[JudgedPod, ...]:
     for pods in list(waiting.values())[:CLASSES_MAX]:
         pod_class = pods[0].pod_class
         cards = cards_allowed(cluster, cluster.queues[group.queue], pod_class, {})
-        unusable = claim_refusal(cluster, pod_class, group) if invalid is None else invalid
+        unusable = ClaimCheck(cluster, pod_class).refusal(group) if invalid is None else invalid
         if unusable is None:
             scores = rankings.of(pod_class, cards, job).scores().tolist()
             nodes = [

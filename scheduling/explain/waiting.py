@@ -42,7 +42,7 @@ from scheduling.quota.quota_rules import quota_of
 from scheduling.session import Session
 from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
-from scheduling.volumes.claim_check import claim_refusal
+from scheduling.volumes.claim_check import ClaimCheck
 from scheduling.yielded_reservation import waits_for_other
 
 AHEAD_MAX: Final = 3
@@ -387,7 +387,7 @@ class WaitingExplanation:
         """Judge all nodes for this pod alone, without the rest of its gang; None if no node matters, as a claim of it cannot be
         used."""
         group, cluster = self._group, self._cluster
-        if pod is None or claim_refusal(cluster, pod.pod_class, group) is not None:
+        if pod is None or ClaimCheck(cluster, pod.pod_class).refusal(group) is not None:
             return None
         rankings = self._session.rankings
         cards = cards_allowed(cluster, cluster.queues[group.queue], pod.pod_class, {})

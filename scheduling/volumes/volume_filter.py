@@ -19,20 +19,15 @@ from projections.policy.requirement import Requirement
 from projections.selector import NodeSelector, Term
 from projections.volumes.claim_users import ClaimUsers
 from projections.volumes.facts import (
-    READ_WRITE_ONCE_POD,
-    SHARED_MODES,
     ZONE_KEYS,
     ClaimFacts,
     VolumeFacts,
 )
 from scheduling.label_domains import Domain
 from scheduling.volumes.claim_check import (
+    VolumeLookup,
     VolumeRefusal,
     VolumeRules,
-    facts_of_claim,
-    facts_of_volume,
-    is_attached,
-    volume_rules,
 )
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -154,7 +149,8 @@ class VolumeFilter:
         self._masks = masks
         self._cluster = masks.cluster
         self._claims = pod_class.claims
-        self._rules = volume_rules(self._cluster) if pod_class.claims else VolumeRules()
+        self._lookup = VolumeLookup(self._cluster)
+        self._rules = self._lookup.rules if pod_class.claims else VolumeRules()
         self._version = -1
         self._constraints: tuple[tuple[ClaimRef, VolumeConstraint], ...] = ()
 
@@ -230,10 +226,10 @@ class VolumeFilter:
 
     def _all_constraints(self) -> Iterator[tuple[ClaimRef, VolumeConstraint]]:
         for one in self._claims:
-            claim = facts_of_claim(self._cluster, one.claim)
+            claim = self._lookup.claim(one.claim)
             if claim is None or not claim.is_bound:
                 continue
-            volume = facts_of_volume(self._cluster, claim.volume)
+            volume = self._lookup.volume(claim.volume)
             if volume is None:
                 continue
             if self._rules.binds and (volume.problem or volume.affinity is not None):
@@ -263,7 +259,7 @@ class VolumeFilter:
 
     def _pinned(self, one: ClaimRef, claim: ClaimFacts, volume: VolumeFacts) -> tuple[str, ...]:
         """Return the nodes on which a volume is in use that one node at a time can use; none if any node may."""
-        if not is_single_node(self._cluster, claim, volume):
+        if not self._lookup.is_single_node(claim, volume):
             return ()
         users = self._cluster.indexes.of(ClaimUsers)
         nodes = [
@@ -271,15 +267,6 @@ class VolumeFilter:
             *users.trial.get(one.claim, {}).values(),
         ]
         return tuple(sorted(dict.fromkeys(nodes)))
-
-
-def is_single_node(cluster: Cluster, claim: ClaimFacts, volume: VolumeFacts) -> bool:
-    """Return whether a volume is attached, and only to one node at a time (ReadWriteOnce). Volumes of one pod are limited
-    to that pod."""
-    modes = (*claim.modes, *volume.modes)
-    if not modes or any(one in modes for one in (*SHARED_MODES, READ_WRITE_ONCE_POD)):
-        return False
-    return is_attached(cluster, volume)
 
 
 def _all(term: Term) -> tuple[Requirement, ...]:
