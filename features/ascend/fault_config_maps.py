@@ -67,9 +67,62 @@ class FaultNodes(FaultConfigMap):
     def data(self, cluster: Cluster) -> dict[str, str]:
         """Return nodes and retries, as JSON."""
         return {
-            "fault-node": fault_nodes_text(cluster),
-            "remain-retry-times": retries_text(cluster),
+            "fault-node": self.nodes_text(cluster),
+            "remain-retry-times": self.retries_text(cluster),
         }
+
+    def nodes_text(self, cluster: Cluster) -> str:
+        """Return the nodes with chips that are not healthy, by name; as many as fit, without their faults if they do not."""
+        entries = self._entries(cluster)
+        text = _text(entries)
+        if len(text) > NODES_BYTES_MAX:
+            text = _text([{**one, "FaultDeviceList": []} for one in entries])
+        while len(text) > NODES_BYTES_MAX:
+            entries = entries[: len(entries) * NODES_BYTES_MAX // len(text)]
+            text = _text([{**one, "FaultDeviceList": []} for one in entries])
+        return text
+
+    def retries_text(self, cluster: Cluster) -> str:
+        """Return how often jobs may still be restarted because pods failed, those that used one last; as many as fit."""
+        entries = {
+            key: {"UUID": one.owner, "Times": one.left}
+            for key, one in cluster.reschedulings.retries.items()
+        }
+        text = _text(entries)
+        while len(text) > RETRIES_BYTES_MAX:
+            count = len(entries) * RETRIES_BYTES_MAX // len(text)
+            entries = dict(list(entries.items())[-count:])
+            text = _text(entries)
+        return text
+
+    def _entries(self, cluster: Cluster) -> list[JsonObject]:
+        index = cluster.indexes.of(FaultyPods)
+        found: list[JsonObject] = []
+        for name in sorted(index.nodes):
+            node = cluster.nodes.nodes.get(name)
+            facts = None if node is None else node.facts
+            state_of_node = health_of(index.nodes[name])
+            if facts is None or state_of_node == HEALTHY or not _has_chips(facts):
+                continue
+            chips = [
+                device
+                for resource, one in facts.devices.items()
+                if resource.startswith(DOMAIN)
+                for device in one.devices
+            ]
+            found.append(
+                {
+                    "FaultDeviceList": _fault_objects(facts),
+                    "NodeName": name,
+                    "UnhealthyNPU": [one.name for one in chips if not one.is_healthy],
+                    "NetworkUnhealthyNPU": [
+                        one.name for one in chips if one.is_healthy and not one.is_network_healthy
+                    ],
+                    "NodeHealthState": state_of_node,
+                    "UpdateTime": cluster.now_ns // _SECOND,
+                }
+            )
+        return found
 
 
 class RestartRecords(FaultConfigMap):
@@ -80,49 +133,18 @@ class RestartRecords(FaultConfigMap):
 
     def data(self, cluster: Cluster) -> dict[str, str]:
         """Return the latest restarts, as JSON."""
-        return {"recent-reschedule-records": records_text(cluster)}
+        return {"recent-reschedule-records": self.records_text(cluster)}
 
-
-def fault_nodes_text(cluster: Cluster) -> str:
-    """Return the nodes with chips that are not healthy, by name; as many as fit, without their faults if they do not."""
-    entries = _fault_nodes(cluster)
-    text = _text(entries)
-    if len(text) > NODES_BYTES_MAX:
-        text = _text([{**one, "FaultDeviceList": []} for one in entries])
-    while len(text) > NODES_BYTES_MAX:
-        entries = entries[: len(entries) * NODES_BYTES_MAX // len(text)]
-        text = _text([{**one, "FaultDeviceList": []} for one in entries])
-    return text
-
-
-def _fault_nodes(cluster: Cluster) -> list[JsonObject]:
-    index = cluster.indexes.of(FaultyPods)
-    found: list[JsonObject] = []
-    for name in sorted(index.nodes):
-        node = cluster.nodes.nodes.get(name)
-        facts = None if node is None else node.facts
-        state_of_node = health_of(index.nodes[name])
-        if facts is None or state_of_node == HEALTHY or not _has_chips(facts):
-            continue
-        chips = [
-            device
-            for resource, one in facts.devices.items()
-            if resource.startswith(DOMAIN)
-            for device in one.devices
-        ]
-        found.append(
-            {
-                "FaultDeviceList": _fault_objects(facts),
-                "NodeName": name,
-                "UnhealthyNPU": [one.name for one in chips if not one.is_healthy],
-                "NetworkUnhealthyNPU": [
-                    one.name for one in chips if one.is_healthy and not one.is_network_healthy
-                ],
-                "NodeHealthState": state_of_node,
-                "UpdateTime": cluster.now_ns // _SECOND,
-            }
-        )
-    return found
+    def records_text(self, cluster: Cluster) -> str:
+        """Return the restarts of jobs; if they are too many, without the oldest ones."""
+        kept = dict(cluster.reschedulings.reports.records)
+        text = _records_text(kept, "")
+        while len(text) > BYTES_MAX:
+            newest = sorted(one.records[0].at_ns for one in kept.values())
+            least = newest[len(newest) - len(newest) * BYTES_MAX // len(text)]
+            kept = {key: one for key, one in kept.items() if one.records[0].at_ns > least}
+            text = _records_text(kept, _DROPPED)
+        return text
 
 
 def _has_chips(facts: NodeFacts) -> bool:
@@ -139,32 +161,6 @@ def _fault_objects(facts: NodeFacts) -> list[Json]:
         }
         for one in facts.health.faults
     ]
-
-
-def retries_text(cluster: Cluster) -> str:
-    """Return how often jobs may still be restarted because pods failed, those that used one last; as many as fit."""
-    entries = {
-        key: {"UUID": one.owner, "Times": one.left}
-        for key, one in cluster.reschedulings.retries.items()
-    }
-    text = _text(entries)
-    while len(text) > RETRIES_BYTES_MAX:
-        count = len(entries) * RETRIES_BYTES_MAX // len(text)
-        entries = dict(list(entries.items())[-count:])
-        text = _text(entries)
-    return text
-
-
-def records_text(cluster: Cluster) -> str:
-    """Return the restarts of jobs; if they are too many, without the oldest ones."""
-    kept = dict(cluster.reschedulings.reports.records)
-    text = _records_text(kept, "")
-    while len(text) > BYTES_MAX:
-        newest = sorted(one.records[0].at_ns for one in kept.values())
-        least = newest[len(newest) - len(newest) * BYTES_MAX // len(text)]
-        kept = {key: one for key, one in kept.items() if one.records[0].at_ns > least}
-        text = _records_text(kept, _DROPPED)
-    return text
 
 
 def _records_text(kept: dict[str, JobRecords], additional: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from events.json_value import JsonObject
 from features.leaf_switches.index import STATES, known_switches
-from features.leaf_switches.switch_states import switch_states_text
+from features.leaf_switches.switch_states import SwitchStates
 from projections.cluster import Cluster
 from projections.feature_documents import Gauge, NodeEntry, ResultSection, TopologySection
 
@@ -24,7 +24,7 @@ class SwitchResults(ResultSection):
         index, switches = known_switches(cluster)
         if not switches:
             return found
-        written: JsonObject = msgspec.json.decode(switch_states_text(cluster))
+        written: JsonObject = msgspec.json.decode(SwitchStates().text(cluster))
         for name, number in sorted(index.numbers.items()):
             is_now = index.state_of(number, switches[number])
             found[name] = {

@@ -8,7 +8,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from scheduling.device_request import invalid_device_request
 from scheduling.explain.nodes import shortfall_of
-from scheduling.explain.quota import cards_allowed
+from scheduling.explain.quota import QueueLimits
 from scheduling.explanation import JudgedNode, JudgedPod, NodeShortfall
 from scheduling.node_ranking import NodeRankings
 from scheduling.score_formulas import NodeOrder
@@ -37,7 +37,7 @@ def judged_pods(session: Session, group: PodGroup) -> tuple[JudgedPod, ...]:
     found: list[JudgedPod] = []
     for pods in list(waiting.values())[:CLASSES_MAX]:
         pod_class = pods[0].pod_class
-        cards = cards_allowed(cluster, cluster.queues[group.queue], pod_class, {})
+        cards = QueueLimits(cluster, cluster.queues[group.queue]).cards_allowed(pod_class, {})
         unusable = ClaimCheck(cluster, pod_class).refusal(group) if invalid is None else invalid
         if unusable is None:
             scores = rankings.of(pod_class, cards, job).scores().tolist()

@@ -14,7 +14,7 @@ from projections.pods import Pod
 from projections.quarantine import ALL_TENANTS
 from projections.selector import untolerated
 from projections.tenants import tenant_text
-from scheduling.explain.quota import cards_allowed
+from scheduling.explain.quota import QueueLimits
 from scheduling.explanation import ExcludedPods, NodeShortfall
 from scheduling.node_predicates import (
     ADMITTED,
@@ -94,7 +94,7 @@ def excluded_pods(rankings: NodeRankings, node: Node) -> tuple[ExcludedPods, ...
     for pods in waiting.values():
         pod_class = pods[0].pod_class
         queue = cluster.queues[cluster.groups[pods[0].group_key].queue]
-        cards = cards_allowed(cluster, queue, pod_class, {})
+        cards = QueueLimits(cluster, queue).cards_allowed(pod_class, {})
         job = rankings.job_of(cluster.groups[pods[0].group_key])
         shortfall = shortfall_of(rankings, pod_class, cards, job, node)
         if shortfall.obstacle or shortfall.lacks:

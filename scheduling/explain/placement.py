@@ -12,7 +12,7 @@ from projections.nodes import Node
 from projections.pods import Pod
 from scheduling.explain.every_node import judged_node
 from scheduling.explain.nodes import NODES_MAX
-from scheduling.explain.quota import cards_allowed, charged_limits
+from scheduling.explain.quota import QueueLimits
 from scheduling.explanation import Choice, Explanation, JudgedNode, JudgedPod, PlacedPod
 from scheduling.gang_placement import placement_walk
 from scheduling.group_trial import GroupTrial
@@ -55,7 +55,7 @@ def _explained(
         Network(rankings), placed.group, placed.decision.placements, placed.uid
     )
     queue = cluster.queues[trial.group.queue]
-    cards = cards_allowed(cluster, queue, pod_class, trial.extra)
+    cards = QueueLimits(cluster, queue).cards_allowed(pod_class, trial.extra)
     job = rankings.job_of(trial.group)
     plain = rankings.of(pod_class, cards, job).scores()
     scores = place.scores(rankings.of(pod_class, cards, job), pod_class)
@@ -81,7 +81,7 @@ def _explained(
         candidates=candidates,
         ranked=tuple(judged(slot) for slot in best),
         reasons=node_reasons(rankings, pod_class, cards, job, inside)[0],
-        limits=charged_limits(cluster, queue, charge, trial.extra),
+        limits=QueueLimits(cluster, queue).charged(charge, trial.extra),
         agrees=best[0] == node.slot,
         domain=domain,
     )

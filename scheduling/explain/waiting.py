@@ -33,7 +33,7 @@ from scheduling.device_request import invalid_device_request, too_few_devices
 from scheduling.explain.bounds import option_hurdles
 from scheduling.explain.holders import Holders
 from scheduling.explain.nodes import large_enough, nearest
-from scheduling.explain.quota import cards_allowed, charged_limits, reserved_limits
+from scheduling.explain.quota import QueueLimits
 from scheduling.explain.volumes import volume_hurdle
 from scheduling.explanation import Hurdle, InLine, Judged, Limit, Waiting
 from scheduling.gang_attempt import missing_pods, precheck, task_text
@@ -369,7 +369,7 @@ class WaitingExplanation:
         reclaimable = (
             self._session.reclaimable.of_queue(group, asked) if cluster.policy.evicting else {}
         )
-        return reserved_limits(cluster, queue, asked, reclaimable)
+        return QueueLimits(cluster, queue).reserved(asked, reclaimable)
 
     def _quota(self, pod: Pod | None) -> tuple[Limit, ...]:
         """The charge of the pods that the gang still lacks, at least one."""
@@ -381,7 +381,7 @@ class WaitingExplanation:
         for one in group.pending[:missing]:
             for name, amount in cluster.ledgers.requested[one.facts.uid]:
                 total[name] = total.get(name, 0) + amount
-        return charged_limits(cluster, cluster.queues[group.queue], tuple(total.items()), {})
+        return QueueLimits(cluster, cluster.queues[group.queue]).charged(tuple(total.items()), {})
 
     def _judged(self, pod: Pod | None, *, is_short: bool) -> Judged | None:
         """Judge all nodes for this pod alone, without the rest of its gang; None if no node matters, as a claim of it cannot be
@@ -390,7 +390,7 @@ class WaitingExplanation:
         if pod is None or ClaimCheck(cluster, pod.pod_class).refusal(group) is not None:
             return None
         rankings = self._session.rankings
-        cards = cards_allowed(cluster, cluster.queues[group.queue], pod.pod_class, {})
+        cards = QueueLimits(cluster, cluster.queues[group.queue]).cards_allowed(pod.pod_class, {})
         job = rankings.job_of(group)
         fitting = int(np.count_nonzero(rankings.of(pod.pod_class, cards, job).scores() >= 0))
         return Judged(

@@ -16,9 +16,8 @@ from features.ascend.fault_config_maps import (
     BYTES_MAX,
     FAULTS,
     RESTARTS,
-    fault_nodes_text,
-    records_text,
-    retries_text,
+    FaultNodes,
+    RestartRecords,
 )
 from features.table import FEATURES
 from projections import snapshot
@@ -147,7 +146,9 @@ async def test_what_is_written_and_the_records_are_part_of_snapshots() -> None:
     answer(state, asked(state)[FAULTS], Accepted())
     again = snapshot.restore(snapshot.take(state), FEATURES)
     assert [*asked(again)] == [RESTARTS]
-    assert records_text(again.cluster) == records_text(state.cluster)
+    assert RestartRecords().records_text(again.cluster) == RestartRecords().records_text(
+        state.cluster
+    )
 
 
 def decided(key: str, pods: int) -> RescheduleDecided:
@@ -193,14 +194,17 @@ async def test_texts_are_bounded_and_say_so() -> None:
                 decided(f"default/{'j' * 200}{number}", 12),
                 1000 * number + at,
             )
-    text = records_text(state.cluster)
+    text = RestartRecords().records_text(state.cluster)
     assert BYTES_MAX // 4 < len(text) <= BYTES_MAX
     jobs = json.loads(text)
     assert f"default/{'j' * 200}{JOBS_MAX - 1}" in jobs, "the newest stay"
     assert all("oldest" in one["AdditionalInfo"] for one in jobs.values())
     for number in range(20_000):
         book.retries[f"default/{number}"] = Retries("u" * 36, 3)
-    retries = json.loads(retries_text(state.cluster))
+    retries = json.loads(FaultNodes().retries_text(state.cluster))
     assert "default/19999" in retries
     assert "default/0" not in retries
-    assert len(fault_nodes_text(state.cluster)) + len(retries_text(state.cluster)) <= BYTES_MAX
+    assert (
+        len(FaultNodes().nodes_text(state.cluster)) + len(FaultNodes().retries_text(state.cluster))
+        <= BYTES_MAX
+    )

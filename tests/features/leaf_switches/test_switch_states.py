@@ -14,7 +14,7 @@ from events.messages import (
     Rejected,
     Reply,
 )
-from features.leaf_switches.switch_states import switch_states_text
+from features.leaf_switches.switch_states import SwitchStates
 from tests.properties.test_leaf_switches import NODES, Network
 from tests.scheduling.builders import EngineHarness
 
@@ -85,6 +85,6 @@ def test_a_text_that_is_too_long_has_no_nodes(monkeypatch: pytest.MonkeyPatch) -
     network = Network("2.0", 2)
     network.take("job", 4, "large-model-schema")
     monkeypatch.setattr("features.leaf_switches.switch_states.BYTES_MAX", 300)
-    found = json.loads(switch_states_text(network.harness.state.cluster))
+    found = json.loads(SwitchStates().text(network.harness.state.cluster))
     assert found["switch-0"] == {"IsHealthy": 0, "IsSharedTor": 2}
     assert len(NODES) == 12
