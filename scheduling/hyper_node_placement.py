@@ -20,7 +20,6 @@ from scheduling.placement_strategy import PlacementStrategy
 from scheduling.session import Session
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
-from scheduling.topology.network import limit_of, slots_by_part, slots_of
 from scheduling.topology.node_scope import NodeScope
 from scheduling.unschedulable import Unschedulable
 
@@ -84,13 +83,13 @@ def best_effort_scopes(
     if closeness is None:
         yield session.network.scope_of(group)
         return
-    cluster = session.cluster
-    by_part = slots_by_part(cluster, group)
+    network = session.network
+    by_part = network.slots_by_part(group)
     wanted = PlacementRequest(
         pods=tuple(pods),
         needed=len(pods),
-        slots=slots_of(cluster, group) if part is None else by_part.get(part, {}),
-        limit=limit_of(cluster, closeness),
+        slots=network.slots_of(group) if part is None else by_part.get(part, {}),
+        limit=network.limit_of(closeness),
     )
     candidates = CandidateDomains(session.network, group, wanted)
     for domain, _ in candidates.tried:
@@ -113,8 +112,8 @@ def _wanted(session: Session, group: PodGroup, closeness: TopologyConstraint) ->
     return PlacementRequest(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
         needed=max(1, group.min_available - group.counts.ready),
-        slots=slots_of(session.cluster, group),
-        limit=limit_of(session.cluster, closeness),
+        slots=session.network.slots_of(group),
+        limit=session.network.limit_of(closeness),
     )
 
 

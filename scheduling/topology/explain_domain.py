@@ -7,7 +7,7 @@ from events.decision import Placement
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey
-from scheduling.topology.network import Network, slots_by_part, slots_of
+from scheduling.topology.network import Network
 from scheduling.topology.network_topology import network_topology
 from scheduling.topology.node_scope import DomainScope, NodeScope, ProximityScore
 
@@ -31,8 +31,8 @@ def placement_domain_of(
             if node is not None and node.facts is not None:
                 placed.append(node)
         return network.scope_of(group, placed), ""
-    by_part = slots_by_part(cluster, group)
-    standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
+    by_part = network.slots_by_part(group)
+    standing = network.slots_of(group) if part is None else by_part.get(part, {})
     before, held = Counter(standing), dict(standing)
     is_before = True
     for one in placements:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_groups import PodGroup
@@ -50,6 +49,34 @@ class Network:
             self._utilization = DomainUtilization(domains, self._cluster.nodes)
         return self._utilization
 
+    def limit_of(self, closeness: TopologyConstraint) -> int | None:
+        """Return the highest allowed tier of a domain for such pods; None if there is no limit."""
+        if not closeness.is_hard:
+            return None
+        bounds = [] if closeness.tier is None else [closeness.tier]
+        if closeness.tier_name:
+            named = self._cluster.nodes.hyper_tree.tier_named(closeness.tier_name)
+            assert named is not None, f"tier {closeness.tier_name} is not known"
+            bounds.append(named)
+        return min(bounds, default=None)
+
+    def slots_of(self, group: PodGroup) -> Slots:
+        """Return node slot to number of pods of a group that are placed or nominated there."""
+        found: Slots = {}
+        for slots in self.slots_by_part(group).values():
+            for slot, count in slots.items():
+                found[slot] = found.get(slot, 0) + count
+        return found
+
+    def slots_by_part(self, group: PodGroup) -> dict[SubGroupKey | None, Slots]:
+        """Return the same by sub-group; pods of no sub-group are under None."""
+        found: dict[SubGroupKey | None, Slots] = {}
+        for (key, name), count in (group.pods_by_node or {}).items():
+            node = self._cluster.nodes.nodes.get(name)
+            if node is not None and node.facts is not None:
+                found.setdefault(key, {})[node.slot] = count
+        return found
+
     @property
     def unconstrained(self) -> AnyNode:
         """Return the scope of all nodes, for a group without a topology constraint."""
@@ -86,34 +113,3 @@ class Network:
         made = (table.hyper_tree.version, table.layout)
         if self._made != made:
             self._made, self._domains, self._utilization, self._tier_decay = made, None, None, None
-
-
-def limit_of(cluster: Cluster, closeness: TopologyConstraint) -> int | None:
-    """Return the highest allowed tier of a domain for such pods; None if there is no limit."""
-    if not closeness.is_hard:
-        return None
-    bounds = [] if closeness.tier is None else [closeness.tier]
-    if closeness.tier_name:
-        named = cluster.nodes.hyper_tree.tier_named(closeness.tier_name)
-        assert named is not None, f"tier {closeness.tier_name} is not known"
-        bounds.append(named)
-    return min(bounds, default=None)
-
-
-def slots_of(cluster: Cluster, group: PodGroup) -> Slots:
-    """Return node slot to number of pods of a group that are placed or nominated there."""
-    found: Slots = {}
-    for slots in slots_by_part(cluster, group).values():
-        for slot, count in slots.items():
-            found[slot] = found.get(slot, 0) + count
-    return found
-
-
-def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[SubGroupKey | None, Slots]:
-    """Return the same by sub-group; pods of no sub-group are under None."""
-    found: dict[SubGroupKey | None, Slots] = {}
-    for (key, name), count in (group.pods_by_node or {}).items():
-        node = cluster.nodes.nodes.get(name)
-        if node is not None and node.facts is not None:
-            found.setdefault(key, {})[node.slot] = count
-    return found

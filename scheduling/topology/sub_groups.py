@@ -17,7 +17,7 @@ from scheduling.group_trial import GroupTrial
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.domains import Domain
-from scheduling.topology.network import Network, limit_of, slots_by_part
+from scheduling.topology.network import Network
 from scheduling.topology.node_scope import DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 
@@ -70,12 +70,9 @@ class _Placing:
         self._trial = attempt.trial
         self._network = network
         self._parts = parts
-        cluster = network.rankings.cluster
-        self._standing = slots_by_part(cluster, attempt.group)
+        self._standing = network.slots_by_part(attempt.group)
         self._limits = [
-            None
-            if rule.topology_constraint is None
-            else limit_of(cluster, rule.topology_constraint)
+            None if rule.topology_constraint is None else network.limit_of(rule.topology_constraint)
             for rule in parts.rules
         ]
 

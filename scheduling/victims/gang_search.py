@@ -29,7 +29,6 @@ from scheduling.gang_attempt import refused_demand
 from scheduling.group_trial import GroupTrial
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
-from scheduling.topology.network import limit_of, slots_of
 from scheduling.topology.node_scope import ANY_NODE, DomainScope, NodeScope
 from scheduling.trial import Mark
 from scheduling.unschedulable import Unschedulable
@@ -218,12 +217,12 @@ class GangSearch:
         cluster, closeness = self.session.cluster, self.group.topology_constraint
         if closeness is None or constraint_reason(cluster.nodes.hyper_tree, closeness) is not None:
             return
-        domains = self.session.network.domains
-        slots = slots_of(cluster, self.group)
+        network = self.session.network
+        domains, slots = network.domains, network.slots_of(self.group)
         used = domains.holding(slots) if slots else None
         ordered = [
             domain
-            for step in domains.steps(limit_of(cluster, closeness), used, None)
+            for step in domains.steps(network.limit_of(closeness), used, None)
             for domain in sorted([domains.all[one] for one in step], key=lambda one: one.name)
         ]
         ordered = ordered[: cluster.policy.action_arguments.of_gangs(self.action).domains]
