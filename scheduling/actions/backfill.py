@@ -25,28 +25,7 @@ ACTION = "backfill"
 
 def backfill(session: Session) -> Iterator[Decision]:
     """Decide for every admitted pod group with pending best-effort pods."""
-    return iterate_queues(session, ACTION, _fill)
-
-
-def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
-    group = equivalence_group.head
-    session.groups_examined += 1
-    reason = precheck(session, group) or missing_pods(group)
-    reason = reason or too_many_classes(session, group)
-    reason = reason or invalid_device_request(session, group) or placement_problem(session, group)
-    found: list[Placed] = []
-    if reason is None:
-        found, reason = _find(session, equivalence_group)
-    if found and _may_go(group, found):
-        yield GangBindDecided(
-            pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
-        )
-    elif reason is not None:
-        if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
-            yield from pipeline_withdrawal(group, reason)
-        if equivalence_group.is_head(group):
-            naming = naming_each(session, group, reason)
-            yield from refuse_equivalence_group(equivalence_group, reason, naming)
+    return Backfill(session).decide()
 
 
 def _is_free(pod: Pod) -> bool:
@@ -60,44 +39,79 @@ def _may_go(group: PodGroup, found: list[Placed]) -> bool:
     return group.counts.allocated > 0 or group.is_ready_without_waiting(one.pod for one in found)
 
 
-def _find(
-    session: Session, equivalence_group: EquivalenceGroup
-) -> tuple[list[Placed], Unschedulable | None]:
-    reason: Unschedulable | None = None
-    with GroupTrial(session.cluster, equivalence_group.head) as trial:
-        for part, pods in best_effort_pods(equivalence_group.head):
-            tried: list[tuple[int, NodeScope, Unschedulable | None]] = []
-            before = trial.mark()
-            for where in best_effort_scopes(session, equivalence_group.head, pods, part):
-                found = _find_in(session, trial, where, pods)
-                tried.append((trial.count - before.placed, where, found))
-                if found is None:
-                    break
-                trial.restore(before)
-            _, where, found = max(tried, key=lambda one: one[0])
-            if found is not None:
-                _find_in(session, trial, where, pods)
-                reason = found
-    return ([] if trial.later else trial.now), reason
+class Backfill:
+    """The action `backfill`."""
 
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-def _find_in(
-    session: Session, trial: GroupTrial, where: NodeScope, pods: list[Pod]
-) -> Unschedulable | None:
-    """Place as many of these pods as possible in a scope; return why the rest cannot be placed, or None."""
-    reason: Unschedulable | None = None
-    for pod in pods:
-        nomination = trial.lift_nomination(pod)
-        session.work.add_pod(pod.pod_class)
-        ranking = session.rankings.of(pod.pod_class, None, NO_JOB)
-        node = where.best(ranking, pod.pod_class)
-        kept = None if nomination is None else session.cluster.nodes.nodes.get(nomination.node)
-        if node is None and kept is not None and ranking.will_have_room(kept):
-            trial.place(pod, kept, later=True)
-        elif node is None:
-            reason = no_feasible_node(
-                session.rankings, pod, CardChoice(None), NO_JOB, 1, where.candidate_nodes
+    def decide(self) -> Iterator[Decision]:
+        """Decide for every admitted pod group with pending best-effort pods."""
+        return iterate_queues(self._session, ACTION, lambda _, one: self._for_head(one))
+
+    def _for_head(self, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+        session = self._session
+        group = equivalence_group.head
+        session.groups_examined += 1
+        reason = precheck(session, group) or missing_pods(group)
+        reason = reason or too_many_classes(session, group)
+        reason = (
+            reason or invalid_device_request(session, group) or placement_problem(session, group)
+        )
+        found: list[Placed] = []
+        if reason is None:
+            found, reason = self._find(equivalence_group)
+        if found and _may_go(group, found):
+            yield GangBindDecided(
+                pod_group=group.key,
+                queue=group.queue,
+                placements=placements(session.cluster, found),
             )
-        else:
-            trial.place(pod, node)
-    return reason
+        elif reason is not None:
+            if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
+                yield from pipeline_withdrawal(group, reason)
+            if equivalence_group.is_head(group):
+                naming = naming_each(session, group, reason)
+                yield from refuse_equivalence_group(equivalence_group, reason, naming)
+
+    def _find(
+        self, equivalence_group: EquivalenceGroup
+    ) -> tuple[list[Placed], Unschedulable | None]:
+        reason: Unschedulable | None = None
+        with GroupTrial(self._session.cluster, equivalence_group.head) as trial:
+            for part, pods in best_effort_pods(equivalence_group.head):
+                tried: list[tuple[int, NodeScope, Unschedulable | None]] = []
+                before = trial.mark()
+                for where in best_effort_scopes(self._session, equivalence_group.head, pods, part):
+                    found = self._find_in(trial, where, pods)
+                    tried.append((trial.count - before.placed, where, found))
+                    if found is None:
+                        break
+                    trial.restore(before)
+                _, where, found = max(tried, key=lambda one: one[0])
+                if found is not None:
+                    self._find_in(trial, where, pods)
+                    reason = found
+        return ([] if trial.later else trial.now), reason
+
+    def _find_in(
+        self, trial: GroupTrial, where: NodeScope, pods: list[Pod]
+    ) -> Unschedulable | None:
+        """Place as many of these pods as possible in a scope; return why the rest cannot be placed, or None."""
+        session = self._session
+        reason: Unschedulable | None = None
+        for pod in pods:
+            nomination = trial.lift_nomination(pod)
+            session.work.add_pod(pod.pod_class)
+            ranking = session.rankings.of(pod.pod_class, None, NO_JOB)
+            node = where.best(ranking, pod.pod_class)
+            kept = None if nomination is None else session.cluster.nodes.nodes.get(nomination.node)
+            if node is None and kept is not None and ranking.will_have_room(kept):
+                trial.place(pod, kept, later=True)
+            elif node is None:
+                reason = no_feasible_node(
+                    session.rankings, pod, CardChoice(None), NO_JOB, 1, where.candidate_nodes
+                )
+            else:
+                trial.place(pod, node)
+        return reason
