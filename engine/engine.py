@@ -40,7 +40,6 @@ from projections.internal_error import OnError, ignore, report
 from projections.left_out import ApplyError
 from projections.pod_reading import PodRead
 from projections.policy.policy import Policy, PolicyWarning, parse_policy
-from projections.pool_index import removed_pools
 from projections.state import State
 from projections.views.project import Views
 from scheduling.decide import DECIDER, Decider
@@ -135,7 +134,9 @@ class Engine:
 
     def policy_problem(self, policy: PolicyChanged) -> str:
         """Return why a policy cannot take the place of the one in force, or ""."""
-        return removed_pools(self.state.cluster, self._parsed(policy)[0].pools)
+        cluster = self.state.cluster
+        members = cluster.features.pool_members
+        return "" if members is None else members.policy_problem(cluster, self._parsed(policy)[0])
 
     def observe(self, messages: Iterable[WatchMessage], now_ns: int) -> Batch | None:
         """Record watch messages and apply them to State, all in one batch.

@@ -9,6 +9,7 @@ from projections.cluster import Cluster
 from projections.config_errors import Pairs
 from projections.fixed_requests import FIXED, Fixed, fixed_request, with_request
 from projections.internal_error import OnError, ignore
+from projections.job_option_keys import option_problems
 from projections.objects import Metadata, PodObject, readable_pod
 from projections.observed_kind import (
     CUT_BYTES,
@@ -34,7 +35,6 @@ from projections.pods import (
     pod_facts,
     pod_of,
 )
-from projections.pool_options import job_options
 from projections.quarantine import record_admission
 from projections.rescheduling import pod_gone
 from projections.unsettled import ObservedObject
@@ -142,7 +142,7 @@ def read_pod(
         faults = (*faults, (FIXED, changed.message))
     facts = observed.facts
     if facts.pool_options and observed.group_key:
-        faults = (*faults, *job_options((), (facts.pool_options,)).problems)
+        faults = (*faults, *option_problems(cluster, facts.pool_options))
     errors, subject = cluster.config_errors, seen.record.subject
     if faults or subject in errors.current:
         errors.put(subject, faults, keeps=ASSIGNMENT_ERRORS)

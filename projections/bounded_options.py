@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from events.duration import format_duration
-from projections.group_overrides import NO_CAP, GroupOverride, override_of
-from projections.pod_groups import PodGroup
-from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, is_permitted, smaller_weight
-from projections.policy.pools import Pool
-from projections.pool_options import (
+from features.pools.group_overrides import NO_CAP, GroupOverride, override_of
+from projections.job_option_keys import (
     MAX_SLOTS,
     POOL,
     POSITION,
@@ -19,10 +16,12 @@ from projections.pool_options import (
     PRIORITY,
     SUBMITTED,
     TIMEOUT,
-    USED_OPTIONS,
     WEIGHT,
-    JobOptions,
 )
+from projections.pod_groups import PodGroup
+from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, is_permitted, smaller_weight
+from projections.policy.pools import Pool
+from projections.pool_options import USED_OPTIONS, JobOptions
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

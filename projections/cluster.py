@@ -30,7 +30,6 @@ from projections.faulty_pods import FaultyPods
 from projections.feature import FeatureTable, NamedFeatures
 from projections.feature_device_families import families_of
 from projections.foreign_pod_groups import ForeignPodGroups
-from projections.group_overrides import GroupOverrides
 from projections.idle_reservations import IdleReservations
 from projections.index import Index, Indexes
 from projections.inter_pod_affinity_index import (
@@ -181,7 +180,6 @@ class Cluster:
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
-            GroupOverrides(),
             self.namespace_access,
             self.config_errors,
             self.tenants,

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 REQUEST_DIFFERS: Final = "CardRequestDiffers"
 """Code if the pods of a group request other cards than the annotation of the group."""
 
+UNUSED_OPTION: Final = "UnusedJobOption"
+"""Code if an option of a job has no effect in the pool of the job."""
+OPTION_CUT: Final = "JobOptionCut"
+"""Code if an option of a job is beyond a bound of its queue or pool: the bound counts."""
 QUEUE_CHANGED: Final = "QueueChangedWhileRunning"
 """Code if a PodGroup names another queue than the one that its running pods are charged to."""
 

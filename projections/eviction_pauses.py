@@ -7,7 +7,7 @@ pods are evicted for PAUSE_NS.
 
 from typing import TYPE_CHECKING, Final
 
-from projections.pool_index import PoolIndex
+from projections.pool_members import is_decided_by_actions
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -23,10 +23,7 @@ def start(cluster: "Cluster", key: str) -> bool:
     """Begin the pause of the tenant and the queue of a pod group. Return False if it has none: the group is gone, or in a
     pool that is not decided by actions."""
     group = cluster.groups.get(key)
-    if group is None:
-        return False
-    pools = cluster.policy.pools
-    if not pools.is_plain and cluster.indexes.of(PoolIndex).groups.get(key) in pools.deciders:
+    if group is None or not is_decided_by_actions(cluster, key):
         return False
     tenant = cluster.tenants.tenant_of(key.partition("/")[0])
     queues = cluster.eviction_pauses.setdefault(tenant, {})

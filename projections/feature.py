@@ -15,6 +15,7 @@ from projections.policy.placement_rules import STRATEGIES, NamedStrategy
 from projections.policy.plugin_config import PolicyPlugin
 from projections.policy.policy import Policy
 from projections.policy.policy_table import PolicyTable
+from projections.pool_members import PoolMembers
 from projections.wakeup_events import WakeupFollower
 
 HookT = TypeVar("HookT")
@@ -99,3 +100,5 @@ class NamedFeatures(Features):
         self.table = table
         """All features that there are."""
         self.wakeup_followers = self.of(WakeupFollower)
+        self.pool_members = next(iter(self.of(PoolMembers)), None)
+        """What divides nodes and pod groups among pools; None if all are in one."""

@@ -12,6 +12,7 @@ from projections.charging import compound
 from projections.config_errors import Pairs
 from projections.device_families import DeviceFamilies
 from projections.fault_options import mode_problem, stated_options
+from projections.job_option_keys import job_option_keys
 from projections.objects import (
     GroupCondition,
     PodGroupObject,
@@ -22,7 +23,6 @@ from projections.objects import (
 from projections.pod_annotations import DEVICE_OPTION_BYTES_MAX
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pod_terms import Labels
-from projections.pool_options import job_options, pool_options
 from projections.quantity import QuantityError
 from projections.resource_names import schedulable
 from projections.sub_groups import (
@@ -118,8 +118,6 @@ def group_facts(obj: PodGroupObject, families: DeviceFamilies, problem: str = ""
     after_faults = stated_options(meta.annotations or {}, meta.labels or {})
     if text := mode_problem(after_faults):
         faults = (*faults, ("InvalidFaultScheduling", text))
-    of_pools = pool_options(meta.annotations or {}, meta.labels or {})
-    faults = (*faults, *job_options(of_pools, ()).problems)
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -142,7 +140,7 @@ def group_facts(obj: PodGroupObject, families: DeviceFamilies, problem: str = ""
         sub_group_rules=rules,
         device_options=options,
         fault_options=after_faults,
-        pool_options=of_pools,
+        pool_options=job_option_keys(meta.annotations or {}, meta.labels or {}),
     )
 
 

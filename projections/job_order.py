@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from projections import quota_charging
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
 from projections.pod_waits import comes_last, takes_no_reservation
-from projections.pool_facts import POOL_ACTION
-from projections.pool_index import PoolIndex
+from projections.policy.pools import POOL_ACTION
 from projections.preemption_triggers import eviction_keys, never_preempts
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey,
     if group.is_foreign:
         return ()
     alone: tuple[object, ...] = ("alone", group.key)
-    pools = cluster.policy.pools
-    if pools.is_plain:
+    pools, members = cluster.policy.pools, cluster.features.pool_members
+    if pools.is_plain or members is None:
         return _session_keys(cluster, group, alone)
-    pool = cluster.indexes.of(PoolIndex).groups.get(group.key, "")
+    pool = members.groups(cluster).get(group.key, "")
     found = pools.named(pool) if pool else None
     if found is None or not found.is_session:
         waits = group.pending or (group.phase == WAITING and group.facts is not None)

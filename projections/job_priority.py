@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from projections.job_option_keys import PRIORITY
 from projections.pod_groups import PodGroup
-from projections.pods import FAILED, SUCCEEDED
 from projections.policy.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
 from projections.policy.pools import LOWER_FIRST, PRIORITY_MAX, PRIORITY_MIN, Pool
-from projections.pool_options import PRIORITY, JobOptions
+from projections.pool_options import JobOptions
+from projections.session_priority import highest_of_pods
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -97,16 +98,6 @@ def _stated(
 
 def _of_group(name: str) -> str:
     return f"PriorityClass {name} of the PodGroup"
-
-
-def highest_of_pods(group: PodGroup) -> int | None:
-    """Return the highest priority of the pods of a group that have not ended; None without pods."""
-    values = [
-        pod.facts.priority or 0
-        for pod in group.pods.values()
-        if pod.status not in (SUCCEEDED, FAILED)
-    ]
-    return max(values, default=None)
 
 
 def _is_above_pods(group: PodGroup, value: int) -> bool:

@@ -10,7 +10,6 @@ from projections.feature import Features
 from projections.feature_device_families import families_of
 from projections.kinds.config_map import CONFIG_MAP
 from projections.kinds.disruption_budget import DISRUPTION_BUDGET
-from projections.kinds.group_override import GROUP_OVERRIDE
 from projections.kinds.hyper_node import HYPER_NODE
 from projections.kinds.namespace import NAMESPACE
 from projections.kinds.node import node_kind
@@ -37,7 +36,7 @@ _FIRST: Final = (
     HYPER_NODE,
     CONFIG_MAP,
 )
-_SECOND: Final = (DISRUPTION_BUDGET, GROUP_OVERRIDE)
+_SECOND: Final = (DISRUPTION_BUDGET,)
 _LAST: Final = (
     DEPLOYMENT,
     REPLICA_SET,

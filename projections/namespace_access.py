@@ -13,7 +13,7 @@ from projections.deltas import PolicyChanged, QueueChanged
 from projections.index import Index
 from projections.pod_groups import PodGroup
 from projections.policy.namespace_rule import ALL_NAMESPACES, NamespaceRule
-from projections.pool_index import operator_pool, pool_of
+from projections.pool_members import pool_of
 from projections.queues import DEFAULT, Queue
 
 if TYPE_CHECKING:
@@ -80,9 +80,12 @@ def denial_of(cluster: "Cluster", group: PodGroup) -> tuple[str, str] | None:
     name = stated_queue(group)
     if rules := _not_permitting(cluster, queue_rules(cluster, name), namespace):
         return QUEUE_NOT_PERMITTED, f"namespace {namespace} may not use queue {name}: {rules}"
-    if not cluster.policy.restricts_pools or operator_pool(cluster, group):
+    if not cluster.policy.restricts_pools:
         return None
-    pool = cluster.policy.pools.named(pool_of(cluster, group))
+    members = cluster.features.pool_members
+    if members is not None and members.is_put_by_operator(cluster, group):
+        return None
+    pool = pool_of(cluster, group)
     if pool is None:
         return None
     rules = _not_permitting(cluster, {"the policy": pool.use.namespaces}, namespace)

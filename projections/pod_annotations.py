@@ -23,9 +23,9 @@ from events.sized_cache import sized_cache
 from projections.device_families import DeviceFamilies
 from projections.fault_options import ANNOTATIONS as FAULT_ANNOTATIONS
 from projections.fault_options import stated_options
+from projections.job_option_keys import DETERMINED, JOB_OPTION_KEYS, OWN, job_option_keys
 from projections.pod_class import CARD_KEYS, CARD_NAME, stated_cards
 from projections.pod_terms import Labels, size_of
-from projections.pool_options import DETERMINED, OWN, pool_options
 
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 GROUP_OF_POD: Final = "the name of its pod group"
@@ -125,6 +125,7 @@ def _pod_annotations(families: DeviceFamilies, said: Said) -> PodAnnotations:
     role = names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC))
     cards = names.read(CARD_NAME, stated_cards(annotations), CHOICE_BYTES_MAX)
     number = whole_number(least)
+    has_options = not JOB_OPTION_KEYS.isdisjoint((*annotations, *labels))
     return PodAnnotations(
         group_name=group_name,
         needs_group_object=needs_object,
@@ -138,7 +139,7 @@ def _pod_annotations(families: DeviceFamilies, said: Said) -> PodAnnotations:
         device_options=() if names.problem else options,
         is_confirmed=families.is_confirmed(annotations, labels),
         fault_options=stated_options(annotations, {}),
-        pool_options=pool_options(annotations, labels),
+        pool_options=job_option_keys(annotations, labels) if has_options else (),
         problem=names.problem,
     )
 

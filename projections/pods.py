@@ -17,6 +17,7 @@ from events.limits import (
 )
 from projections.container_faults import container_fault
 from projections.device_families import DeviceFamilies
+from projections.job_option_keys import RELEASE_REQUESTED
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_annotations import (
     PodAnnotations,
@@ -34,7 +35,6 @@ from projections.pod_class import (
     reported_request,
 )
 from projections.pod_terms import Labels, shared
-from projections.pool_options import RELEASE_REQUESTED
 from projections.reported_resources import reported_resources, stated_requests
 
 GATED: Final = "gated"

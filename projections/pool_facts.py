@@ -17,17 +17,15 @@ from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
 from events.duration import SECOND
 from events.messages import PodMarkRequest
+from projections.job_option_keys import RELEASE_REQUESTED, TASK
 from projections.pods import Pod
 from projections.policy.policy import Policy
 from projections.policy.pools import Pool
-from projections.pool_options import RELEASE_REQUESTED, TASK
 from projections.tables import Table
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
-POOL_ACTION: Final = "pool"
-"""`action` of refusals by pool deciders."""
 RELEASE_MARK: Final = "release"
 """Value of `what` in outcomes of asking a pod to release its resources."""
 LABEL: Final = "determined-preemption"

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from features.pools.group_overrides import override_of
 from projections.bounded_options import effective_options
+from projections.config_errors import OPTION_CUT, UNUSED_OPTION
 from projections.deltas import ONLY_RUNS
-from projections.group_overrides import override_of
 from projections.index import Index
+from projections.job_option_keys import RELEASE_REQUESTED, TASK
 from projections.job_priority import job_priority
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
+from projections.policy.policy import Policy
 from projections.policy.pools import CPU, PRIORITY, Pool, Pools
 from projections.pool_facts import PoolFacts
-from projections.pool_options import (
-    OPTION_CUT,
-    RELEASE_REQUESTED,
-    TASK,
-    UNUSED_OPTION,
-    JobOptions,
-    job_options,
-    unused_option,
-)
+from projections.pool_members import PoolMembers
+from projections.pool_options import JobOptions, job_options, unused_option
+from projections.resource_names import counts_devices
 from projections.wakeup_events import WakeupFollower
 
 if TYPE_CHECKING:
@@ -42,9 +39,6 @@ if TYPE_CHECKING:
 
 MILLI: Final = 1000
 ENDED: Final = (SUCCEEDED, FAILED)
-DEVICES: Final = ("gpu", "npu", "mlu", "tpu", "xpu", "dcu")
-DEVICE_PREFIXES: Final = ("ascend", "mig-")
-"""Kinds of resources that count whole accelerators."""
 
 
 class PoolIndex(Index):
@@ -180,6 +174,32 @@ class PoolIndex(Index):
         self.by_pool.setdefault(pool, {})[key] = None
 
 
+class Members(PoolMembers):
+    """Divides nodes and pod groups by the index of pools."""
+
+    def nodes(self, cluster: Cluster) -> dict[str, str]:
+        """Return node to pool; "" for a node in none."""
+        return cluster.indexes.of(PoolIndex).nodes
+
+    def groups(self, cluster: Cluster) -> dict[str, str]:
+        """Return pod group to pool; "" for one that names a pool that does not exist."""
+        return cluster.indexes.of(PoolIndex).groups
+
+    def pool_of(self, cluster: Cluster, group: PodGroup) -> str:
+        """Return the pool of a pod group as its object, pods and namespace say now; "" if it names one that does not exist."""
+        return pool_of(cluster, group)
+
+    def is_put_by_operator(self, cluster: Cluster, group: PodGroup) -> bool:
+        """Return whether an operator has put a pod group into its pool."""
+        return bool(operator_pool(cluster, group))
+
+    def policy_problem(self, cluster: Cluster, policy: Policy) -> str:
+        """Return that a pool with jobs is missing in a policy (determined 6.4); "" if none is."""
+        if cluster.policy.pools.is_plain:
+            return ""
+        return removed_pools(cluster, policy.pools)
+
+
 class PoolsDue(WakeupFollower):
     """Lets the decider of a pool look again at what is woken there."""
 
@@ -264,8 +284,7 @@ def pool_of(cluster: Cluster, group: PodGroup) -> str:
 def removed_pools(cluster: Cluster, pools: Pools) -> str:
     """Return why the pools of a policy cannot take the place of those in force: one with jobs is missing; "" if they can
     (determined 6.4)."""
-    index = cluster.indexes.find(PoolIndex)
-    for name, groups in [] if index is None else sorted(index.by_pool.items()):
+    for name, groups in sorted(cluster.indexes.of(PoolIndex).by_pool.items()):
         if not name or pools.named(name) is not None:
             continue
         jobs = [key for key in groups if cluster.groups[key].pods]
@@ -314,11 +333,3 @@ def slots_of_node(pool: Pool, node: NodeFacts) -> int:
 def is_slot(pool: Pool, name: str) -> bool:
     """Return whether a resource counts as slots of a pool."""
     return name in pool.slots if pool.slots else counts_devices(name)
-
-
-@lru_cache(maxsize=4096)
-def counts_devices(name: str) -> bool:
-    """Return whether a resource counts whole accelerators, by its name: `nvidia.com/gpu`, `huawei.com/Ascend910`."""
-    _, slash, kind = name.partition("/")
-    kind = kind.lower()
-    return bool(slash) and (kind in DEVICES or kind.startswith(DEVICE_PREFIXES))

@@ -13,6 +13,23 @@ from msgspec import Struct
 
 from events.duration import nanoseconds
 from events.limits import object_name_problem, whole_number
+from projections.job_option_keys import (
+    DETERMINED_POOL,
+    DETERMINED_POSITION,
+    DETERMINED_TASK,
+    DETERMINED_TYPE,
+    JOB,
+    MAX_SLOTS,
+    POOL,
+    POSITION,
+    PREEMPTIBLE,
+    PRIORITY,
+    SINGLE_NODE,
+    SUBMITTED,
+    TIMEOUT,
+    WEIGHT,
+    OptionProblems,
+)
 from projections.objects import nanoseconds_of
 from projections.pod_terms import Labels
 from projections.policy.pools import (
@@ -25,41 +42,6 @@ from projections.policy.pools import (
 )
 from projections.policy.pools import PRIORITY as PRIORITY_DECIDER
 
-POOL: Final = "muster.sh/pool"
-JOB: Final = "muster.sh/job"
-TASK: Final = "muster.sh/task"
-PRIORITY: Final = "muster.sh/priority"
-WEIGHT: Final = "muster.sh/weight"
-MAX_SLOTS: Final = "muster.sh/max-slots"
-POSITION: Final = "muster.sh/queue-position"
-SUBMITTED: Final = "muster.sh/submitted-at"
-PREEMPTIBLE: Final = "muster.sh/preemptible"
-TIMEOUT: Final = "muster.sh/preemption-timeout"
-SINGLE_NODE: Final = "muster.sh/single-node"
-RELEASE_REQUESTED: Final = "muster.sh/release-requested"
-"""Annotation of a pod that is asked to exit: the time at which it is evicted, RFC 3339."""
-OWN: Final = (
-    POOL,
-    JOB,
-    TASK,
-    PRIORITY,
-    WEIGHT,
-    MAX_SLOTS,
-    POSITION,
-    SUBMITTED,
-    PREEMPTIBLE,
-    TIMEOUT,
-    SINGLE_NODE,
-    RELEASE_REQUESTED,
-)
-"""Keys of annotations; labels count, too."""
-
-DETERMINED_POOL: Final = "determined.ai/resource_pool"
-DETERMINED_TYPE: Final = "determined.ai/task_type"
-DETERMINED_TASK: Final = "determined.ai/task_id"
-DETERMINED_POSITION: Final = "determined-queue-position"
-DETERMINED: Final = (DETERMINED_POOL, DETERMINED_TYPE, DETERMINED_TASK, DETERMINED_POSITION)
-"""Labels that the Determined master writes on its pods."""
 TRIAL: Final = "TRIAL"
 NOT_PREEMPTIBLE: Final = (
     "NOTEBOOK",
@@ -71,7 +53,6 @@ NOT_PREEMPTIBLE: Final = (
 )
 """Task types that are not preempted."""
 
-VALUE_CHARS_MAX: Final = 256
 NUMBER_CHARS_MAX: Final = 40
 _DECIMAL: Final = pattern(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _WEIGHT: Final = pattern(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
@@ -79,10 +60,6 @@ _WEIGHT: Final = pattern(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
 
 INVALID_OPTION: Final = "InvalidJobOption"
 """Code of the configuration error for a value that cannot be used."""
-UNUSED_OPTION: Final = "UnusedJobOption"
-"""Code of the configuration error for an option that has no effect in the pool of its job."""
-OPTION_CUT: Final = "JobOptionCut"
-"""Code of the configuration error for a value that is beyond a bound of the queue or pool: the bound counts."""
 USED_OPTIONS: Final = {
     PRIORITY_DECIDER: (PRIORITY, MAX_SLOTS, POSITION),
     FAIR_SHARE: (WEIGHT, MAX_SLOTS),
@@ -113,19 +90,6 @@ class JobOptions(Struct, frozen=True):
     """Messages about values that are beyond a bound of the queue or pool, and what counts instead."""
     by_operator: tuple[str, ...] = ()
     """Those of the keys of pool, priority, weight, cap and queue position that an operator has set."""
-
-
-def pool_options(annotations: Mapping[str, str], labels: Mapping[str, str]) -> Labels:
-    """Return the keys of an object that the pool deciders read, sorted; a value that is too long is cut."""
-    found: dict[str, str] = {}
-    for key in OWN:
-        value = annotations.get(key, labels.get(key))
-        if value is not None:
-            found[key] = value[:VALUE_CHARS_MAX]
-    for key in DETERMINED:
-        if key in labels:
-            found[key] = labels[key][:VALUE_CHARS_MAX]
-    return tuple(sorted(found.items())) if found else ()
 
 
 def read_job_options(stated: Mapping[str, str]) -> JobOptions:
@@ -210,6 +174,14 @@ def job_options(of_object: Labels, of_pods: tuple[Labels, ...]) -> JobOptions:
     for one in reversed(of_pods):
         stated |= dict(one)
     return read_job_options({**stated, **dict(of_object)})
+
+
+class OptionReader(OptionProblems):
+    """Reads the options of jobs to find those that cannot be used."""
+
+    def problems(self, stated: Labels) -> tuple[tuple[str, str], ...]:
+        """Return code and message of values that cannot be used."""
+        return job_options(stated, ()).problems
 
 
 def unused_option(key: str, pool: Pool) -> str:

@@ -6,6 +6,7 @@ for a ResourceQuota. They are names of quotas and of no resource that a node has
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, TypeVar
 
 QuantityT = TypeVar("QuantityT")
@@ -13,6 +14,9 @@ QuantityT = TypeVar("QuantityT")
 _PLAIN: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 _OF_QUOTAS: Final = ("count/", "requests.", "limits.")
 _KINDS: Final = ("hugepages-", "attachable-volumes-")
+_DEVICES: Final = ("gpu", "npu", "mlu", "tpu", "xpu", "dcu")
+_DEVICE_PREFIXES: Final = ("ascend", "mig-")
+"""Kinds of resources that count whole accelerators."""
 
 
 def is_quota_name(name: str) -> bool:
@@ -30,3 +34,11 @@ def is_schedulable(name: str) -> bool:
 def schedulable(quantities: Mapping[str, QuantityT]) -> dict[str, QuantityT]:
     """Return the part of a list of resources that a scheduler counts; what the other names hold is not read."""
     return {name: quantity for name, quantity in quantities.items() if is_schedulable(name)}
+
+
+@lru_cache(maxsize=4096)
+def counts_devices(name: str) -> bool:
+    """Return whether a resource counts whole accelerators, by its name: `nvidia.com/gpu`, `huawei.com/Ascend910`."""
+    _, slash, kind = name.partition("/")
+    kind = kind.lower()
+    return bool(slash) and (kind in _DEVICES or kind.startswith(_DEVICE_PREFIXES))

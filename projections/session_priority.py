@@ -8,10 +8,10 @@ counts for PodGroups of `kube-system` only, and a policy can say that a PodGroup
 
 from typing import TYPE_CHECKING, Final
 
-from projections.job_priority import highest_of_pods
 from projections.pod_groups import PodGroup
+from projections.pods import FAILED, SUCCEEDED
 from projections.policy.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
-from projections.pool_index import pool_of
+from projections.pool_members import pool_of
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -30,7 +30,7 @@ def bounded_priority(cluster: "Cluster", group: PodGroup, stated: int) -> tuple[
         cut = f"is for PodGroups of namespace {SYSTEM_NAMESPACE} only: {priority} counts"
     if policy.bounds_priorities:
         of_queue = policy.of_queue(group.queue).bounds
-        pool = policy.pools.named(pool_of(cluster, group))
+        pool = pool_of(cluster, group)
         of_pool = None if pool is None or not pool.is_session else pool.use.bounds
         if pool is None or pool.is_session:
             most = of_queue.priority_max
@@ -53,6 +53,16 @@ def bounded_priority(cluster: "Cluster", group: PodGroup, stated: int) -> tuple[
     name = "" if group.facts is None else group.facts.priority_class
     of_class = f" of PriorityClass {name}" if name else ""
     return priority, f"priority {stated}{of_class} {cut}"
+
+
+def highest_of_pods(group: PodGroup) -> int | None:
+    """Return the highest priority of the pods of a group that have not ended; None without pods."""
+    values = [
+        pod.facts.priority or 0
+        for pod in group.pods.values()
+        if pod.status not in (SUCCEEDED, FAILED)
+    ]
+    return max(values, default=None)
 
 
 def report_cut(cluster: "Cluster", group: PodGroup, cut: str) -> None:

@@ -5,25 +5,24 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.pod_group_resolution import NAMED_BY_UID
-from projections.pod_groups import PodGroup
-from projections.pods import RUNNING
-from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
-from projections.pool_facts import POOL_ACTION, PoolFacts
-from projections.pool_index import PoolIndex, options_of, pools_of_nodes, slots_of_node
-from projections.pool_options import (
-    INVALID_OPTION,
+from projections.config_errors import OPTION_CUT, UNUSED_OPTION
+from projections.job_option_keys import (
     MAX_SLOTS,
-    OPTION_CUT,
     POOL,
     POSITION,
     PREEMPTIBLE,
     SUBMITTED,
     TIMEOUT,
-    UNUSED_OPTION,
     WEIGHT,
 )
-from projections.pool_options import PRIORITY as PRIORITY_OPTION
+from projections.job_option_keys import PRIORITY as PRIORITY_OPTION
+from projections.pod_group_resolution import NAMED_BY_UID
+from projections.pod_groups import PodGroup
+from projections.pods import RUNNING
+from projections.policy.pools import FAIR_SHARE, POOL_ACTION, PRIORITY, Pool
+from projections.pool_facts import PoolFacts
+from projections.pool_index import PoolIndex, options_of, pools_of_nodes, slots_of_node
+from projections.pool_options import INVALID_OPTION
 from projections.state import State
 from scheduling.pools.tasks import Job, PoolTasks, Task
 

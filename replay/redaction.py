@@ -18,10 +18,10 @@ from msgspec import structs
 from events.json_value import Json, JsonObject
 from events.requeue import VOLUMES
 from events.standing.kinds import is_standing
+from features.pools.group_overrides import KIND as OVERRIDES
+from features.pools.group_overrides import override_name
 from features.table import FEATURES
 from projections.feature_device_families import families_of
-from projections.group_overrides import KIND as OVERRIDES
-from projections.group_overrides import override_name
 from projections.hyper_nodes import PATTERN_BYTES_MAX
 from projections.policy.namespace_rule import (
     NAMES,

@@ -18,8 +18,8 @@ from events.subject import subject_text
 from events.union import Event, Outcome
 from projections.devices import device_of
 from projections.nodes import NodeFacts
-from projections.pool_index import counts_devices
 from projections.queues import QueueFacts
+from projections.resource_names import counts_devices
 from projections.state import State
 from replay.fact_changes import node_changes, queue_changes, queue_limits
 from replay.history_event import HistoryEvent

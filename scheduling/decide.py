@@ -3,16 +3,16 @@
 Each decision is yielded before the next one is computed, and the caller applies it first.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Final, Protocol
 
 from events.decision import Decision
 from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore
-from projections.policy.pools import Pools
+from projections.policy.pools import Pool, Pools
 from projections.state import State
 from scheduling.explanation import Explanation, Subject
-from scheduling.pools.decider import PoolPassDecider, evict_overdue, refuse_without_pool
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
@@ -34,6 +34,21 @@ class PoolDecider(Protocol):
 
     def explain(self, subject: Subject) -> Explanation | None:
         """Return what this decider answers about a pod group, a placed pod or a node; None if it is of another pool."""
+
+    def drop_stale(self) -> None:
+        """Drop the parts of caches that are out of date."""
+
+
+class OtherDeciders(ABC):
+    """A hook that decides for the pools that are not decided by actions and plugins."""
+
+    @abstractmethod
+    def of_pool(self, state: State, pool: Pool, on_error: OnError) -> PoolDecider:
+        """Return the decider of a pool."""
+
+    @abstractmethod
+    def before_pools(self, state: State) -> Iterator[Decision]:
+        """Yield the decisions of a cycle that come before those of all pools."""
 
 
 class Decider:
@@ -63,7 +78,7 @@ class Decider:
             found: list[PoolDecider] = []
             for pool in pools.all:
                 if not pool.is_session:
-                    found.append(PoolPassDecider(self._state, pool, self._on_error))
+                    found.append(self._other().of_pool(self._state, pool, self._on_error))
                 elif pools.is_plain and before.session.pool == pool.name:
                     found.append(before)
                 else:
@@ -79,6 +94,11 @@ class Decider:
             )
         return self._deciders
 
+    def _other(self) -> OtherDeciders:
+        """Return what decides for pools that are not decided by actions and plugins."""
+        [others] = self._cluster.features.of(OtherDeciders)
+        return others
+
     @property
     def session(self) -> Session:
         """Return the session of the default pool; of the first pool that has one, if that has none."""
@@ -88,8 +108,7 @@ class Decider:
     def drop_stale(self) -> None:
         """Drop the parts of caches that are out of date."""
         for one in self._pools:
-            if isinstance(one, SessionDecider | PoolPassDecider):
-                one.session.rankings.drop_stale()
+            one.drop_stale()
 
     @property
     def examined(self) -> int:
@@ -107,9 +126,8 @@ class Decider:
             queue = cluster.queues[name]
             for code, message in queue.unreported_errors:
                 yield ConfigInvalid(subject=f"Queue//{name}", code=code, message=message)
-        if not self._cluster.policy.pools.is_plain:
-            yield from evict_overdue(self._state)
-            yield from refuse_without_pool(self._state)
+        for others in cluster.features.of(OtherDeciders):
+            yield from others.before_pools(self._state)
         for pool in self._pools:
             yield from pool.decide()
         for subject in sorted(cluster.config_errors.unreported):

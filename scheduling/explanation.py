@@ -1,12 +1,15 @@
 """What a decider answers about a subject, as data: why a pod group waits, why a pod got its node, which pods a node
 excludes."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
+from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.policy.policy import EVICTING
@@ -28,6 +31,14 @@ LEVELS: Final = (
     *EVICTING,
 )
 """The checks that a group has to pass, in this order."""
+
+
+class GroupHurdles(ABC):
+    """A hook that explains what counts of a pod group instead of what it states."""
+
+    @abstractmethod
+    def of_group(self, cluster: Cluster, group: PodGroup) -> "Iterator[Hurdle]":
+        """Yield what features know of a pod group: none of it keeps the group from starting by itself."""
 
 
 class Limit(Struct, frozen=True):

@@ -12,7 +12,6 @@ from projections.nodes import NodeFacts
 from projections.plugin import Plugin
 from projections.pod_class import PodClass
 from projections.policy.pools import DEFAULT_POOL
-from projections.pool_index import PoolIndex
 from projections.quarantine import ALL_TENANTS
 from projections.tenants import is_labelled
 from scheduling.node_columns import Slots
@@ -152,6 +151,5 @@ class NodePredicates:
 
     def _is_elsewhere(self, node: str) -> bool:
         """Return whether a node is of another pool."""
-        if self._cluster.policy.pools.is_plain:
-            return False
-        return self._cluster.indexes.of(PoolIndex).nodes.get(node) != self._pool
+        members = self._cluster.features.pool_members
+        return members is not None and members.nodes(self._cluster).get(node) != self._pool

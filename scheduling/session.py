@@ -14,7 +14,6 @@ from projections.internal_error import OnError, ignore, report
 from projections.pod_groups import PodGroup
 from projections.policy.policy import EVICTING, Policy
 from projections.policy.pools import DEFAULT_POOL
-from projections.pool_index import PoolIndex
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import WakeupEvents
@@ -134,17 +133,16 @@ class Session:
 
     def has_group(self, key: str) -> bool:
         """Return whether a pod group is decided by this session: it is in its pool, which actions decide."""
-        pools = self.cluster.policy.pools
-        return pools.is_plain or (
-            self.cluster.indexes.of(PoolIndex).groups.get(key) == self.pool
-            and self.pool not in pools.deciders
+        members = self.cluster.features.pool_members
+        return members is None or (
+            members.groups(self.cluster).get(key) == self.pool
+            and self.pool not in self.cluster.policy.pools.deciders
         )
 
     def is_in_pool(self, key: str) -> bool:
         """Return whether a pod group is in the pool of this session, or is gone."""
-        if self.cluster.policy.pools.is_plain:
-            return True
-        return self.cluster.indexes.of(PoolIndex).groups.get(key, self.pool) == self.pool
+        members = self.cluster.features.pool_members
+        return members is None or members.groups(self.cluster).get(key, self.pool) == self.pool
 
     def has_subject(self, subject: Subject) -> bool:
         """Return whether this session decides about a subject: a pod group of its pool, or a node of it."""
@@ -154,14 +152,14 @@ class Session:
             case PlacedPod() | EveryNode():
                 return self.has_group(subject.group.key)
             case _:
-                if self.cluster.policy.pools.is_plain:
+                members = self.cluster.features.pool_members
+                if members is None:
                     return True
-                nodes = self.cluster.indexes.of(PoolIndex).nodes
-                return nodes.get(subject.name, self.pool) == self.pool
+                return members.nodes(self.cluster).get(subject.name, self.pool) == self.pool
 
     def _own_groups(self, found: dict[int, EquivalenceGroup]) -> dict[int, EquivalenceGroup]:
         """Return those of the classes that are in the pool."""
-        if self.cluster.policy.pools.is_plain:
+        if self.cluster.features.pool_members is None:
             return found
         return {key: one for key, one in found.items() if one.jobs and self.has_group(one.head.key)}
 

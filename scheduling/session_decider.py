@@ -72,6 +72,10 @@ class SessionDecider:
         """Yield the record of the work that the cycle leaves to the next."""
         yield from self.session.deferred()
 
+    def drop_stale(self) -> None:
+        """Drop the parts of caches that are out of date."""
+        self.session.rankings.drop_stale()
+
     def explain(self, subject: Subject) -> Explanation | None:
         """Return why a pod group waits, why a pod got its node, or which pods a node excludes, by the functions that
         decide; None for a subject of another pool. A trial placement leaves no trace in State."""

@@ -11,10 +11,7 @@ from msgspec import Struct, field
 
 from events.duration import SECOND, nanoseconds
 from events.normalize import Json, JsonObject
-from projections.pod_annotations import COSCHEDULING_GROUP, COSCHEDULING_MIN
-from projections.pods import TASK_INDEX
-from projections.policy.pools import CPU
-from projections.pool_options import (
+from projections.job_option_keys import (
     DETERMINED_TYPE,
     JOB,
     MAX_SLOTS,
@@ -22,9 +19,12 @@ from projections.pool_options import (
     PRIORITY,
     SUBMITTED,
     TASK,
-    TRIAL,
     WEIGHT,
 )
+from projections.pod_annotations import COSCHEDULING_GROUP, COSCHEDULING_MIN
+from projections.pods import TASK_INDEX
+from projections.policy.pools import CPU
+from projections.pool_options import TRIAL
 from simulator.manifest import (
     CHECKPOINT_EVERY_SECONDS,
     CHECKPOINT_SECONDS,

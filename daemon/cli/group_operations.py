@@ -36,9 +36,8 @@ from daemon.cluster.group_overrides import (
 from daemon.version import VERSION
 from events.errors import MusterError, UsageError
 from events.limits import INT32_MAX, object_name_problem, quoted
-from projections.group_overrides import NO_CAP
-from projections.policy.pools import PRIORITY_MAX, PRIORITY_MIN
-from projections.pool_options import (
+from features.pools.group_overrides import NO_CAP
+from projections.job_option_keys import (
     DETERMINED_POOL,
     DETERMINED_POSITION,
     MAX_SLOTS,
@@ -47,6 +46,7 @@ from projections.pool_options import (
     PRIORITY,
     WEIGHT,
 )
+from projections.policy.pools import PRIORITY_MAX, PRIORITY_MIN
 
 if TYPE_CHECKING:
     from daemon.queries.jobs import KnownPools

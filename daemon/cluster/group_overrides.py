@@ -25,22 +25,23 @@ from daemon.cluster.client.errors import (
 )
 from daemon.cluster.client.http_client import Client
 from events.errors import ClusterError, UsageError
-from projections.bounded_options import with_override
-from projections.device_families import NO_FAMILIES
-from projections.group_overrides import (
+from features.pools.group_overrides import (
     GroupOverride,
     OverrideObject,
     OverrideSpec,
     override_facts,
     override_name,
 )
-from projections.kinds.group_override import GROUP_OVERRIDES
+from features.pools.override_kind import GROUP_OVERRIDES
+from projections.bounded_options import with_override
+from projections.device_families import NO_FAMILIES
+from projections.job_option_keys import PRIORITY, job_option_keys
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.objects import Metadata, nanoseconds_of
 from projections.pod_terms import Labels
 from projections.pods import metadata_facts
-from projections.pool_options import PRIORITY, JobOptions, job_options, pool_options
+from projections.pool_options import JobOptions, job_options
 
 TRIES: Final = 4
 """A merge patch of values may be repeated: it has the same effect."""
@@ -478,7 +479,7 @@ def _member_of_group(one: _Group) -> Member:
         name=meta.name,
         uid=meta.uid or "",
         group=f"{namespace}/{meta.name}",
-        stated=pool_options(meta.annotations or {}, meta.labels or {}),
+        stated=job_option_keys(meta.annotations or {}, meta.labels or {}),
         created_ns=nanoseconds_of(meta.creationTimestamp),
         priority_class=(one.spec.priorityClassName if one.spec else "") or "",
     )

@@ -2,22 +2,35 @@
 
 from typing import Final
 
+from features.pools.explain import OverrideHurdles
+from features.pools.group_overrides import GroupOverrides
+from features.pools.override_kind import GROUP_OVERRIDE
 from features.pools.standing import STANDING
 from projections.feature import Feature
 from projections.policy.policy import Policy
 from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex, PoolsDue
+from projections.pool_index import Members, PoolIndex, PoolsDue
+from projections.pool_options import OptionReader
+from scheduling.pools.decider import PoolDeciders
 
 
 def has_pools(policy: Policy) -> bool:
-    """Return whether a policy has pools of its own."""
-    return not policy.pools.is_plain
+    """Return whether a policy has several pools, another decider than `session`, or a rule about who may use its pool."""
+    return not policy.pools.is_plain or policy.restricts_pools
 
 
 POOLS: Final = Feature(
     name="pools",
     is_named=has_pools,
-    hooks=(STANDING, PoolsDue()),
+    hooks=(
+        STANDING,
+        GROUP_OVERRIDE,
+        OptionReader(),
+        Members(),
+        PoolsDue(),
+        PoolDeciders(),
+        OverrideHurdles(),
+    ),
     tables=(PoolFacts,),
-    indexes=(PoolIndex,),
+    indexes=(GroupOverrides, PoolIndex),
 )

@@ -6,12 +6,12 @@ from events.limits import object_name_problem
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.inter_pod_affinity_index import put_namespace
+from projections.job_option_keys import POOL
 from projections.kinds.inherited_queue_name import with_valid_queue_name
 from projections.namespace_access import update_namespace
 from projections.objects import Metadata, PlainObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pod_annotations import QUEUE_NAME
-from projections.pool_options import POOL
 
 NAMESPACES: Final = Resource(
     "Namespace",

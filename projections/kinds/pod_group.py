@@ -6,13 +6,13 @@ from typing import Final
 from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.config_errors import QUEUE_CHANGED, REQUEST_DIFFERS
+from projections.config_errors import OPTION_CUT, QUEUE_CHANGED, REQUEST_DIFFERS, UNUSED_OPTION
 from projections.device_families import DeviceFamilies
 from projections.group_facts import GroupFacts, group_facts
+from projections.job_option_keys import option_problems
 from projections.objects import PodGroupObject, read
 from projections.observed_kind import ObservedKind, Reading
 from projections.pending_status import overwritten_faults
-from projections.pool_options import OPTION_CUT, UNUSED_OPTION
 from projections.priority_classes import check_priority_class
 from projections.rescheduling import owner_gone
 from projections.session_priority import PRIORITY_CUT
@@ -34,8 +34,11 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     if group is None or group.digest != reading.digest:
         cluster.pod_groups.put_object(cluster, facts, reading.digest)
         kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT, QUEUE_CHANGED)
+        of_options = option_problems(cluster, facts.pool_options)
         overwritten = overwritten_faults(cluster.groups[f"{facts.namespace}/{facts.name}"])
-        cluster.config_errors.put(reading.subject, (*facts.faults, *overwritten), keeps=kept)
+        cluster.config_errors.put(
+            reading.subject, (*facts.faults, *of_options, *overwritten), keeps=kept
+        )
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 

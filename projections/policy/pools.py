@@ -28,6 +28,9 @@ FAIR_SHARE: Final = "fair_share"
 ROUND_ROBIN: Final = "round_robin"
 """The deciders of Determined's kind (docs/pools.md)."""
 
+POOL_ACTION: Final = "pool"
+"""`action` of refusals by these, and of those of pod groups that name a pool that does not exist."""
+
 DECIDERS: Final = (SESSION, PRIORITY, FAIR_SHARE, ROUND_ROBIN)
 """Names of the deciders."""
 

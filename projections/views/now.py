@@ -20,9 +20,9 @@ from projections.nodes import Node
 from projections.objects import Owner
 from projections.pod_class import PodClass
 from projections.pods import Pod
-from projections.pool_index import counts_devices
 from projections.quantity import MAX
 from projections.queues import add
+from projections.resource_names import counts_devices
 from projections.views.feature_rows import NodePlace
 from projections.views.rows import Row
 

@@ -14,11 +14,12 @@ from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
-from projections.policy.pools import FAIR_SHARE, PRIORITY, Pool
-from projections.pool_facts import POOL_ACTION, PoolFacts
+from projections.policy.pools import FAIR_SHARE, POOL_ACTION, PRIORITY, Pool
+from projections.pool_facts import PoolFacts
 from projections.pool_index import PoolIndex
 from projections.state import State
 from scheduling.actions.reschedule import reschedule
+from scheduling.decide import OtherDeciders
 from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
 from scheduling.pools.fair_share import fair_share_pass
@@ -81,6 +82,10 @@ class PoolPassDecider:
     def deferred(self) -> Iterator[Decision]:
         """Yield nothing: a pass is never cut short."""
         yield from ()
+
+    def drop_stale(self) -> None:
+        """Drop the parts of caches that are out of date."""
+        self.session.rankings.drop_stale()
 
     def explain(self, subject: Subject) -> Explanation | None:
         """Return why a pod group waits; nothing about nodes. None for a subject of another pool."""
@@ -221,7 +226,20 @@ class PoolPassDecider:
             yield refusal(group, POOL_ACTION, reason)
 
 
-def evict_overdue(state: State) -> Iterator[Decision]:
+class PoolDeciders(OtherDeciders):
+    """Decides for pools by passes, evicts what was asked to exit in vain, and refuses jobs without a pool."""
+
+    def of_pool(self, state: State, pool: Pool, on_error: OnError) -> PoolPassDecider:
+        """Return the decider of a pool."""
+        return PoolPassDecider(state, pool, on_error)
+
+    def before_pools(self, state: State) -> Iterator[Decision]:
+        """Yield the decisions of a cycle that come before those of all pools."""
+        yield from _evict_overdue(state)
+        yield from _refuse_without_pool(state)
+
+
+def _evict_overdue(state: State) -> Iterator[Decision]:
     """Yield the eviction of pods that were asked to exit and have not when their time was over."""
     cluster = state.cluster
     overdue: dict[tuple[str, str], list[Pod]] = {}
@@ -241,7 +259,7 @@ def evict_overdue(state: State) -> Iterator[Decision]:
         )
 
 
-def refuse_without_pool(state: State) -> Iterator[Decision]:
+def _refuse_without_pool(state: State) -> Iterator[Decision]:
     """Yield the refusal of pod groups that name a pool that does not exist."""
     cluster = state.cluster
     for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get("", ())):

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from projections.kinds.group_override import GROUP_OVERRIDES
+from features.pools.override_kind import GROUP_OVERRIDES
+from projections.job_option_keys import POSITION
 from projections.kinds.pod_group import POD_GROUPS
-from projections.pool_options import POSITION
 from tests.control_plane.api import Object
 from tests.e2e.rig import Rig
 from tests.e2e.test_pools import CARDS, make, muster, started, until_jobs

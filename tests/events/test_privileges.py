@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 import projections.fault_options as fault_options
-import projections.pool_options as pool_options
+import projections.job_option_keys as job_option_keys
 from events.privileges import (
     FORMS,
     OTHER_NAMES,
@@ -47,7 +47,7 @@ GENERIC: Final = {
         "projections/owners.py:put_owner",
         "projections/pod_annotations.py:_group_name",
         "projections/pods.py:metadata_facts",
-        "projections/pool_options.py:pool_options",
+        "projections/job_option_keys.py:job_option_keys",
         "projections/volumes/facts.py:_zones",
         "features/ascend/inventory.py:_place",
         "features/ascend/ascend_chips.py:assigned",
@@ -172,7 +172,7 @@ def test_no_key_is_read_that_is_not_in_the_table() -> None:
 
 def listed() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Tuples of keys that generic readers read."""
-    yield "pool options", (*pool_options.OWN, *pool_options.DETERMINED)
+    yield "pool options", (*job_option_keys.OWN, *job_option_keys.DETERMINED)
     yield "fault options", (*fault_options.LABELS, *fault_options.ANNOTATIONS)
     yield "annotations of owners", INHERITED
     yield (

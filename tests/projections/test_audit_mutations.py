@@ -48,7 +48,11 @@ def full() -> State:
     capacity = {"name": "capacity", "enableHierarchy": True}
     actions = "reschedule, allocate"
     harness = EngineHarness(
-        policy={"actions": actions, "tiers": [{"plugins": [capacity, {"name": "volcano-npu"}]}]},
+        policy={
+            "actions": actions,
+            "tiers": [{"plugins": [capacity, {"name": "volcano-npu"}]}],
+            "pools": [{"name": "fast", "nodeSelector": {"disk": "fast"}}, {"name": "default"}],
+        },
         features=WITH_SLOTS,
     )
     harness.show_all("Node", node("n1"), node("n2"), slot_node("n3", "a-b"), shared_node("n4", 2))

@@ -146,6 +146,9 @@ class SilentDecider:
     def deferred(self) -> Iterator[Decision]:
         return iter(())
 
+    def drop_stale(self) -> None:
+        pass
+
     def explain(self, subject: Subject) -> Explanation | None:
         return Explanation(excluded=(self.EXCLUDED,))
 

@@ -17,11 +17,11 @@ from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, Pod
 from events.record import Fact
 from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
+from features.pools.group_overrides import KIND as OVERRIDES
 from features.table import KINDS
 from projections.cluster import Cluster
-from projections.group_overrides import KIND as OVERRIDES
+from projections.config_errors import OPTION_CUT
 from projections.policy.policy import EVICTING
-from projections.pool_options import OPTION_CUT
 from projections.quarantine import ALL_TENANTS
 from projections.session_priority import PRIORITY_CUT
 from projections.tenants import tenant_word

@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from features.pools.group_overrides import KIND as OVERRIDES
 from features.table import FEATURES, KINDS
 from projections.api_resource import Resource
-from projections.group_overrides import KIND as OVERRIDES
 from projections.kinds.config_map import CONFIG_MAPS
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS

@@ -4,7 +4,7 @@ from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
 from features.table import FEATURES
-from projections.pool_options import OPTION_CUT
+from projections.config_errors import OPTION_CUT
 from projections.session_priority import PRIORITY_CUT
 from projections.snapshot import restore, take
 from replay.job_list import pool_answers

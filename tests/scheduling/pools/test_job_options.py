@@ -6,7 +6,8 @@ from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
 from features.table import FEATURES
-from projections.pool_options import UNUSED_OPTION, USED_OPTIONS
+from projections.config_errors import UNUSED_OPTION
+from projections.pool_options import USED_OPTIONS
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 

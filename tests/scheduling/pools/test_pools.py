@@ -16,9 +16,10 @@ from events.messages import (
     PodMarkRequest,
 )
 from features.table import FEATURES
+from projections.job_option_keys import RELEASE_REQUESTED
 from projections.pool_facts import LABEL, TRIES_MAX, PoolFacts
 from projections.pool_index import PoolIndex, options_of
-from projections.pool_options import RELEASE_REQUESTED, read_job_options
+from projections.pool_options import read_job_options
 from projections.snapshot import restore, take
 from projections.suspensions import ACTION_RETRY_NS
 from scheduling.pools.working_nodes import UNLIKE_MAX

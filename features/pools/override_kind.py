@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from features.pools.group_overrides import KIND, GroupOverride, GroupOverrides, override_facts
 from projections.api_resource import Resource
 from projections.cluster import Cluster
-from projections.group_overrides import KIND, GroupOverride, GroupOverrides, override_facts
 from projections.observed_kind import ObservedKind, Reading
 
 GROUP_OVERRIDES: Final = Resource(
@@ -23,11 +23,13 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     path = reading.subject.partition("/")[2]
     facts = cluster.object_facts.get(KIND, {}).get(path)
     assert facts is None or isinstance(facts, GroupOverride)
-    cluster.indexes.of(GroupOverrides).put(cluster, path.rpartition("/")[2], facts)
+    if (overrides := cluster.indexes.find(GroupOverrides)) is not None:
+        overrides.put(cluster, path.rpartition("/")[2], facts)
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:
-    cluster.indexes.of(GroupOverrides).put(cluster, subject.rpartition("/")[2], None)
+    if (overrides := cluster.indexes.find(GroupOverrides)) is not None:
+        overrides.put(cluster, subject.rpartition("/")[2], None)
 
 
 def _summarize(content: bytes) -> list[str]:
