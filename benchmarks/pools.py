@@ -21,7 +21,7 @@ from benchmarks.scale import Scale
 from engine.engine import Engine
 from events.daemon import PolicyChanged
 from events.messages import WatchMessage
-from projections.pool_facts import PoolFacts
+from features.pools.facts import PoolFacts
 
 SESSION: Final = {
     "actions": "allocate, backfill, preempt",

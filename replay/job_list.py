@@ -5,6 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from features.pools.facts import PoolFacts
+from features.pools.index import PoolIndex, options_of, pools_of_nodes, slots_of_node
+from features.pools.job_options import INVALID_OPTION
+from features.pools.tasks import Job, PoolTasks, Task
 from projections.config_errors import OPTION_CUT, UNUSED_OPTION
 from projections.job_option_keys import (
     MAX_SLOTS,
@@ -20,11 +24,7 @@ from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING
 from projections.policy.pools import FAIR_SHARE, POOL_ACTION, PRIORITY, Pool
-from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex, options_of, pools_of_nodes, slots_of_node
-from projections.pool_options import INVALID_OPTION
 from projections.state import State
-from scheduling.pools.tasks import Job, PoolTasks, Task
 
 QUEUED: Final = "queued"
 BACKFILLED: Final = "backfilled"

@@ -46,9 +46,9 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from features.pools.facts import RELEASE_MARK
 from features.table import FEATURES, KINDS
 from projections.policy.policy import parse_policy
-from projections.pool_facts import RELEASE_MARK
 from replay.log_time import format_time
 
 _WHEN: Final = 9

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from events.duration import SECOND, nanoseconds
 from events.normalize import Json, JsonObject
+from features.pools.job_options import TRIAL
 from projections.job_option_keys import (
     DETERMINED_TYPE,
     JOB,
@@ -24,7 +25,6 @@ from projections.job_option_keys import (
 from projections.pod_annotations import COSCHEDULING_GROUP, COSCHEDULING_MIN
 from projections.pods import TASK_INDEX
 from projections.policy.pools import CPU
-from projections.pool_options import TRIAL
 from simulator.manifest import (
     CHECKPOINT_EVERY_SECONDS,
     CHECKPOINT_SECONDS,

@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 
 from events.duration import nanoseconds
 from events.normalize import Json, JsonObject
+from features.pools.index import is_slot
 from projections.job_option_keys import RELEASE_REQUESTED
 from projections.policy.pools import DEFAULT_POOL, Pool
-from projections.pool_index import is_slot
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, parse
 from simulator.manifest import (
     CHECKPOINT_EVERY_SECONDS,

@@ -166,7 +166,9 @@ def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies()
     files = sorted(
         [*(ROOT / "scheduling/plugins").glob("*.py"), *(ROOT / "features").rglob("*.py")]
     )
-    source = "".join(one.read_text(encoding="utf-8") for one in files)
+    # The fields of a GroupOverride are those of an object.
+    named_in = [one for one in files if one.name != "group_overrides.py"]
+    source = "".join(one.read_text(encoding="utf-8") for one in named_in)
     page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
     named = re.findall(r'name="([a-z.A-Z]+)"', source) + re.findall(
         r"^    (\w+): .*N815", source, re.MULTILINE

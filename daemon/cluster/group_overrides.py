@@ -25,6 +25,7 @@ from daemon.cluster.client.errors import (
 )
 from daemon.cluster.client.http_client import Client
 from events.errors import ClusterError, UsageError
+from features.pools.bounded_options import with_override
 from features.pools.group_overrides import (
     GroupOverride,
     OverrideObject,
@@ -32,8 +33,8 @@ from features.pools.group_overrides import (
     override_facts,
     override_name,
 )
+from features.pools.job_options import JobOptions, job_options
 from features.pools.override_kind import GROUP_OVERRIDES
-from projections.bounded_options import with_override
 from projections.device_families import NO_FAMILIES
 from projections.job_option_keys import PRIORITY, job_option_keys
 from projections.kinds.pod import PODS
@@ -41,7 +42,6 @@ from projections.kinds.pod_group import POD_GROUPS
 from projections.objects import Metadata, nanoseconds_of
 from projections.pod_terms import Labels
 from projections.pods import metadata_facts
-from projections.pool_options import JobOptions, job_options
 
 TRIES: Final = 4
 """A merge patch of values may be repeated: it has the same effect."""

@@ -8,11 +8,11 @@ from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
 from daemon.queries.moments import At
 from events.errors import UsageError
+from features.pools.index import pools_of_groups
+from features.pools.job_options import unused_option
 from projections.job_option_keys import MAX_SLOTS
 from projections.policy.job_bounds import is_permitted
 from projections.policy.pools import Pools
-from projections.pool_index import pools_of_groups
-from projections.pool_options import unused_option
 from projections.state import State
 from replay.job_list import JobRow, PoolAnswer, cap_problem, pool_answers, pool_slots
 

@@ -2,16 +2,16 @@
 
 from typing import Final
 
+from features.pools.decider import PoolDeciders
 from features.pools.explain import OverrideHurdles
+from features.pools.facts import PoolFacts
 from features.pools.group_overrides import GroupOverrides
+from features.pools.index import Members, PoolIndex, PoolsDue
+from features.pools.job_options import OptionReader
 from features.pools.override_kind import GROUP_OVERRIDE
 from features.pools.standing import STANDING
 from projections.feature import Feature
 from projections.policy.policy import Policy
-from projections.pool_facts import PoolFacts
-from projections.pool_index import Members, PoolIndex, PoolsDue
-from projections.pool_options import OptionReader
-from scheduling.pools.decider import PoolDeciders
 
 
 def has_pools(policy: Policy) -> bool:

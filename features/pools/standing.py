@@ -10,8 +10,8 @@ from events.standing.pools import (
     ReturningStand,
     ReturningTask,
 )
+from features.pools.facts import PoolFacts, Release, Returning
 from projections.base.contributor import BaseFold, Contributor, Stand, plain
-from projections.pool_facts import PoolFacts, Release, Returning
 from projections.state import State
 
 

@@ -19,11 +19,11 @@ from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import ReleaseDecided
 from events.duration import SECOND
+from features.pools.facts import LABEL
 from projections.job_option_keys import DETERMINED_TYPE, PRIORITY, RELEASE_REQUESTED, TASK
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
 from projections.pod_annotations import COSCHEDULING_MIN
-from projections.pool_facts import LABEL
 from replay.job_list import JobRow
 from tests.checkout import ROOT
 from tests.control_plane.api import GONE, Object

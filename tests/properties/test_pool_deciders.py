@@ -30,11 +30,11 @@ from events.messages import Accepted, Answer, BindRequest, EvictRequest, PodMark
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from events.union import Event
+from features.pools.facts import PoolFacts
+from features.pools.fair_share_offers import ShareGroup, offers
 from features.table import FEATURES
-from projections.pool_facts import PoolFacts
 from projections.snapshot import restore, take
 from projections.state import State
-from scheduling.pools.fair_share_offers import ShareGroup, offers
 from tests.example_count import examples
 from tests.properties.api import Api
 from tests.properties.witness import Witness, same

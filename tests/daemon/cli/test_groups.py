@@ -18,11 +18,11 @@ from daemon.cli.group_operations import decimal_text, place_beside
 from daemon.cluster.group_overrides import Job, Member
 from daemon.cluster.server.simulated_api_server import Server, running_server
 from features.pools.group_overrides import override_name
+from features.pools.job_options import read_job_options
 from features.pools.override_kind import GROUP_OVERRIDES
 from projections.job_option_keys import POSITION, PRIORITY
 from projections.kinds.pod import PODS
 from projections.kinds.pod_group import POD_GROUPS
-from projections.pool_options import read_job_options
 from simulator.api_server.access_control import Rule, User
 from simulator.api_server.api import Behaviour
 from simulator.scenario import Scenario

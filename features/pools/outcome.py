@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from scheduling.pools.tasks import Task
-from scheduling.pools.working_nodes import UNLIKE_MAX, Reserved, WorkingNodes
+from features.pools.tasks import Task
+from features.pools.working_nodes import UNLIKE_MAX, Reserved, WorkingNodes
 from scheduling.unschedulable import Unschedulable
 
 WAITING_FOR_SLOTS: Final = "WAITING_FOR_SLOTS"

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from features.pools.facts import PoolFacts
+from features.pools.index import PoolIndex, is_slot
+from features.pools.tasks import PodSlots, PoolTasks
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pods import ALLOCATED, Pod
 from projections.policy.pools import CPU, Pool
-from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex, is_slot
-from scheduling.pools.tasks import PodSlots, PoolTasks
 
 MILLI = 1000
 REGIONS_MAX = 32

@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 
 from events.duration import format_duration
-from projections.policy.pools import Pool
-from projections.pool_facts import PoolFacts, Release
-from scheduling.pools.outcome import (
+from features.pools.facts import PoolFacts, Release
+from features.pools.outcome import (
     BEHIND_HIGHER_PRIORITY,
     INFEASIBLE,
     VICTIMS_NOT_PREEMPTIBLE,
@@ -27,8 +26,9 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.tasks import PoolTasks, Position, Task, task_order
-from scheduling.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
+from features.pools.tasks import PoolTasks, Position, Task, task_order
+from features.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
+from projections.policy.pools import Pool
 
 REMOVALS_MAX: Final = 20_000
 """Running tasks that are removed on trial in one pass; tasks that come after that are not helped in this pass."""

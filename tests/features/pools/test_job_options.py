@@ -5,9 +5,9 @@ import pytest
 from events.codec import event_of
 from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
+from features.pools.job_options import USED_OPTIONS
 from features.table import FEATURES
 from projections.config_errors import UNUSED_OPTION
-from projections.pool_options import USED_OPTIONS
 from projections.snapshot import restore, take
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 

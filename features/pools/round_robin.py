@@ -2,9 +2,9 @@
 
 import heapq
 
-from scheduling.pools.outcome import PassResult, Start, is_feasible, no_placement
-from scheduling.pools.tasks import PoolTasks
-from scheduling.pools.working_nodes import WorkingNodes
+from features.pools.outcome import PassResult, Start, is_feasible, no_placement
+from features.pools.tasks import PoolTasks
+from features.pools.working_nodes import WorkingNodes
 
 
 def round_robin_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from events.duration import SECOND
 from events.errors import PolicyError
-from projections.bounded_options import cut_options
+from features.pools.bounded_options import cut_options
+from features.pools.job_options import read_job_options
 from projections.job_option_keys import POSITION, PREEMPTIBLE, SUBMITTED, TIMEOUT, WEIGHT
 from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, read_job_bounds
 from projections.policy.pools import Pool, read_pools
 from projections.policy.queue_rules import UseRule
-from projections.pool_options import read_job_options
 
 HOSTILE = (
     *("", "NaN", "nan", "inf", "-inf", "1e999", "-0", "-0.0", "0x10", "1_0", "+5", "٣", " 5", "5 "),

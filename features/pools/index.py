@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from features.pools.bounded_options import effective_options
+from features.pools.facts import PoolFacts
 from features.pools.group_overrides import override_of
-from projections.bounded_options import effective_options
+from features.pools.job_options import JobOptions, job_options, unused_option
+from features.pools.job_priority import job_priority
 from projections.config_errors import OPTION_CUT, UNUSED_OPTION
 from projections.deltas import ONLY_RUNS
 from projections.index import Index
 from projections.job_option_keys import RELEASE_REQUESTED, TASK
-from projections.job_priority import job_priority
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
 from projections.policy.policy import Policy
 from projections.policy.pools import CPU, PRIORITY, Pool, Pools
-from projections.pool_facts import PoolFacts
 from projections.pool_members import PoolMembers
-from projections.pool_options import JobOptions, job_options, unused_option
 from projections.resource_names import counts_devices
 from projections.wakeup_events import WakeupFollower
 

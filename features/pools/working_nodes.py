@@ -11,20 +11,20 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
+from features.pools.index import PoolIndex, is_slot, slots_of
+from features.pools.pool_capacity import PoolCapacity, Region
+from features.pools.tasks import PodSlots, PoolTasks, Task
 from projections.device_family import JobShape
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
 from projections.pods import RELEASING, Pod
 from projections.policy.pools import CPU, Pool
-from projections.pool_index import PoolIndex, is_slot, slots_of
 from scheduling.device_request import invalid_device_request
 from scheduling.gang_attempt import cards_to_charge, precheck
 from scheduling.gang_placement import is_placed_node_by_node, place_gang, placement_problem
 from scheduling.node_predicates import ADMITTED
 from scheduling.node_ranking import NodeRanking
-from scheduling.pools.pool_capacity import PoolCapacity, Region
-from scheduling.pools.tasks import PodSlots, PoolTasks, Task
 from scheduling.session import Session
 from scheduling.trial import NO_NETWORK, Mark, Placed, Trial
 from scheduling.unschedulable import Unschedulable, node_reasons, room_when_empty

@@ -9,25 +9,25 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
+from features.pools.facts import PoolFacts
+from features.pools.fair_share import fair_share_pass
+from features.pools.index import PoolIndex
+from features.pools.outcome import POOL_CHANGED, PassResult, Released
+from features.pools.priority import priority_pass
+from features.pools.round_robin import round_robin_pass
+from features.pools.tasks import PoolTasks
+from features.pools.working_nodes import WorkingNodes
 from projections.budget_refusals import is_overdue
 from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
 from projections.policy.pools import FAIR_SHARE, POOL_ACTION, PRIORITY, Pool
-from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex
 from projections.state import State
 from scheduling.actions.reschedule import reschedule
 from scheduling.decide import OtherDeciders
 from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
-from scheduling.pools.fair_share import fair_share_pass
-from scheduling.pools.outcome import POOL_CHANGED, PassResult, Released
-from scheduling.pools.priority import priority_pass
-from scheduling.pools.round_robin import round_robin_pass
-from scheduling.pools.tasks import PoolTasks
-from scheduling.pools.working_nodes import WorkingNodes
 from scheduling.rejected_pods import recreate_rejected
 from scheduling.session import Session
 from scheduling.trial import placements

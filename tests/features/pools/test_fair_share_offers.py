@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scheduling.pools.fair_share_offers import Offer, ShareBasis, ShareGroup, offers
+from features.pools.fair_share_offers import Offer, ShareBasis, ShareGroup, offers
 from tests.example_count import examples
 
 

@@ -10,17 +10,17 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from features.pools.facts import PoolFacts
+from features.pools.index import PoolIndex, slots_of
+from features.pools.job_options import job_options
+from features.pools.job_priority import job_priority, priority_rank
 from projections.cluster import Cluster
 from projections.job_option_keys import PRIORITY
-from projections.job_priority import job_priority, priority_rank
 from projections.pod_group_resolution import NAMED_BY_UID
 from projections.pod_groups import GANG_PRIORITY_MISMATCH, GANG_SIZE_MISMATCH, PodGroup
 from projections.pods import ALLOCATED, Pod
 from projections.policy.job_bounds import is_permitted
 from projections.policy.pools import Pool
-from projections.pool_facts import PoolFacts
-from projections.pool_index import PoolIndex, slots_of
-from projections.pool_options import job_options
 from projections.state import State
 from scheduling.gang_attempt import missing_pods
 from scheduling.unschedulable import Unschedulable

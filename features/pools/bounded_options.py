@@ -8,6 +8,7 @@ from msgspec import structs
 
 from events.duration import format_duration
 from features.pools.group_overrides import NO_CAP, GroupOverride, override_of
+from features.pools.job_options import USED_OPTIONS, JobOptions
 from projections.job_option_keys import (
     MAX_SLOTS,
     POOL,
@@ -21,7 +22,6 @@ from projections.job_option_keys import (
 from projections.pod_groups import PodGroup
 from projections.policy.job_bounds import TIMEOUT_MAX_NS, JobBounds, is_permitted, smaller_weight
 from projections.policy.pools import Pool
-from projections.pool_options import USED_OPTIONS, JobOptions
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from msgspec import Struct, field
 
-from scheduling.pools.fair_share_offers import ShareBasis, ShareGroup, offers
-from scheduling.pools.outcome import (
+from features.pools.fair_share_offers import ShareBasis, ShareGroup, offers
+from features.pools.outcome import (
     MAX_SLOTS_REACHED,
     OVER_FAIR_SHARE,
     SHARE_TOO_SMALL,
@@ -18,9 +18,9 @@ from scheduling.pools.outcome import (
     no_placement,
     slots_text,
 )
-from scheduling.pools.pool_capacity import Nodes, Region, regions
-from scheduling.pools.tasks import Job, PoolTasks, Task
-from scheduling.pools.working_nodes import WorkingNodes
+from features.pools.pool_capacity import Nodes, Region, regions
+from features.pools.tasks import Job, PoolTasks, Task
+from features.pools.working_nodes import WorkingNodes
 
 
 def fair_share_pass(nodes: WorkingNodes, tasks: PoolTasks) -> PassResult:

@@ -15,14 +15,14 @@ from events.messages import (
     OutcomeUnknown,
     PodMarkRequest,
 )
+from features.pools.facts import LABEL, TRIES_MAX, PoolFacts
+from features.pools.index import PoolIndex, options_of
+from features.pools.job_options import read_job_options
+from features.pools.working_nodes import UNLIKE_MAX
 from features.table import FEATURES
 from projections.job_option_keys import RELEASE_REQUESTED
-from projections.pool_facts import LABEL, TRIES_MAX, PoolFacts
-from projections.pool_index import PoolIndex, options_of
-from projections.pool_options import read_job_options
 from projections.snapshot import restore, take
 from projections.suspensions import ACTION_RETRY_NS
-from scheduling.pools.working_nodes import UNLIKE_MAX
 from tests.scheduling.builders import SECOND, EngineHarness, gone, node, pod, raw
 
 POOL: dict[str, object] = {
@@ -297,7 +297,7 @@ def test_a_pass_that_raised_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
     harness.cycle()
     harness.see(gone(old))
     with monkeypatch.context() as patched:
-        patched.setattr("scheduling.pools.decider.priority_pass", fails)
+        patched.setattr("features.pools.decider.priority_pass", fails)
         harness.cycle()
     assert harness.kinds()[-1].startswith("action_failed")
     for _ in range(2):

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from features.pools.job_options import JobOptions
 from projections.job_option_keys import PRIORITY
 from projections.pod_groups import PodGroup
 from projections.policy.job_bounds import SYSTEM_NAMESPACE, SYSTEM_PRIORITY_MIN
 from projections.policy.pools import LOWER_FIRST, PRIORITY_MAX, PRIORITY_MIN, Pool
-from projections.pool_options import JobOptions
 from projections.session_priority import highest_of_pods
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Pools: fair share, priority and round robin over groups of nodes."""
