@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from engine.engine import Engine
+from events.codec import event_of
 from events.messages import ObjectSeen
+from events.record import Head
 from features.leaf_switches.index import LeafSwitches
 from features.super_pods.index import SuperPods
 from features.table import FEATURES
@@ -20,9 +22,11 @@ from projections.snapshot import restore, take
 from projections.state import State
 from projections.views.project import Views
 from projections.views.rows import Cell, Row
+from replay.log_replay import Replay
 from tests.checkout import ROOT
 from tests.features.ascend.builders import POLICY, T, base, npu_node, npu_pod
 from tests.features.leaf_switches.builders import switch_map
+from tests.projections.bases import base_of, differences, folded
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 WITHOUT: dict[str, object] = {
@@ -150,6 +154,43 @@ def test_a_later_policy_finds_what_one_from_the_start_has() -> None:
     assert rows(later, "topology_node")[2][:4] == ("n2", "switch-1", "0", "1")
     restored = restore(take(later.state), FEATURES)
     assert kept(restored) == kept(later.state.fork()) == kept(first.state)
+
+
+ALL: dict[str, object] = {
+    **POLICY,
+    "actions": "reschedule, enqueue, allocate",
+    "pools": [
+        {"name": "fast", "decider": "fair_share", "nodeSelector": {"disk": "fast"}},
+        {"name": "default"},
+    ],
+}
+"""A policy that names all features."""
+
+
+def test_an_archive_a_cache_and_the_whole_log_give_a_later_policy_the_same() -> None:
+    harness = shown(WITHOUT)
+    contents = {one.digest: one.content for batch in harness.batches for one in batch.objects}
+    archive = folded(base_of(harness.state, contents), contents, harness.state.position)
+    cache = restore(take(harness.state), FEATURES)
+    harness.change_policy(ALL)
+    named = FEATURES.named_by(harness.state.cluster.policy)
+    assert [one.name for one in named] == [one.name for one in FEATURES]
+    change = harness.batches[-1].records[-1]
+    for state in (archive, cache):
+        state.apply(change, event_of(change), None)
+        state.settle()
+        assert kept(state) == kept(harness.state)
+        assert differences(harness.state, state) == []
+        state.validate()
+    harness.see(ObjectSeen(npu_pod("q", 8)))
+    harness.cycle()
+    records = [record for batch in harness.batches for record in batch.records]
+    contents |= {one.digest: one.content for batch in harness.batches for one in batch.objects}
+    head = Head(change.position, change.digest, change.epoch)
+    for replay in (Replay(head, state=archive), Replay(head, state=cache)):
+        for record in records[change.position :]:
+            assert replay.take(record, contents.get(record.object or "")) is None
+    assert any(record.kind.startswith("gang_bind") for record in records[change.position :])
 
 
 def test_a_policy_that_no_longer_names_a_feature_ends_its_rows() -> None:

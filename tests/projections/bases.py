@@ -10,6 +10,7 @@ from events.standing.kinds import encode_standing
 from features.table import FEATURES
 from projections import snapshot
 from projections.base.base_table import BaseReader, pieces_of
+from projections.feature import FeatureTable
 from projections.state import State
 
 BaseRecord = tuple[str, str, bytes, str | None]
@@ -31,9 +32,14 @@ def base_of(state: State, contents: Mapping[str, bytes]) -> list[BaseRecord]:
     ]
 
 
-def folded(records: list[BaseRecord], contents: Mapping[str, bytes], position: int) -> State:
+def folded(
+    records: list[BaseRecord],
+    contents: Mapping[str, bytes],
+    position: int,
+    features: FeatureTable = FEATURES,
+) -> State:
     """Return the State of a base."""
-    reader = BaseReader(position, FEATURES)
+    reader = BaseReader(position, features)
     for kind, subject, body, digest in records:
         reader.take(kind, subject, body, digest, None if digest is None else contents[digest])
     return reader.finish()
@@ -54,7 +60,8 @@ def facts_of(state: State) -> dict[str, object]:
         repr((names[index], msgspec.structs.replace(one, index=0, plain=0)))
         for index, one in used.items()
     )
-    found["others"] = _sorted({kind: one for kind, one in image["others"].items() if one})
+    for name in ("others", "newest"):
+        found[name] = _sorted({kind: one for kind, one in image[name].items() if one})
     found["object_facts"] = {
         kind: _sorted(msgspec.msgpack.decode(one))
         for kind, one in image["object_facts"].items()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from events.codec import event_of
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
+from events.record import Head
 from features.table import FEATURES
 from projections.feature import FeatureTable
 from projections.kind_table import kinds_with
@@ -22,6 +23,7 @@ from tests.features.licences.feature import (
     LicencesInUse,
     counts_of,
 )
+from tests.projections.bases import base_of, differences, folded
 from tests.scheduling.builders import EngineHarness, gone, node, pod, raw
 
 WITH_LICENCES = FeatureTable((*FEATURES, LICENCES), PLUGINS, FAMILIES)
@@ -74,6 +76,28 @@ def in_use(state: State) -> dict[str, int]:
     return state.cluster.indexes.of(LicencesInUse).total
 
 
+def contents_of(harness: EngineHarness) -> dict[str, bytes]:
+    """All objects of the log by digest."""
+    return {one.digest: one.content for batch in harness.batches for one in batch.objects}
+
+
+def archived(harness: EngineHarness) -> State:
+    """State as an archive begins with it: folded from records that say what stands."""
+    contents, state = contents_of(harness), harness.state
+    return folded(base_of(state, contents), contents, state.position, WITH_LICENCES)
+
+
+def check_decisions(harness: EngineHarness, state: State) -> None:
+    """What follows the position of a State in the log is decided alike from it."""
+    records = [record for batch in harness.batches for record in batch.records]
+    last = records[state.position - 1]
+    contents = contents_of(harness)
+    replay = Replay(Head(last.position, last.digest, last.epoch), state=state)
+    for record in records[state.position :]:
+        assert replay.take(record, contents.get(record.object or "")) is None
+    assert in_use(replay.state) == in_use(harness.state)
+
+
 def test_pods_get_no_more_licences_than_there_are() -> None:
     harness = begun("licences")
     assert placed(harness) == "acd"
@@ -105,9 +129,9 @@ def test_without_the_plugin_licences_limit_nothing_and_are_not_counted() -> None
 
 
 def test_a_later_policy_finds_the_licences_in_use() -> None:
-    """From the whole log, a snapshot and a fork: what stands at that position says it, not older records."""
+    """From the whole log, an archive, a snapshot and a fork: what stands at that position says it, not older records."""
     harness = begun()
-    kept = take(harness.state)
+    kept, archive = take(harness.state), archived(harness)
     harness.change_policy(policy("licences"))
     assert in_use(harness.state) == {"matlab": 4, "abaqus": 1}
     assert counts_of(harness.state.cluster) == {"matlab": 2, "abaqus": 1}
@@ -115,12 +139,18 @@ def test_a_later_policy_finds_the_licences_in_use() -> None:
     restored = restore(kept, WITH_LICENCES)
     restored.apply(change, event_of(change), None)
     assert in_use(restored) == in_use(harness.state)
+    archive.apply(change, event_of(change), None)
+    assert in_use(archive) == in_use(harness.state)
+    assert counts_of(archive.cluster) == {"matlab": 2, "abaqus": 1}
+    assert differences(harness.state, archive) == []
     harness.see(*map(ObjectSeen, job("e", "matlab")))
     harness.cycle()
     assert placed(harness) == "abcd"
     message = harness.state.cluster.groups["default/e"].refusals["enqueue"].message
     assert message == "1 licences of matlab requested, -2 of 2 are free"
     assert in_use(harness.state.fork()) == {"matlab": 4, "abaqus": 1}
+    check_decisions(harness, archive)
+    check_decisions(harness, restored)
 
 
 def test_the_log_is_decided_again_with_the_table_that_wrote_it() -> None:
