@@ -23,7 +23,6 @@ from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
 from projections.device_family import PlacedPod
 from projections.device_uses import writing_families
-from projections.fault_marks import mark_requests
 from projections.internal_error import OnError, ignore, report
 from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, PodGroup
@@ -76,7 +75,6 @@ def bindings_and_evictions(
             is_without_budgets=one.is_without_budgets,
             is_limited=not one.mode or one.is_without_budgets,
         )
-    yield from mark_requests(state.cluster)
     for table in state.cluster.tables.with_marks:
         yield from table.mark_requests()
     yield from phase_updates(state, on_error)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from features.ascend.feature import ASCEND, ASCEND_FAULTS
+from features.faults.feature import FAULTS
 from features.gpu_shares.feature import GPU_SHARES
 from features.leaf_switches.feature import LEAF_SWITCHES
 from features.pools.feature import POOLS
@@ -14,7 +15,7 @@ from scheduling.plugin_table import PLUGINS
 from scheduling.standing_tables import STANDING_TABLES
 
 FEATURES: Final = FeatureTable(
-    (POOLS, ASCEND, SUPER_PODS, LEAF_SWITCHES, ASCEND_FAULTS, GPU_SHARES),
+    (FAULTS, POOLS, ASCEND, SUPER_PODS, LEAF_SWITCHES, ASCEND_FAULTS, GPU_SHARES),
     PLUGINS,
     (*FAMILIES, *STANDING_TABLES),
 )

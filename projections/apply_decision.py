@@ -12,7 +12,6 @@ from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
-from events.decisions.faults_marked import FaultsMarked
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.pipeline import PipelineDecided
 from events.decisions.pipeline_withdrawn import PipelineWithdrawn
@@ -26,7 +25,6 @@ from projections import quota_charging, restarts
 from projections.apply_outcome import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_uses import writing_families
-from projections.fault_marks import begin_marks
 from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
 from projections.pod_ranks import pod_ranks
@@ -81,7 +79,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
     group = cluster.writable_group(event.pod_group)
     before: dict[str, int] = {}
     if group is not None:
-        if group.key in cluster.reschedulings.restarts:
+        if cluster.policy.reschedules and group.key in cluster.reschedulings.restarts:
             before = ranks_before(cluster, group)
             record_replaced(cluster, group, [one.uid for one in event.placements])
         if group.nominations:
@@ -253,10 +251,6 @@ def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None
     cluster.pod_groups.mark(event.pod_group, cluster.position)
 
 
-def _marked(state: "State", record: Record, event: FaultsMarked) -> None:
-    begin_marks(state.cluster, record.position, event)
-
-
 def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
@@ -294,7 +288,6 @@ _APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = 
     PodGroupUnschedulable: _refused,
     PipelineDecided: _pipelined,
     PipelineWithdrawn: _withdrawn,
-    FaultsMarked: _marked,
     EvictionDecided: _evicted,
     ReleaseDecided: _nothing,  # Its pods stay where they are until they have ended.
     RescheduleDecided: _rescheduled,

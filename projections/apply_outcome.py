@@ -25,7 +25,6 @@ from events.union import Outcome
 from projections import eviction_pauses
 from projections.budget_refusals import BUDGET_CODES, record_refusal
 from projections.eviction_pauses import EVICTION_SHARE
-from projections.fault_marks import FAULT_MARK, end_mark
 from projections.fault_options import FORCE
 from projections.fixed_requests import FIXED
 from projections.pod_class import class_key_of
@@ -250,9 +249,6 @@ def _status_outcome(
     """Record that a status was reported, or rejected for good."""
     is_lost = isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
     kind, _, name = record.subject.partition("/")
-    if record.cause is not None and event.what == FAULT_MARK:
-        end_mark(state.cluster, event.uid, record.cause, is_lost=is_lost)
-        return
     if record.cause is not None and kind == "Pod" and event.what != POD_SCHEDULED:
         for table in state.cluster.tables.with_marks:
             table.mark_answered(event.what, event.uid, record.cause, is_lost=is_lost)

@@ -36,7 +36,6 @@ from projections.pods import (
     pod_of,
 )
 from projections.quarantine import record_admission
-from projections.rescheduling import pod_gone
 from projections.unsettled import ObservedObject
 
 if TYPE_CHECKING:
@@ -107,7 +106,6 @@ def _forget_pod(state: "State", uid: str, old: Pod | None) -> None:
     state.assignments.ranks.pop(uid, None)
     if old is None:
         return
-    pod_gone(cluster, old.group_key, uid)
     for table in cluster.tables.of_pods:
         table.pod_ended(cluster, old, is_deleted=True)
     state.assignments.remove(old.node, uid)

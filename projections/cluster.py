@@ -157,7 +157,6 @@ class Cluster:
         """Pod UID to the refusals of its eviction by budgets."""
         self.victim_waits: dict[str, VictimWait] = {}
         """Pod group key to its wait for terminating pods."""
-        self.reschedulings = Reschedulings()
         self.namespace_pools: dict[str, str] = {}
         """Namespace to the pool that its annotation names."""
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
@@ -220,6 +219,11 @@ class Cluster:
         """Record that a node that was faulty as a whole no longer is: it may have to settle before it gets pods."""
         if self.policy.reschedules and self.policy.action_arguments.rescheduling.settle_ns:
             self.reschedulings.settling[node] = 0
+
+    @property
+    def reschedulings(self) -> Reschedulings:
+        """Return the restarts after faults; none if the policy does not move pods after faults."""
+        return self.tables.find(Reschedulings) or Reschedulings()
 
     def is_closed_node(self, name: str) -> bool:
         """Return whether a node gets no pods: it is faulty as a whole, or has just recovered and settles."""
@@ -494,7 +498,9 @@ class Cluster:
         self.cards.forget()
         self.features = self.features.table.named_by(policy)
         of_plugins = (kind for plugin in self.plugins.all for kind in plugin.tables)
-        self.tables.keep((*of_plugins, *self.features.tables))
+        tables = (*of_plugins, *self.features.tables)
+        self.tables.drop(self, tables)
+        self.tables.keep(tables)
         kept = {type(one): one for one in self.indexes.of_features}
         brought = [self._index_of(make) for make in self.features.indexes]
         self.indexes = Indexes(self.indexes.own, [kept.get(type(one), one) for one in brought])

@@ -32,8 +32,6 @@ def next_deadline(state: "State") -> int | None:
     ends += [one.last_ns + FORGOTTEN_NS for one in cluster.budget_refusals.values()]
     if cluster.pod_waits:
         ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
-    ends += cluster.reschedulings.deadlines.values()
-    ends += cluster.reschedulings.settling.values()
     for table in cluster.tables.with_deadlines:
         ends += table.deadlines(cluster)
     # They were added in the order of time: the first ends first.

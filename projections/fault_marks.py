@@ -3,17 +3,11 @@
 A fault of a pod is marked once. Its annotation stays when the fault is over: another fault of the pod replaces it.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, structs
 
-from events.decisions.faults_marked import FaultsMarked
 from events.messages import PodMarkRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from projections.cluster import Cluster
 
 ANNOTATION: Final = "huawei.com/pod-status"
 """Annotation of a pod that names its fault: `Unhealthy-CardUnhealthy`."""
@@ -38,32 +32,13 @@ class FaultMark(Struct, frozen=True, array_like=True):
     is_done: bool = False
     """Whether it is written, or was given up."""
 
+    def answered(self, *, is_lost: bool) -> "FaultMark":
+        """Return the mark after it is written or refused, or (`is_lost`) after no answer came."""
+        tries = self.tries + is_lost
+        return structs.replace(self, tries=tries, is_done=not is_lost or tries >= TRIES_MAX)
 
-def begin_marks(cluster: "Cluster", position: int, event: FaultsMarked) -> None:
-    """Keep the marks that a decision begins with."""
-    for one in event.members:
-        if one.uid in cluster.pods:
-            mark = FaultMark(position, one.pod, one.fault)
-            cluster.reschedulings.marks[one.uid] = mark
-            cluster.changed_rows.faults[one.node] = None
-
-
-def end_mark(cluster: "Cluster", uid: str, decision: int, *, is_lost: bool) -> None:
-    """Note that a mark is written or refused, or (`is_lost`) that no answer came."""
-    marks = cluster.reschedulings.marks
-    one = marks.get(uid)
-    if one is None or one.decision != decision:
-        return
-    tries = one.tries + is_lost
-    is_done = not is_lost or tries >= TRIES_MAX
-    marks[uid] = structs.replace(one, tries=tries, is_done=is_done)
-
-
-def mark_requests(cluster: "Cluster") -> "Iterator[PodMarkRequest]":
-    """Yield the requests to write marks that are not written, in the order of their decisions."""
-    marks = cluster.reschedulings.marks
-    waiting = [(one.decision, uid) for uid, one in marks.items() if not one.is_done]
-    for decision, uid in sorted(waiting):
-        namespace, _, name = marks[uid].pod.partition("/")
-        wanted = {ANNOTATION: f"Unhealthy-{marks[uid].fault}"}
-        yield PodMarkRequest(decision, namespace, name, uid, FAULT_MARK, wanted)
+    def request(self, uid: str) -> PodMarkRequest:
+        """Return the request to write it on the pod of a UID."""
+        namespace, _, name = self.pod.partition("/")
+        wanted = {ANNOTATION: f"Unhealthy-{self.fault}"}
+        return PodMarkRequest(self.decision, namespace, name, uid, FAULT_MARK, wanted)

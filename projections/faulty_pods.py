@@ -30,7 +30,7 @@ from projections.node_faults import (
     node_faults,
 )
 from projections.pods import BINDING, FAILED, NODE_OWNERS, RELEASING, SUCCEEDED
-from projections.rescheduling import has_pods_again, is_stranded
+from projections.rescheduling import Reschedulings, has_pods_again, is_stranded
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -110,28 +110,25 @@ class FaultyPods(Index):
         self._update_node(cluster, facts.name)
 
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
-        """Update pods."""
+        """Update pods, but for those of which, as with nearly all, nothing is a fault or was one."""
+        nodes, with_faults, faulty = cluster.nodes.nodes, self.nodes, self.pods
         for one in changes:
-            cluster.position = one.position
-            old, new = one.old, one.new
-            if (new is not None and not self._is_healthy(cluster, new)) or (
-                old is not None and not self._is_healthy(cluster, old)
-            ):
-                self._update(cluster, old, new)
-
-    def _is_healthy(self, cluster: Cluster, pod: Pod) -> bool:
-        """Return whether nothing of a pod or its node is a fault or was one, as it is with nearly all pods."""
-        facts, name = pod.facts, pod.node
-        if name:
-            node = cluster.nodes.nodes.get(name)
-            if name in self.nodes or node is None or node.facts is None:
-                return False
-        if pod.status == FAILED or facts.container_fault or facts.fault_options:
-            return False
-        for key, _ in facts.labels:
-            if key == FAULT_TYPE:
-                return False
-        return facts.uid not in self.pods
+            for pod in (one.new, one.old):
+                if pod is None:
+                    continue
+                facts, name = pod.facts, pod.node
+                if (
+                    facts.uid in faulty
+                    or facts.container_fault
+                    or facts.fault_options
+                    or pod.status == FAILED
+                    or (name and (name in with_faults or name not in nodes))
+                    or (name and nodes[name].facts is None)
+                    or FAULT_TYPE in dict(facts.labels)
+                ):
+                    cluster.position = one.position
+                    self._update(cluster, one.old, one.new)
+                    break
 
     def _update(self, cluster: Cluster, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
@@ -172,7 +169,7 @@ class FaultyPods(Index):
     def on_policy(self, cluster: Cluster, delta: PolicyChanged) -> None:
         """Look at everything again: the policy says which conditions and taints are faults."""
         self.rebuild(cluster)
-        cluster.reschedulings.reports.changed_at["faults"] = cluster.position
+        _faults_changed(cluster)
         for key in (*self.by_group, *self.stranded):
             cluster.mark_faulty(key)
 
@@ -203,7 +200,7 @@ class FaultyPods(Index):
         was_closed = name in self.closed
         self._set_node(name, found)
         cluster.changed_rows.faults[name] = None
-        cluster.reschedulings.reports.changed_at["faults"] = cluster.position
+        _faults_changed(cluster)
         if was_closed and name not in self.closed and facts is not None:
             cluster.mark_recovered(name)
         for uid in () if node is None else tuple(node.pods):
@@ -268,6 +265,12 @@ class FaultyPods(Index):
             if one.effect == SUB_HEALTH and (not one.device or one.device in own):
                 return PodFault(SUB_HEALTH, one.text, one.device, one.source)
         return None
+
+
+def _faults_changed(cluster: Cluster) -> None:
+    """Record that what is written about faults for people has changed."""
+    if (book := cluster.tables.find(Reschedulings)) is not None:
+        book.reports.changed_at["faults"] = cluster.position
 
 
 MISSING_NS: Final = 40 * SECOND

@@ -61,7 +61,7 @@ class GroupOutcomes:
             or len(group.classes) > 1
             or key in cluster.bind_backoff
             or key in cluster.pod_waits
-            or cluster.reschedulings.restarts
+            or (cluster.policy.reschedules and cluster.reschedulings.restarts)
             or cluster.plugins.group_state
             or not policy.pools.is_plain
             or (len(group.pods) > 1 and group.problem is not None)

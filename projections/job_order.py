@@ -48,7 +48,9 @@ def _session_keys(
 ) -> tuple[EquivalenceKey, ...]:
     """Return the keys of a group that is decided by actions."""
     has_problem = group.problem is not None
-    is_alone = has_problem or group.key in cluster.reschedulings.restarts
+    is_alone = has_problem or (
+        cluster.policy.reschedules and group.key in cluster.reschedulings.restarts
+    )
     if group.phase == WAITING and "enqueue" in cluster.policy.actions:
         if group.facts is None and not group.pending:
             return ()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def kept_charge(cluster: "Cluster", key: str) -> Charge:
     """Return what is kept for the pods of a group that are not back, by charge name."""
+    if not cluster.policy.reschedules:
+        return ()
     restart = cluster.reschedulings.restarts.get(key)
     if restart is None or not restart.kept:
         return ()
@@ -74,7 +76,8 @@ class KeptQuota(Index):
 
     def on_pod_groups(self, cluster: "Cluster", changes: Sequence[PodGroupChanged]) -> None:
         """Update what is kept for groups of which pods came or went."""
-        for one in changes if cluster.reschedulings.restarts or self.of_group else ():
+        is_needed = self.of_group or (cluster.policy.reschedules and cluster.reschedulings.restarts)
+        for one in changes if is_needed else ():
             cluster.position = one.position
             self.update(cluster, one.group.key, is_gone=one.is_gone)
 

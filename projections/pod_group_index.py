@@ -408,7 +408,8 @@ class PodGroupIndex:
             kept.pop(group.key, None)
         cluster.victim_waits.pop(group.key, None)
         cluster.internal_errors.clear(group.key)
-        forget_group(cluster, group.key)
+        if cluster.policy.reschedules:
+            forget_group(cluster, group.key)
         queue = cluster.queues[group.queue]
         del queue.groups[group.key]
         cluster.forget_queue(queue)

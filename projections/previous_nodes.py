@@ -40,6 +40,8 @@ IN_PLACE: Final = "reschedule-in-place"
 
 def previous_nodes(cluster: "Cluster", group: PodGroup) -> PreviousNodes:
     """Return where the pending pods of a group should go; nothing if it is not being restarted."""
+    if not cluster.policy.reschedules:
+        return NONE
     restart = cluster.reschedulings.restarts.get(group.key)
     if restart is None:
         return NONE

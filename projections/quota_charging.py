@@ -269,7 +269,7 @@ def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:
     other groups, and for those for which anything is nominated or kept."""
     if group.facts is not None or group.nominations or len(group.live_classes) != 1:
         return None
-    if cluster.reschedulings.restarts:
+    if cluster.policy.reschedules and cluster.reschedulings.restarts:
         return None
     [(index, count)] = group.live_classes.items()
     return index, min(count, group.min_available)
@@ -312,7 +312,7 @@ def _missing(cluster: "Cluster", group: PodGroup, least: Amounts) -> tuple[Charg
     missing = _less(cluster, least.items(), used)
     if missing and any(used.values()):
         missing = _with_strays(cluster, group, missing, used)
-    kept = kept_charge(cluster, group.key) if cluster.reschedulings.restarts else ()
+    kept = kept_charge(cluster, group.key) if cluster.policy.reschedules else ()
     if missing and (group.nominations or kept):
         nominated: Amounts = dict(kept)
         for one in group.nominations.values():

@@ -7,22 +7,27 @@ were, so that those that replace healthy pods return to their nodes, and those t
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
+from events.decision import Decision
+from events.decisions.faults_marked import FaultsMarked
 from events.decisions.reschedule import RestartedPod
 from events.duration import SECOND
+from events.messages import PodMarkRequest
 from projections.deltas import RestartChanged
-from projections.fault_marks import FaultMark
+from projections.fault_marks import FAULT_MARK, FaultMark
 from projections.fault_options import FORCE
 from projections.nodes import Request
 from projections.pod_groups import INQUEUE, WAITING
 from projections.pod_terms import Labels
 from projections.pods import Charge
 from projections.reschedule_records import JobRecords
+from projections.tables import Table
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.pod_groups import PodGroup
+    from projections.pods import Pod
 
 RESTART_NS: Final = 300 * SECOND
 """Time after which a restart is given up, in addition to the time for ending pods (the vendor's)."""
@@ -136,27 +141,61 @@ class FaultReports(Struct):
     """Pod group key to its restarts, the one that was restarted last at the end."""
 
 
-class Reschedulings:
-    """All restarts, and what is kept of jobs beyond them. Facts: part of snapshots."""
+class Reschedulings(Table):
+    """All restarts, and what is kept of jobs beyond them, where the policy moves pods after faults."""
 
-    def __init__(self) -> None:
-        self.restarts: dict[str, Restart] = {}
-        """Pod group key to its restart."""
-        self.retries: dict[str, Retries] = {}
-        """Pod group key to its retries, once one was used."""
-        self.restarted_ns: dict[str, tuple[int, ...]] = {}
-        """Pod group key to the times of its restarts within the last hour."""
-        self.faulty_since_ns: dict[str, dict[str, int]] = {}
-        """Pod group key to the UIDs of its faulty pods, each with the time of the first cycle that saw it so."""
-        self.stranded_since_ns: dict[str, int] = {}
-        """Key of a pod group that runs below its minimum to the time of the first cycle that saw it so."""
-        self.settling: dict[str, int] = {}
-        """Node that has recovered to the time until which it gets no pods; 0 until the next cycle sets it."""
-        self.reports = FaultReports()
-        self.marks: dict[str, FaultMark] = {}
-        """UID of a pod to the fault that is written on it for a controller outside."""
-        self.deadlines: dict[str, int] = {}
-        """Pod group key to the time at which it is looked at again."""
+    restarts: dict[str, Restart] = field(default_factory=dict)
+    """Pod group key to its restart."""
+    retries: dict[str, Retries] = field(default_factory=dict)
+    """Pod group key to its retries, once one was used."""
+    restarted_ns: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Pod group key to the times of its restarts within the last hour."""
+    faulty_since_ns: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Pod group key to the UIDs of its faulty pods, each with the time of the first cycle that saw it so."""
+    stranded_since_ns: dict[str, int] = field(default_factory=dict)
+    """Key of a pod group that runs below its minimum to the time of the first cycle that saw it so."""
+    settling: dict[str, int] = field(default_factory=dict)
+    """Node that has recovered to the time until which it gets no pods; 0 until the next cycle sets it."""
+    reports: FaultReports = field(default_factory=FaultReports)
+    marks: dict[str, FaultMark] = field(default_factory=dict)
+    """UID of a pod to the fault that is written on it for a controller outside."""
+    looked_at_ns: dict[str, int] = field(default_factory=dict)
+    """Pod group key to the time at which it is looked at again."""
+
+    def pod_ended(self, cluster: "Cluster", pod: "Pod", *, is_deleted: bool) -> None:
+        """Record that a pod is gone: it may be one that a restart deleted, or that is marked."""
+        if is_deleted:
+            _pod_gone(cluster, self, pod.group_key, pod.facts.uid)
+
+    def decided(self, cluster: "Cluster", position: int, event: Decision) -> None:
+        """Keep the marks that a decision begins with."""
+        if isinstance(event, FaultsMarked):
+            for one in event.members:
+                if one.uid in cluster.pods:
+                    self.marks[one.uid] = FaultMark(position, one.pod, one.fault)
+                    cluster.changed_rows.faults[one.node] = None
+
+    def mark_answered(self, what: str, uid: str, decision: int, *, is_lost: bool) -> None:
+        """Note that a mark is written or refused, or (`is_lost`) that no answer came."""
+        one = self.marks.get(uid)
+        if what == FAULT_MARK and one is not None and one.decision == decision:
+            self.marks[uid] = one.answered(is_lost=is_lost)
+
+    def mark_requests(self) -> Iterator[PodMarkRequest]:
+        """Yield the requests to write marks that are not written, in the order of their decisions."""
+        waiting = [(one.decision, uid) for uid, one in self.marks.items() if not one.is_done]
+        for _, uid in sorted(waiting):
+            yield self.marks[uid].request(uid)
+
+    def deadlines(self, cluster: "Cluster") -> Iterator[int]:
+        """Yield the times at which pod groups are looked at again, and those until which nodes settle."""
+        yield from self.looked_at_ns.values()
+        yield from self.settling.values()
+
+    def dropped(self, cluster: "Cluster") -> None:
+        """Free the nodes and the quota that restarts keep."""
+        for key in list(self.restarts):
+            drop_restart(cluster, key)
 
     def reservations_on(self) -> dict[str, list[Request]]:
         """Return what is kept of each node, for the audit."""
@@ -179,6 +218,8 @@ def put_restart(cluster: "Cluster", key: str, restart: Restart) -> None:
 
 def keeps_admission(cluster: "Cluster", key: str) -> bool:
     """Return whether a group is restarted and has its place in its queue without a vote, because it was admitted before."""
+    if not cluster.policy.reschedules:
+        return False
     restart = cluster.reschedulings.restarts.get(key)
     return restart is not None and not restart.has_given_up
 
@@ -187,7 +228,7 @@ def drop_restart(cluster: "Cluster", key: str) -> None:
     """Remove a restart, and free what it reserved."""
     drop_reservations(cluster, key)
     cluster.reschedulings.restarts.pop(key, None)
-    cluster.reschedulings.deadlines.pop(key, None)
+    cluster.reschedulings.looked_at_ns.pop(key, None)
     cluster.kept_quota.update(cluster, key)
     cluster.indexes.dispatch(cluster, RestartChanged(key))
     if key not in cluster.groups:
@@ -229,14 +270,14 @@ def _reserve(cluster: "Cluster", one: Reservation, sign: int) -> None:
     cluster.changed_rows.nodes[one.node] = None
 
 
-def pod_gone(cluster: "Cluster", key: str, uid: str) -> None:
+def _pod_gone(cluster: "Cluster", book: Reschedulings, key: str, uid: str) -> None:
     """Record that a pod is gone: it may be one that a restart deleted, or that is marked."""
-    cluster.reschedulings.marks.pop(uid, None)
-    restart = cluster.reschedulings.restarts.get(key)
+    book.marks.pop(uid, None)
+    restart = book.restarts.get(key)
     if restart is None or uid not in restart.leaving:
         return
     left = {one: None for one in restart.leaving if one != uid}
-    cluster.reschedulings.restarts[key] = structs.replace(restart, leaving=left)
+    book.restarts[key] = structs.replace(restart, leaving=left)
     if not left:
         cluster.mark_faulty(key)
 
@@ -251,7 +292,7 @@ def forget_group(cluster: "Cluster", key: str) -> None:
         book.restarted_ns,
         book.faulty_since_ns,
         book.stranded_since_ns,
-        book.deadlines,
+        book.looked_at_ns,
     ):
         kept.pop(key, None)
 

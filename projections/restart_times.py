@@ -12,6 +12,7 @@ from projections.group_fault_options import fault_options
 from projections.policy.action_arguments import RescheduleArguments
 from projections.rescheduling import (
     HOUR_NS,
+    Reschedulings,
     give_up_reservations,
     has_pods_again,
     is_stranded,
@@ -29,9 +30,11 @@ GRACE_NS = 900_000_000_000
 def open_cycle(state: "State", at_ns: int) -> None:
     """Update times at the start of a cycle, and let the cycle look at the pod groups of which one is reached."""
     cluster = state.cluster
-    book, looked_at = cluster.reschedulings, cluster.wakeup_events.faulty_groups
-    for key in [key for key, due in book.deadlines.items() if due <= at_ns]:
-        del book.deadlines[key]
+    book, looked_at = cluster.tables.find(Reschedulings), cluster.wakeup_events.faulty_groups
+    if book is None:
+        return
+    for key in [key for key, due in book.looked_at_ns.items() if due <= at_ns]:
+        del book.looked_at_ns[key]
         looked_at[key] = None
         if key in book.restarts and key in cluster.groups:
             # It may have waited for this time.
@@ -79,9 +82,9 @@ def update_deadline(cluster: "Cluster", key: str, now_ns: int) -> None:
     """Compute again when a pod group is looked at next, if nothing happens before."""
     due = [one for one in _deadlines(cluster, key) if one > now_ns]
     if due:
-        cluster.reschedulings.deadlines[key] = min(due)
+        cluster.reschedulings.looked_at_ns[key] = min(due)
     else:
-        cluster.reschedulings.deadlines.pop(key, None)
+        cluster.reschedulings.looked_at_ns.pop(key, None)
 
 
 def _deadlines(cluster: "Cluster", key: str) -> list[int]:

@@ -19,7 +19,6 @@ from projections.cluster import Cluster
 from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
-from projections.fault_marks import FaultMark
 from projections.feature import FeatureTable
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
@@ -47,7 +46,7 @@ from projections.quarantine import restore as restore_quarantines
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
 from projections.reported_status import ReportedStatus
-from projections.rescheduling import FaultReports, Restart, Retries
+from projections.rescheduling import Reschedulings
 from projections.restart_times import update_deadline
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
@@ -149,15 +148,6 @@ class Image(Struct, frozen=True):
     next_class: int
     nodes: list[NodeImage]
     queues: list[QueueImage]
-    restarts: dict[str, Restart]
-    retries: dict[str, Retries]
-    restarted_ns: dict[str, tuple[int, ...]]
-    faulty_since_ns: dict[str, dict[str, int]]
-    stranded_since_ns: dict[str, int]
-    settling: dict[str, int]
-    fault_marks: dict[str, FaultMark]
-    fault_reports: FaultReports
-    fault_deadlines: dict[str, int]
     not_ready_since_ns: dict[str, int | None]
     uncounted_nodes: dict[str, None]
     victim_waits: dict[str, VictimWait]
@@ -252,15 +242,6 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
             for key, one in cluster.inter_pod_affinity.classes.by_key.items()
         ],
         next_class=cluster.inter_pod_affinity.classes.next_index,
-        restarts=cluster.reschedulings.restarts,
-        retries=cluster.reschedulings.retries,
-        restarted_ns=cluster.reschedulings.restarted_ns,
-        faulty_since_ns=cluster.reschedulings.faulty_since_ns,
-        stranded_since_ns=cluster.reschedulings.stranded_since_ns,
-        settling=cluster.reschedulings.settling,
-        fault_marks=cluster.reschedulings.marks,
-        fault_reports=cluster.reschedulings.reports,
-        fault_deadlines=cluster.reschedulings.deadlines,
         namespace_pools=cluster.namespace_pools,
         not_ready_since_ns=cluster.unready_nodes.since_ns,
         uncounted_nodes=cluster.unready_nodes.uncounted,
@@ -339,12 +320,6 @@ def load(
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.cluster_totals.totals = image.owners, image.totals
-    book = cluster.reschedulings
-    book.restarts, book.retries = image.restarts, image.retries
-    book.restarted_ns, book.faulty_since_ns = image.restarted_ns, image.faulty_since_ns
-    book.stranded_since_ns, book.settling = image.stranded_since_ns, image.settling
-    book.marks, book.reports = image.fault_marks, image.fault_reports
-    book.deadlines = image.fault_deadlines
     cluster.namespace_pools = image.namespace_pools
     cluster.unready_nodes.since_ns = image.not_ready_since_ns
     cluster.unready_nodes.uncounted = image.uncounted_nodes
@@ -396,10 +371,10 @@ def _leave_policy(cluster: Cluster, old: bytes, now_ns: int) -> None:
 
     change_reports(cluster, cluster.nodes.nodes, follow)
     for table in cluster.tables.of_policies:
-        table.policy_changed(policy)
-    book = cluster.reschedulings
-    for key in dict.fromkeys((*book.deadlines, *book.restarts, *book.faulty_since_ns)):
-        update_deadline(cluster, key, now_ns)
+        table.policy_changed(cluster)
+    if (book := cluster.tables.find(Reschedulings)) is not None:
+        for key in dict.fromkeys((*book.looked_at_ns, *book.restarts, *book.faulty_since_ns)):
+            update_deadline(cluster, key, now_ns)
 
 
 def _put_node(cluster: Cluster, one: NodeImage) -> None:

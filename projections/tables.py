@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from events.messages import PodMarkRequest
     from projections.cluster import Cluster
     from projections.pods import Pod
-    from projections.policy.policy import Policy
 
 TableT = TypeVar("TableT", bound=Struct)
 
@@ -39,8 +38,11 @@ class Table(Struct):
     def cycle_opened(self, cluster: Cluster) -> None:
         """Change the table at the start of a cycle, before deadlines are applied."""
 
-    def policy_changed(self, policy: Policy) -> None:
-        """Drop what another policy, which names the table too, has no use for."""
+    def policy_changed(self, cluster: Cluster) -> None:
+        """Drop or compute again what depends on the policy, where another one that names the table too is in force now."""
+
+    def dropped(self, cluster: Cluster) -> None:
+        """Take back what the table has changed in the cluster: the next policy no longer names what brings it."""
 
     def deadlines(self, cluster: Cluster) -> Iterable[int]:
         """Return the times at which a cycle is due because of the table."""
@@ -78,6 +80,13 @@ class Tables:
         """Keep the tables of these types, each empty where it is not there, and drop all others."""
         self._by_kind = {kind: self._by_kind.get(kind) or kind() for kind in kinds}
         self._follow()
+
+    def drop(self, cluster: Cluster, kinds: Iterable[type[Struct]]) -> None:
+        """Let the tables that are of none of these types take back what they have changed, before they are dropped."""
+        kept = frozenset(kinds)
+        for table in tuple(self._by_kind.values()):
+            if type(table) not in kept and isinstance(table, Table):
+                table.dropped(cluster)
 
     def replace(self, table: Struct) -> None:
         """Put a table in the place of the one of its type."""

@@ -372,7 +372,7 @@ def precheck(
         short = quota_check.why_queue_closed(cluster, queue, allocates=allocates)
     else:
         short = room.why_closed(allocates=allocates)
-    restarts = group.key in cluster.reschedulings.restarts
+    restarts = cluster.policy.reschedules and group.key in cluster.reschedulings.restarts
     if short is not None and not (restarts and short.code == "QueueNotOpen"):
         # A closed queue lets its jobs run to their end, also one that is restarted after a fault.
         return quota_unschedulable(short)

@@ -57,10 +57,11 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     replaced does not count against it."""
     strategy = strategy_of(session, group)
     assert strategy is not None
-    restart = session.cluster.reschedulings.restarts.get(group.key)
+    cluster = session.cluster
+    restart = cluster.reschedulings.restarts.get(group.key) if cluster.policy.reschedules else None
     if restart is None or not restart.reservations:
         return strategy.place(session, group)
-    with Trial(session.cluster) as trial:
+    with Trial(cluster) as trial:
         for one in restart.reservations.values():
             trial.lift_reservation(one.node, one.request)
         return strategy.place(session, group)

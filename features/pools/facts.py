@@ -19,7 +19,6 @@ from events.duration import SECOND
 from events.messages import PodMarkRequest
 from projections.job_option_keys import RELEASE_REQUESTED, TASK
 from projections.pods import Pod
-from projections.policy.policy import Policy
 from projections.policy.pools import Pool
 from projections.tables import Table
 
@@ -171,10 +170,10 @@ class PoolFacts(Table):
                 self.passes[name] = now_ns
                 del self.dirty[name]
 
-    def policy_changed(self, policy: Policy) -> None:
+    def policy_changed(self, cluster: "Cluster") -> None:
         """Forget the passes of pools that there are no longer, or that no decider decides any more."""
         for kept in (self.dirty, self.passes, self.due):
-            for name in [name for name in kept if name not in policy.pools.deciders]:
+            for name in [name for name in kept if name not in cluster.policy.pools.deciders]:
                 del kept[name]
 
     def pod_added(self, cluster: "Cluster", pod: Pod) -> None:

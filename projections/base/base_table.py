@@ -11,7 +11,6 @@ from events.errors import NewerRecordError
 from events.standing.kinds import decode_standing
 from events.upcast import upcast
 from projections.base.contributor import BaseFold, Contributor, Piece, Stand
-from projections.base.faults import FAULTS
 from projections.base.log import LOG
 from projections.base.objects import OBJECTS, OTHERS
 from projections.base.pod_groups import POD_GROUPS, WAITS
@@ -33,7 +32,6 @@ CONTRIBUTORS: Final = (
     TIMES,
     WAITS,
     REFUSED,
-    FAULTS,
     WORK,
 )
 """In the order in which their records stand in a base: policy and objects before pod groups, these before their pods."""

@@ -221,7 +221,7 @@ def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
     """Return what an admitted group still needs for its minimum."""
     if group.is_foreign or is_blocked(cluster, group):
         return ()
-    if cluster.reschedulings.restarts and keeps_admission(cluster, group.key):
+    if keeps_admission(cluster, group.key):
         return tuple((_missing(group) or {}).items())
     if group.phase not in (INQUEUE, RUNS):
         return ()

@@ -23,7 +23,9 @@ from projections.state import State
 
 
 def _stands(state: State) -> Iterator[Stand]:
-    book = state.cluster.reschedulings
+    book = state.cluster.tables.find(Reschedulings)
+    if book is None:
+        return
     for key, restart in book.restarts.items():
         yield Stand(f"PodGroup/{key}", _restart(key, restart))
     yield from _of_jobs(book)
@@ -111,12 +113,12 @@ def _of_jobs(book: Reschedulings) -> Iterator[Stand]:
         yield Stand(f"PodGroup/{key}", faulty)
     for key, at_ns in book.stranded_since_ns.items():
         yield Stand(f"PodGroup/{key}", JobFaultsStand(pod_group=key, stranded_since_ns=at_ns))
-    for key, deadline_ns in book.deadlines.items():
+    for key, deadline_ns in book.looked_at_ns.items():
         yield Stand(f"PodGroup/{key}", JobFaultsStand(pod_group=key, deadline_ns=deadline_ns))
 
 
 def _apply(fold: BaseFold, stand: Stand, _content: bytes | None) -> None:
-    book = fold.state.cluster.reschedulings
+    book = fold.state.cluster.tables.of(Reschedulings)
     match stand.event:
         case RestartStands() as one:
             book.restarts[one.pod_group] = _restarted(one)
@@ -158,7 +160,7 @@ def _apply_job(book: Reschedulings, one: JobFaultsStand) -> None:
     if one.stranded_since_ns is not None:
         book.stranded_since_ns[key] = one.stranded_since_ns
     if one.deadline_ns is not None:
-        book.deadlines[key] = one.deadline_ns
+        book.looked_at_ns[key] = one.deadline_ns
 
 
 def _restarted(one: RestartStands) -> Restart:
@@ -188,7 +190,7 @@ def _restarted(one: RestartStands) -> Restart:
     )
 
 
-FAULTS: Final = Contributor(
+STANDING: Final = Contributor(
     kinds=(
         RestartStands,
         JobFaultsStand,

@@ -1,0 +1,1 @@
+"""Restarts of jobs after faults."""
