@@ -157,8 +157,6 @@ class Cluster:
         """Pod UID to the refusals of its eviction by budgets."""
         self.victim_waits: dict[str, VictimWait] = {}
         """Pod group key to its wait for terminating pods."""
-        self.namespace_pools: dict[str, str] = {}
-        """Namespace to the pool that its annotation names."""
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""

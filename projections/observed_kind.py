@@ -146,7 +146,7 @@ class ObservedKind(Struct, frozen=True, kw_only=True):
     drop: Callable[[Cluster, str, str], None] = _drop_nothing
     """Applies the deletion of the object of a subject and UID."""
     facts: type[Struct] | None = None
-    """The type of its facts, frozen, if `facts_of` reads any. They are in `Cluster.object_facts` and in snapshots."""
+    """The type of its facts, frozen, if `facts_of` or `apply` reads any. They are in `Cluster.object_facts` and in snapshots."""
     facts_of: Callable[[bytes], Struct | str] | None = None
     """Returns the facts of an object, or why it cannot be read: it then counts as absent, with an error."""
     summarize: Callable[[bytes], list[str]] = lambda _content: []

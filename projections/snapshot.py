@@ -155,7 +155,6 @@ class Image(Struct, frozen=True):
     """Kind to its facts by name, encoded."""
     tables: dict[str, bytes] = {}
     """Name of the type of a table of a plugin or feature to the table, encoded."""
-    namespace_pools: dict[str, str] = {}
     pod_waits: dict[str, PodWait] = {}
     is_shadow: bool = False
     are_groups_listed: bool = False
@@ -242,7 +241,6 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
             for key, one in cluster.inter_pod_affinity.classes.by_key.items()
         ],
         next_class=cluster.inter_pod_affinity.classes.next_index,
-        namespace_pools=cluster.namespace_pools,
         not_ready_since_ns=cluster.unready_nodes.since_ns,
         uncounted_nodes=cluster.unready_nodes.uncounted,
         victim_waits=cluster.victim_waits,
@@ -320,7 +318,6 @@ def load(
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.cluster_totals.totals = image.owners, image.totals
-    cluster.namespace_pools = image.namespace_pools
     cluster.unready_nodes.since_ns = image.not_ready_since_ns
     cluster.unready_nodes.uncounted = image.uncounted_nodes
     cluster.victim_waits = image.victim_waits

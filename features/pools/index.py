@@ -15,6 +15,7 @@ from projections.config_errors import OPTION_CUT, UNUSED_OPTION
 from projections.deltas import ONLY_RUNS
 from projections.index import Index
 from projections.job_option_keys import RELEASE_REQUESTED, TASK
+from projections.kinds.namespace import pool_of_namespace
 from projections.pod_terms import Labels
 from projections.pods import FAILED, SUCCEEDED
 from projections.policy.policy import Policy
@@ -265,7 +266,7 @@ def pool_of(cluster: Cluster, group: PodGroup) -> str:
         stated = operator_pool(cluster, group) or options_of(group).pool
         return only.name if not stated or only.is_session or pools.named(stated) else ""
     stated = operator_pool(cluster, group) or options_of(group).pool
-    named = stated or cluster.namespace_pools.get(group.key.partition("/")[0])
+    named = stated or pool_of_namespace(cluster, group.key.partition("/")[0])
     if named:
         found = pools.named(named)
         return "" if found is None else found.name

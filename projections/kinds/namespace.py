@@ -1,6 +1,8 @@
-"""Namespace: its labels, and the queue that its annotation names."""
+"""Namespace: its labels, and the queue and the pool that its annotations name."""
 
 from typing import Final
+
+from msgspec import Struct
 
 from events.limits import object_name_problem
 from projections.api_resource import Resource
@@ -22,6 +24,18 @@ NAMESPACES: Final = Resource(
     field_selectors=("status.phase",),
     has_generation=False,
 )
+
+
+class NamespacePool(Struct, frozen=True):
+    """The pool of the pod groups of a namespace that name none. A namespace without one has no facts."""
+
+    name: str
+
+
+def pool_of_namespace(cluster: Cluster, namespace: str) -> str:
+    """Return the pool that the annotation of a namespace names; "" if it names none."""
+    found = cluster.object_facts.get(NAMESPACES.kind, {}).get(f"/{namespace}")
+    return found.name if isinstance(found, NamespacePool) else ""
 
 
 def _apply(cluster: Cluster, reading: Reading) -> None:
@@ -61,17 +75,21 @@ def _set_labels(cluster: Cluster, name: str, labels: dict[str, str] | None) -> N
 
 def _set_pool(cluster: Cluster, namespace: str, pool: str) -> None:
     """Set the pool of the pod groups of a namespace that name none."""
-    pools = cluster.namespace_pools
-    if pools.get(namespace, "") == pool:
+    if pool_of_namespace(cluster, namespace) == pool:
         return
+    facts = cluster.object_facts.setdefault(NAMESPACES.kind, {})
     if pool:
-        pools[namespace] = pool
+        facts[f"/{namespace}"] = NamespacePool(pool)
     else:
-        del pools[namespace]
+        del facts[f"/{namespace}"]
     of_namespace = [one for one in cluster.groups if one.partition("/")[0] == namespace]
     cluster.pod_groups.mark_all(of_namespace, cluster.position)
 
 
 NAMESPACE: Final = ObservedKind(
-    resource=NAMESPACES, why="which are being deleted", apply=_apply, drop=_drop
+    resource=NAMESPACES,
+    why="which are being deleted",
+    apply=_apply,
+    drop=_drop,
+    facts=NamespacePool,
 )
