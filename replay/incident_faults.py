@@ -12,13 +12,13 @@ from msgspec import Struct, field
 
 from events.amount_text import SHARES
 from events.decisions.reschedule import RestartedPod
+from features.faults.job_faults import job_ranks
 from projections.cluster import Cluster
 from projections.fault_hits import is_hit, pods_hit
 from projections.faulty_pods import FaultyPods, PodFault
 from projections.node_faults import SUB_HEALTH, NodeFault
 from projections.pods import Pod
 from projections.state import State
-from scheduling.rescheduling.job_faults import job_ranks
 
 OWN_SOURCES: Final = ("kubelet", "pod", "label")
 """Sources of faults of pods that are not faults of their node."""

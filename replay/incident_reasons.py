@@ -1,4 +1,4 @@
-"""Why nothing is done, or not yet, for a job that a fault hit: the rules of `scheduling/rescheduling/job_faults.py` in words."""
+"""Why nothing is done, or not yet, for a job that a fault hit: the rules of `features/faults/job_faults.py` in words."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -4,13 +4,13 @@ Each decision is yielded before the next one is computed, and the caller applies
 the current State and keeps no counts of its own.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from events.decision import Decision
 from projections.internal_error import OnError, ignore
 from projections.pod_groups import PodGroup
-from projections.policy.action_arguments import RESCHEDULE
 from projections.policy.pools import DEFAULT_POOL
 from projections.state import State
 from scheduling.actions.allocate import allocate
@@ -20,7 +20,6 @@ from scheduling.actions.gangpreempt import gangpreempt
 from scheduling.actions.gangreclaim import gangreclaim
 from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
-from scheduling.actions.reschedule import reschedule
 from scheduling.explain.every_node import judged_pods
 from scheduling.explain.nodes import excluded_pods
 from scheduling.explain.placement import explain_placement
@@ -40,9 +39,18 @@ ACTIONS: Final[dict[str, Action]] = {
     "reclaim": reclaim,
     "gangpreempt": gangpreempt,
     "gangreclaim": gangreclaim,
-    RESCHEDULE: reschedule,
 }
 """Action name in the policy to the action."""
+
+
+class FeatureAction(ABC):
+    """A hook that is an action. It comes where the policy names it; before all others where it does not."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def decide(self, session: Session) -> Iterator[Decision]:
+        """Yield the decisions of the action."""
 
 
 class SessionDecider:
@@ -63,10 +71,14 @@ class SessionDecider:
         self.session.open_cycle()
         yield from recreate_rejected(self.session.cluster)
         policy = self.session.cluster.policy
-        if policy.reschedules and RESCHEDULE not in policy.actions:
-            yield from self._carried_out(RESCHEDULE)
-        for action in policy.actions:
-            yield from self._carried_out(action)
+        brought: dict[str, Action] = {
+            one.name: one.decide for one in self.session.cluster.features.of(FeatureAction)
+        }
+        for name in brought:
+            if name not in policy.actions:
+                yield from self._carried_out(name, brought[name])
+        for name in policy.actions:
+            yield from self._carried_out(name, brought.get(name) or ACTIONS[name])
 
     def deferred(self) -> Iterator[Decision]:
         """Yield the record of the work that the cycle leaves to the next."""
@@ -91,13 +103,13 @@ class SessionDecider:
             case _:
                 return Explanation(excluded=excluded_pods(self.session.rankings, subject))
 
-    def _carried_out(self, action: str) -> Iterator[Decision]:
+    def _carried_out(self, name: str, action: Action) -> Iterator[Decision]:
         """Yield the decisions of an action. An action that raises ends, and its remaining groups are decided later.
 
         An exception while a pod group is evaluated does not get here (`scheduling/queue_iteration.py`), and an
         exception that the caller meets while applying a decision does not pass through a generator at all.
         """
         try:
-            yield from ACTIONS[action](self.session)
+            yield from action(self.session)
         except Exception as error:  # any bug
-            yield from self.session.action_failed(action, error, is_abandoned=True)
+            yield from self.session.action_failed(name, error, is_abandoned=True)

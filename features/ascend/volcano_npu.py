@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from events.duration import SECOND
+from features.faults.fault_grace import FaultGrace
 from projections.cluster import Cluster
 from projections.plugin import GroupState, PluginSet
 from projections.pod_groups import PodGroup
 from projections.policy.plugin_config import PluginConfig, warn_unknown
 from projections.policy.policy import Policy
 from projections.policy.policy_values import JsonObject, Warn
-from scheduling.rescheduling.fault_grace import FaultGrace
 
 INIT_PARAMS: Final = "init-params"
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from features.faults.reschedule import RescheduleAction
 from features.faults.standing import STANDING
 from projections.feature import Feature
 from projections.policy.policy import Policy
@@ -14,5 +15,8 @@ def moves_pods(policy: Policy) -> bool:
 
 
 FAULTS: Final = Feature(
-    name="faults", is_named=moves_pods, hooks=(STANDING,), tables=(Reschedulings,)
+    name="faults",
+    is_named=moves_pods,
+    hooks=(STANDING, RescheduleAction()),
+    tables=(Reschedulings,),
 )

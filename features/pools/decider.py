@@ -9,6 +9,7 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
+from features.faults.reschedule import reschedule
 from features.pools.facts import PoolFacts
 from features.pools.fair_share import fair_share_pass
 from features.pools.index import PoolIndex
@@ -24,7 +25,6 @@ from projections.pod_groups import WAITING, PodGroup
 from projections.pods import BINDING, RUNNING, Pod
 from projections.policy.pools import FAIR_SHARE, POOL_ACTION, PRIORITY, Pool
 from projections.state import State
-from scheduling.actions.reschedule import reschedule
 from scheduling.decide import OtherDeciders
 from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting

@@ -1,9 +1,9 @@
 """The logical SuperPoDs of a job that is restarted: by the annotation that its pods got when they were placed."""
 
+from features.faults.restart_block import RestartBlock
 from features.super_pods.index import SUPER_POD_RANK
 from projections.pods import Pod
 from projections.rescheduling import Restart
-from scheduling.rescheduling.restart_block import RestartBlock
 
 
 class LogicalSuperPods(RestartBlock):

@@ -21,14 +21,14 @@ from msgspec import structs
 
 from events.decisions.reschedule import JOB
 from events.normalize import Json, JsonObject
+from features.faults import reschedule as action
+from features.faults.job_faults import JobFaults, job_faults
 from projections import restart_times
 from projections.cluster import Cluster
 from projections.fault_options import FaultOptions
 from projections.group_fault_options import fault_options
 from projections.pod_groups import PodGroup
 from projections.policy.action_arguments import RescheduleArguments
-from scheduling.actions import reschedule as action
-from scheduling.rescheduling.job_faults import JobFaults, job_faults
 from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminating, name_of, node_of, phase_of, section, text_at
 from simulator.scenario import Apply, Delete, DeviceReportStep, Fail, Patch, kind_named

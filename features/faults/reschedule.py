@@ -19,16 +19,8 @@ from events.decisions.reschedule import (
     RescheduleDecided,
     RestartEnded,
 )
-from projections.fault_options import FORCE, GRACE, FaultOptions
-from projections.faulty_pods import FaultyPods
-from projections.group_fault_options import fault_options
-from projections.pod_groups import PodGroup
-from projections.pods import Pod
-from projections.rescheduling import Restart, is_stranded
-from projections.restart_times import GRACE_NS, escalation_times
-from projections.restarts import owner_of
-from scheduling.rescheduling.fault_grace import FaultGrace
-from scheduling.rescheduling.job_faults import (
+from features.faults.fault_grace import FaultGrace
+from features.faults.job_faults import (
     JobFaults,
     is_master,
     is_movable,
@@ -38,8 +30,17 @@ from scheduling.rescheduling.job_faults import (
     members,
     scope_of,
 )
-from scheduling.rescheduling.restart_block import RestartBlock
+from features.faults.restart_block import RestartBlock
+from projections.fault_options import FORCE, GRACE, FaultOptions
+from projections.faulty_pods import FaultyPods
+from projections.group_fault_options import fault_options
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.rescheduling import Restart, is_stranded
+from projections.restart_times import GRACE_NS, escalation_times
+from projections.restarts import owner_of
 from scheduling.session import Session
+from scheduling.session_decider import FeatureAction
 
 SECOND: Final = 1_000_000_000
 STRANDED: Final = "Stranded"
@@ -55,6 +56,16 @@ def reschedule(session: Session) -> Iterator[Decision]:
         group = session.cluster.groups.get(key)
         if group is not None:
             yield from _restart(session, group)
+
+
+class RescheduleAction(FeatureAction):
+    """The action `reschedule`."""
+
+    name = RESCHEDULE
+
+    def decide(self, session: Session) -> Iterator[Decision]:
+        """Decide for every pod group whose faults or restart may have changed."""
+        return reschedule(session)
 
 
 def _end_restart(session: Session, key: str) -> Iterator[Decision]:

@@ -1,1 +1,0 @@
-"""What is done after faults: options, arguments, and which pod replaces which."""
