@@ -65,7 +65,6 @@ GENERIC: Final = {
         "projections/tenants.py:put",
         "scheduling/explain/nodes.py:obstacle_of",
         "scheduling/label_domains.py:_read_node",
-        "scheduling/node_predicates.py:_all",
         "scheduling/unschedulable.py:unlike_labels",
     ),
     "labels of nodes that end in `.product`, and those beside them": (
