@@ -315,13 +315,14 @@ class DaemonApp:
             self._cluster.note_anchor(head, settings.lease_name)
 
     async def _keep_log(self, log: Log, anchoring: Anchoring | None) -> None:
-        """Audit the log once, then archive what is older than the settings say."""
+        """Audit the log once, then keep bases of it, and archive what is older than the settings say."""
         plan, clock = self._plan, self._clock
         await keep_audited(log, clock.elapsed_ns, None if anchoring is None else anchoring.signed)
-        folder = plan.settings.archive_folder
-        if plan.settings.retain_days and folder and isinstance(log, SqlLog):
+        folder, retention = plan.settings.archive_folder, None
+        if plan.settings.retain_days and folder:
             place = plan.folder / with_environment(folder, "archive_folder")
             retention = Retention(round(plan.settings.retain_days * DAY_NS), place)
+        if isinstance(log, SqlLog):
             await keep_retained(log, retention, clock.now_ns, clock.elapsed_ns)
 
     def change_policy(self, policy: PolicyChanged) -> None:

@@ -1,4 +1,4 @@
-"""State and views of a log: from the newest snapshot if there is one, else from the first record."""
+"""State and views of a log: from the newest snapshot or base if there is one, else from the first record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ import structlog
 
 from daemon.composition import build_engine
 from daemon.first_state import first_state
+from daemon.kept_base import kept_state
 from daemon.log.code_key import code_key
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
@@ -36,7 +37,7 @@ async def fold(
     on_error: OnError = ignore,
     progress: Callable[[int], None] | None = None,
 ) -> State:
-    """Return State at a position, from the newest usable snapshot, or from the beginning.
+    """Return State at a position, from the newest usable snapshot or base, or from the beginning.
 
     The chain is checked on the way. Records that State cannot apply are left out. `progress` is called with
     positions as they are read.
@@ -54,11 +55,10 @@ async def _fold(
     progress: Callable[[int], None] | None,
 ) -> State:
     """Fold, and keep State behind the last record that is left out, where the next fold can begin."""
-    snapshot = kept[-1] if kept else await log.latest_snapshot(code_key(), before=until)
-    if snapshot is None:
-        state, head = await first_state(log, left_out), log.base
+    if kept:
+        state, head = await restore_in_thread(kept[-1], left_out), kept[-1].head
     else:
-        state, head = await restore_in_thread(snapshot, left_out), snapshot.head
+        state, head = await nearest_state(log, until, left_out)
     to_keep = max(left_out, default=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:
@@ -74,6 +74,20 @@ async def _fold(
             progress(head.position)
     state.settle(on_error)
     return state
+
+
+async def nearest_state(
+    log: ReadableLog, until: int | None, left_out: LeftOut
+) -> tuple[State, Head]:
+    """Return the State to fold from, at or before a position: that of the newest snapshot, else of the newest kept base, else what
+    stands where the log begins."""
+    snapshot = await log.latest_snapshot(code_key(), before=until)
+    if snapshot is not None:
+        return await restore_in_thread(snapshot, left_out), snapshot.head
+    if (kept := await kept_state(log, until)) is not None:
+        kept[0].left_out = left_out
+        return kept
+    return await first_state(log, left_out), log.base
 
 
 def restored(snapshot: Snapshot) -> State:

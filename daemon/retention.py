@@ -1,4 +1,4 @@
-"""Archive what is older than the settings say, beside the loop.
+"""Keep a base for other releases, and archive what is older than the settings say, beside the loop.
 
 A log is cut at a snapshot that the daemon has written, so nothing is folded for it. Records are read, packed and verified in at
 most a part of the time, and deleted in short transactions. What goes wrong is logged and tried again; a damaged log ends the daemon.
@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from daemon.kept_base import keep_base
 from daemon.log.code_key import code_key
 from daemon.log.snapshots import state_of
 from daemon.log.store import SqlLog
@@ -71,27 +72,52 @@ async def archive_old(
 
 async def keep_retained(
     log: SqlLog,
-    retention: Retention,
+    retention: Retention | None,
     now_ns: Callable[[], int],
     elapsed_ns: Callable[[], int],
     check_seconds: float = CHECK_SECONDS,
 ) -> None:
-    """Archive what is due, for ever. Raises DamagedLogError, and lets nothing more be written then."""
+    """Keep a base and archive what is due, for ever. Raises DamagedLogError, and lets nothing more be written then."""
     while True:
         try:
-            archived = await archive_old(log, retention, now_ns(), _paced(elapsed_ns))
+            await _keep_base(log, _paced(elapsed_ns))
+            if retention is not None:
+                await _archive(log, retention, now_ns(), _paced(elapsed_ns))
         except DamagedLogError as error:
             log.condemn(error)
             raise
-        except LogUnavailableError as error:
-            logger.warning("the log was not archived", error=str(error))
-        except (MusterError, OSError) as error:
-            logger.error("the log was not archived", error=str(error), folder=str(retention.folder))
-        else:
-            if archived is not None:
-                first, last = archived.base.position + 1, archived.head.position
-                logger.info("archived a part of the log", first=first, last=last)
         await asyncio.sleep(check_seconds)
+
+
+async def _keep_base(log: SqlLog, pause: Callable[[], Awaitable[None]]) -> None:
+    """Keep a base if it is due. It saves time only, so the daemon goes on whatever goes wrong."""
+    try:
+        position = await keep_base(log, pause)
+    except DamagedLogError:
+        raise
+    except Exception as error:  # any bug
+        logger.warning("a base was not kept", error=f"{type(error).__name__}: {error}")
+    else:
+        if position is not None:
+            logger.info("kept a base for other releases", position=position)
+
+
+async def _archive(
+    log: SqlLog, retention: Retention, now_ns: int, pause: Callable[[], Awaitable[None]]
+) -> None:
+    """Archive what is due."""
+    try:
+        archived = await archive_old(log, retention, now_ns, pause)
+    except DamagedLogError:
+        raise
+    except LogUnavailableError as error:
+        logger.warning("the log was not archived", error=str(error))
+    except (MusterError, OSError) as error:
+        logger.error("the log was not archived", error=str(error), folder=str(retention.folder))
+    else:
+        if archived is not None:
+            first, last = archived.base.position + 1, archived.head.position
+            logger.info("archived a part of the log", first=first, last=last)
 
 
 def _paced(elapsed_ns: Callable[[], int]) -> Callable[[], Awaitable[None]]:

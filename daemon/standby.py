@@ -16,10 +16,8 @@ import structlog
 from msgspec import Struct
 
 from daemon.composition import build_engine
-from daemon.first_state import first_state
-from daemon.fold import restore_in_thread
+from daemon.fold import nearest_state
 from daemon.log.anchors import Anchor
-from daemon.log.code_key import code_key
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
@@ -238,14 +236,10 @@ class StandbyFollower:
         return True
 
     async def _restored(self, log: SqlLog, until: int | None) -> State:
-        """Return State from the newest snapshot, or from the beginning of the log."""
-        snapshot = await log.latest_snapshot(code_key(), before=until)
+        """Return State from the newest snapshot or base, or from the beginning of the log."""
         self._views, self._batch = None, 0
-        if snapshot is None:
-            self._head = log.base
-            return await first_state(log, self._left_out)
-        self._head = snapshot.head
-        return await restore_in_thread(snapshot, self._left_out)
+        state, self._head = await nearest_state(log, until, self._left_out)
+        return state
 
     async def _tail(self, log: SqlLog) -> None:
         state = self._state

@@ -13,6 +13,9 @@ from typing import Final
 PACKAGES: Final = ("events", "projections", "scheduling", "features", "engine")
 """The packages whose code State depends on."""
 
+KEPT_BASE: Final = "base"
+"""Stands for all code: under it a base is kept beside the snapshots (`daemon/kept_base.py`), which any release reads."""
+
 SUFFIXES: Final = (".py", ".so", ".pyd")
 
 

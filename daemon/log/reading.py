@@ -154,6 +154,20 @@ class Reader:
                 found.update({str(row[0]): int(row[1]) for row in rows})
         return found
 
+    async def contents_of(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """The objects of these digests; those that are not there or were redacted are left out."""
+        objects, found = tables.objects, dict[str, bytes]()
+        query = select(objects.c.digest, objects.c.codec, objects.c.bytes)
+        for start in range(0, len(digests), CHUNK):
+            some = objects.c.digest.in_(digests[start : start + CHUNK])
+            async with self.connection() as connection:
+                rows = (await connection.execute(query.where(some))).all()
+            for digest, codec, data in rows:
+                content = self._unpacker.content(self.base.position, digest, codec, data).content
+                if content is not None:
+                    found[digest] = content
+        return found
+
     async def first_and_last_objects(self, kind: str) -> list[int]:
         """The positions of the first and the last record with an object of each subject of a kind."""
         log = tables.log

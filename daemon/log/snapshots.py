@@ -13,6 +13,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import tables
+from daemon.log.code_key import KEPT_BASE
 from daemon.log.entry import Snapshot
 from daemon.log.ladder import NEWEST_KEPT, StoredSnapshot, bytes_max, surplus
 from events.errors import DamagedLogError
@@ -20,6 +21,8 @@ from projections.snapshot import load, write
 from projections.state import State
 
 LEVEL = 3
+BASES_KEPT = 2
+"""A base that is damaged is passed over at a start."""
 MAGIC = b"muster snapshot 1\n"
 
 
@@ -88,9 +91,15 @@ async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -
 
 
 async def _thin(connection: AsyncConnection, code: str) -> None:
-    """Delete what the ladder of some code does not keep. Of other code the newest few are kept, for another release."""
+    """Delete what the ladder of some code does not keep. Of other code the newest few are kept, for another release, and of kept
+    bases the newest ones."""
     table = tables.snapshot
-    stored, others = await _stored(connection, code), table.c.code != code
+    if code == KEPT_BASE:
+        older = (await positions(connection, code))[:-BASES_KEPT]
+        is_older = (table.c.code == code) & table.c.position.in_(older)
+        await connection.execute(delete(table).where(is_older))
+        return
+    stored, others = await _stored(connection, code), table.c.code.not_in((code, KEPT_BASE))
     head = await connection.execute(select(tables.log_head.c.position))
     most = bytes_max(await _log_bytes(connection))
     dropped = surplus(stored, head.scalar() or 0, most)

@@ -18,7 +18,7 @@ from daemon.log import bases, signatures, snapshots, tables
 from daemon.log.anchors import Anchor
 from daemon.log.base_records import entries_of, objects_of
 from daemon.log.bases import Pause
-from daemon.log.code_key import code_key
+from daemon.log.code_key import KEPT_BASE, code_key
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.contract import ReadableLog
 from daemon.log.database import (
@@ -183,6 +183,10 @@ class SqlLog:
         """The position of the last record with an object of each subject that has one, up to a position."""
         return await self._reader.newest_objects(subjects, until)
 
+    async def contents_of(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """The objects of these digests; those that are not there or were redacted are left out."""
+        return await self._reader.contents_of(digests)
+
     async def first_and_last_objects(self, kind: str) -> list[int]:
         """The positions of the first and the last record with an object of each subject of a kind."""
         return await self._reader.first_and_last_objects(kind)
@@ -283,7 +287,7 @@ class SqlLog:
         if (damage := await database.damage(is_thorough=True)) is not None:
             raise damaged(self.place, damage)
         async with self._reader.connection(is_patient=True) as connection:
-            if wrong := await snapshots.check(connection, frozenset({code_key()})):
+            if wrong := await snapshots.check(connection, frozenset({code_key(), KEPT_BASE})):
                 raise damaged(self.place, f"table snapshot: {wrong[0]}")
             if self.base_digest is not None:
                 base = await bases.read(connection, self.place)
