@@ -18,6 +18,8 @@ NOT_COMPARED: Final = {
         "plugins",
     ): "a plugin holds its arguments only; the policy, which names them, is compared",
     ("Cluster", "features"): "likewise",
+    ("Cluster", "device_families"): "made of the features, and never changed",
+    ("PodClasses", "families"): "likewise",
     (
         "Cluster",
         "charges",
@@ -30,6 +32,15 @@ NOT_COMPARED: Final = {
     ("ClaimUsers", "version"): "likewise",
 }
 """Class and attribute to why it may differ."""
+
+
+ADDRESS: Final = " at 0x"
+"""In the representation of an object that does not show what it holds."""
+
+
+def is_frozen(value: object) -> bool:
+    """Whether a value is a Struct of which no field can be set."""
+    return isinstance(value, msgspec.Struct) and value.__struct_config__.frozen
 
 
 def attributes_of(value: object) -> Iterator[tuple[str, object]]:
@@ -50,6 +61,8 @@ def lines_of(value: object, path: str = "", seen: dict[int, str] | None = None) 
     seen = {} if seen is None else seen
     if value is None or isinstance(value, str | bytes | int | float | Fraction):
         yield f"{path} = {value!r}"
+    elif is_frozen(value) and ADDRESS not in (text := repr(value)):
+        yield f"{path} = {text}"
     elif isinstance(value, dict):
         yield f"{path} has keys {list(map(str, value))}"
         for key, one in value.items():
@@ -68,7 +81,7 @@ def lines_of(value: object, path: str = "", seen: dict[int, str] | None = None) 
     elif callable(value) or type(value) is object:
         yield f"{path} is of type {type(value).__name__}"
     else:
-        if not (isinstance(value, msgspec.Struct) and value.__struct_config__.frozen):
+        if not is_frozen(value):
             seen[id(value)] = path
         yield f"{path} is of type {type(value).__name__}"
         for name, one in attributes_of(value):
@@ -98,9 +111,8 @@ def changeable(
     Pods are never changed, and pod groups only after they are copied: what they hold is left out.
     """
     seen = set() if seen is None else seen
-    is_frozen = isinstance(value, msgspec.Struct) and value.__struct_config__.frozen
     if (
-        is_frozen
+        is_frozen(value)
         or value is None
         or isinstance(value, str | bytes | int | float | Fraction | Pod | PodGroup)
     ):
