@@ -64,7 +64,7 @@ class GroupOutcomes:
             or (cluster.policy.reschedules and cluster.reschedulings.restarts)
             or cluster.plugins.group_state
             or not policy.pools.is_plain
-            or (len(group.pods) > 1 and group.problem is not None)
+            or (len(group.pods) > 1 and (group.problem is not None or _has_other_pods(group)))
         ):
             return None, None
         shape = (
@@ -82,9 +82,17 @@ class GroupOutcomes:
         return shape, found
 
     def keep(self, cluster: "Cluster", group: PodGroup, shape: Shape, outcome: Outcome) -> None:
-        """Keep the outcome of a shape, as it was found for a group, unless its queue accepts no pod groups."""
+        """Keep the outcome of a shape, as it was found for a group, unless its queue accepts no pod groups, or a key is of this
+        group alone."""
         if cluster.queues[group.queue].closed_reason is not None:
+            return
+        if any(group.key in key for _, key in outcome.keys):
             return
         if len(self._known) >= OUTCOMES_MAX:
             self._known.clear()
         self._known[shape] = outcome
+
+
+def _has_other_pods(group: PodGroup) -> bool:
+    """Return whether a group that is charged for pods has ended ones, too, which may be of another class."""
+    return bool(group.allocated) and sum(group.live_classes.values()) < len(group.pods)
