@@ -238,7 +238,9 @@ def _phase_outcome(
 
 def _set_reported(state: "State", key: str, position: int) -> None:
     group = state.cluster.writable_group(key)
-    if group is not None and group.reported_status.reported_at < position:
+    if group is None or group.facts is None:
+        return  # Its object is gone; another one of its name has no status yet.
+    if group.reported_status.reported_at < position:
         group.reported_status = structs.replace(group.reported_status, reported_at=position)
         state.cluster.pending_status.update(group)
 
@@ -262,9 +264,10 @@ def _status_outcome(
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
-        group.reported_status = structs.replace(
-            group.reported_status, conditions_reported_at=record.cause
-        )
+        if group.facts is not None:
+            group.reported_status = structs.replace(
+                group.reported_status, conditions_reported_at=record.cause
+            )
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 
