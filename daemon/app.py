@@ -262,8 +262,7 @@ class DaemonApp:
         log = await open_log(plan.log, "write", is_shortened=True)  # `LogEnd` says so.
         try:
             await check_mode(log, shadow=plan.running.is_shadow)
-            if isinstance(log, SqlLog):
-                await self._log_end.check(log, elector)
+            await self._log_end.check(log, elector)
             cluster = KubernetesCluster(
                 client,
                 _cluster_options(plan.settings),
@@ -284,11 +283,9 @@ class DaemonApp:
             health.role = "shadow" if plan.running.is_shadow else "leader"
             anchoring = self._new_anchoring(log)
             beside: list[Callable[[], Coroutine[None, None, None]]] = [
-                partial(self._keep_log, log, anchoring)
+                partial(self._keep_log, log, anchoring),
+                partial(keep_end_checked, log, plan.settings.renew_seconds, loop.log_failed),
             ]
-            if isinstance(log, SqlLog):
-                every_seconds = plan.settings.renew_seconds
-                beside.append(partial(keep_end_checked, log, every_seconds, loop.log_failed))
             yield _Term(loop, cluster, health, beside, anchoring)
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:

@@ -8,8 +8,8 @@ from msgspec import structs
 from daemon.health import Health
 from daemon.leadership import Elector, LogAnchor
 from daemon.log.anchors import Anchor, is_same, parse_anchor
+from daemon.log.contract import Log
 from daemon.log.lost_records import accept_loss, check_anchors, has_loss, identity_of
-from daemon.log.store import SqlLog
 from daemon.settings import Settings
 from events.errors import LostRecordsError, UsageError
 from events.record import Head
@@ -25,7 +25,7 @@ class LogEnd:
         self._health = health
         self._now_ns = now_ns
 
-    async def check(self, log: SqlLog, elector: Elector | None) -> None:
+    async def check(self, log: Log, elector: Elector | None) -> None:
         """Compare a log with what the Lease and the file beside it state, and let both follow it from now on.
 
         Raises LostRecordsError with both positions if it ends before, unless the settings accept that loss.

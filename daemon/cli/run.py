@@ -27,7 +27,6 @@ from daemon.log.auditing import keep_audited
 from daemon.log.lost_records import keep_end_checked
 from daemon.log.opening import open_log
 from daemon.log.shadow_mode import check_mode
-from daemon.log.store import SqlLog
 from daemon.loop import Loop, Running
 from daemon.observability import Observability
 from daemon.policy_check import PLAIN
@@ -306,8 +305,7 @@ async def _simulate(  # the command line, and what was made of it
         log = await open_log(url, "write")
         stack.push_async_callback(log.close)
         await check_mode(log, shadow=False)
-        if isinstance(log, SqlLog):
-            log.keep_anchor()
+        log.keep_anchor()
         file = WorldFile(options.world, scenario, clock.now_ns())
         cluster = RealTimeCluster(scenario, file, clock.now_ns)
         stack.push_async_callback(cluster.close)
@@ -327,10 +325,11 @@ async def _simulate(  # the command line, and what was made of it
             stack.enter_context(operation.health.asking(policy))
             await stack.enter_async_context(policy.watched(loop.change_policy))
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(keep_audited(log, clock.elapsed_ns), name="audit")]
-            if isinstance(log, SqlLog):
-                checked = keep_end_checked(log, settings.renew_seconds, loop.log_failed)
-                beside.append(tasks.create_task(checked, name="log"))
+            checked = keep_end_checked(log, settings.renew_seconds, loop.log_failed)
+            beside = [
+                tasks.create_task(keep_audited(log, clock.elapsed_ns), name="audit"),
+                tasks.create_task(checked, name="log"),
+            ]
             try:
                 await loop.run()
             finally:

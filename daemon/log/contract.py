@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
+from daemon.log.anchors import Anchor
 from daemon.log.contents import ObjectRow
 from daemon.log.entry import Base, Entry, Projection, Snapshot
 from engine.batch import Batch
@@ -96,6 +97,15 @@ class Log(ReadableLog, Protocol):
         from there. (Most often they are not in the log; where the answer to its commit was lost
         and the log stayed away, they may be.)
         """
+
+    async def check_end(self) -> None:
+        """Compare the log with its last durable head. LostRecordsError if it does not hold that, LogUnavailableError if it cannot be read."""
+
+    def stored_anchor(self) -> Anchor | None:
+        """The head that the log had last, as it is kept beside it; None where nothing is."""
+
+    def keep_anchor(self) -> None:
+        """Keep each durable head beside the log from now on, where there is a place for it."""
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are; the views are to be rebuilt then."""

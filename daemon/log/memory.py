@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from msgspec import Struct, field
 
+from daemon.log.anchors import Anchor
 from daemon.log.base_records import objects_of
 from daemon.log.contents import ObjectRow, Unpacker
 from daemon.log.entry import Base, Entry, Projection, Snapshot
@@ -58,6 +59,16 @@ class MemoryLog:
             self._check(batch.before)
             self.memory.contents.update((item.digest, item.content) for item in batch.objects)
             self._take(batch.records)
+
+    async def check_end(self) -> None:
+        """Nothing can have been lost."""
+
+    def stored_anchor(self) -> Anchor | None:
+        """Nothing is kept beside a log in memory."""
+        return None
+
+    def keep_anchor(self) -> None:
+        """Nothing is kept beside a log in memory."""
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Take in whole batches of another log."""

@@ -60,7 +60,13 @@ class _Connection(asyncio.Protocol):
         """Do the TLS handshake. Raises OSError; then, and if cancelled, the connection is closed."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
-        secured = await loop.start_tls(self._transport, self, tls, server_hostname=server_name)
+        secured = await loop.start_tls(
+            self._transport,
+            self,
+            tls,
+            server_hostname=server_name,
+            ssl_handshake_timeout=CONNECT_SECONDS,
+        )
         if secured is None:
             raise ConnectionResetError("the connection was lost in its TLS handshake")
         self._transport = secured
