@@ -14,6 +14,7 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.log.snapshots import payload_of, state_of
 from daemon.memory_tuning import collector_paused
+from daemon.settled_cycle import indexes_needed_from
 from daemon.view_rebuild import write_views_anew
 from engine.engine import Engine
 from events.chain import check_link
@@ -39,7 +40,8 @@ async def fold(
 ) -> State:
     """Return State at a position, from the newest usable snapshot or base, or from the beginning.
 
-    The chain is checked on the way. Records that State cannot apply are left out. `progress` is called with
+    The chain is checked on the way. Indexes are kept up from the last cycle but one on (`daemon/settled_cycle.py`). Records
+    that State cannot apply are left out. `progress` is called with
     positions as they are read.
     """
     kept: list[Snapshot] = []
@@ -59,6 +61,7 @@ async def _fold(
         state, head = await restore_in_thread(kept[-1], left_out), kept[-1].head
     else:
         state, head = await nearest_state(log, until, left_out)
+    state.leave_indexes_out(await indexes_needed_from(log, head.position, until))
     to_keep = max(left_out, default=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:

@@ -72,6 +72,7 @@ from projections.scheduling_queue import SchedulingQueue
 from projections.suspensions import InternalErrors
 from projections.tables import Tables
 from projections.tenants import Tenants
+from projections.terminating_pods import TerminatingPods
 from projections.unready_nodes import UnreadyNodes
 from projections.victim_waits import VictimWait
 from projections.volumes.claim_users import ClaimUsers
@@ -192,6 +193,7 @@ class Cluster:
             self.budgets,
             self.pending_status,
             self.device_holders,
+            TerminatingPods(),
             RejectedPods(),
             FaultyPods(),
             ClaimUsers(),
@@ -512,6 +514,35 @@ class Cluster:
         index = make()
         assert isinstance(index, Index)
         return index
+
+    # Indexes that a fold leaves out
+
+    @property
+    def can_leave_indexes_out(self) -> bool:
+        """Return whether facts can be kept without indexes: not under a policy that moves pods after faults, or whose features
+        or plugins bring indexes from which facts may follow."""
+        if self.policy.reschedules or self.policy.pools.deciders or self.indexes.of_features:
+            return False
+        return all(one.can_be_left_out for one in self.indexes.of_plugins)
+
+    def leave_indexes_out(self) -> None:
+        """Leave out of what follows all that no fact depends on: what pods use of nodes, the ledgers of queues, and indexes that
+        say so (`Index.can_be_left_out`)."""
+        self.indexes = self.indexes.left_out(are_left_out=True)
+        self.ledgers.are_queues_charged = False
+
+    def compute_indexes_left_out(self) -> None:
+        """Compute from facts all that was left out."""
+        self.indexes = self.indexes.left_out(are_left_out=False)
+        self.ledgers.are_queues_charged = True
+        for index in self.indexes.all:
+            if index.can_be_left_out or index is self.ledgers:
+                index.rebuild(self)
+        for name in self.queues:
+            self.pending_status.record_queue(name, self.position)
+        self.nodes.outdate()
+        self.changed_queues.clear()
+        self.changed_ledgers = []
 
     def rebuild_indexes(self) -> None:
         """Compute all indexes from facts that were loaded without deltas, each once."""

@@ -23,6 +23,7 @@ class ClusterResources(Index):
     name = "cluster resources"
     COMPARED: ClassVar[tuple[str, ...]] = ("allocatable", "used")
     follows_status = False
+    can_be_left_out = True
 
     def __init__(self) -> None:
         self.allocatable: Amounts = {}

@@ -73,6 +73,7 @@ class FaultyPods(Index):
 
     name = "faulty pods"
     COMPARED: ClassVar[tuple[str, ...]] = ("nodes", "pods", "by_group", "closed", "stranded")
+    can_be_left_out = True
 
     def __init__(self) -> None:
         self.nodes: dict[str, tuple[NodeFault, ...]] = {}

@@ -16,6 +16,7 @@ class IdleReservations(Index):
 
     name = "idle reservations"
     COMPARED: ClassVar[tuple[str, ...]] = ("by_queue", "places")
+    can_be_left_out = True
 
     def __init__(self) -> None:
         self.by_queue: dict[str, dict[int, dict[str, None]]] = {}

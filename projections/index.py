@@ -42,6 +42,9 @@ class Index(ABC):
     """Its name in messages of the audit."""
     COMPARED: ClassVar[tuple[str, ...]]
     """Its attributes that follow from facts alone: no facts, caches, versions or journals."""
+    can_be_left_out: ClassVar[bool] = False
+    """Whether a fold may leave it out while older records are applied, and compute it again behind them: no fact depends on
+    it, and whatever applies such a record does not read it (`Cluster.leave_indexes_out`)."""
     follows_status: ClassVar[bool] = True
     """Whether `on_pods` gets also pods that stay on their nodes and of which at most the status has changed
     (`PodChanged.stays`)."""
@@ -102,17 +105,26 @@ class Indexes:
         own: Iterable[Index],
         of_features: Iterable[Index] = (),
         of_plugins: Iterable[Index] = (),
+        *,
+        are_left_out: bool = False,
     ) -> None:
         self.own, self.of_features = tuple(own), tuple(of_features)
         """Those that every cluster has; those that come and go with the features that the policy names. Others come and go
         with its plugins."""
-        self.all = (*self.own, *self.of_features, *of_plugins)
-        handlers = {one: tuple([i for i in self.all if _handles(i, one)]) for one in DELTAS}
+        self.of_plugins, self.are_left_out = tuple(of_plugins), are_left_out
+        """Whether deltas are dispatched only to those that cannot be left out."""
+        self.all = (*self.own, *self.of_features, *self.of_plugins)
+        kept = [one for one in self.all if not (are_left_out and one.can_be_left_out)]
+        handlers = {one: tuple([i for i in kept if _handles(i, one)]) for one in DELTAS}
         # Types without a handler are left out.
         self._by_delta: dict[type[Delta], tuple[Index, ...]] = {
             one: found for one, found in handlers.items() if found
         }
         self._by_type: dict[type[Index], Index] = {type(one): one for one in self.all}
+
+    def left_out(self, *, are_left_out: bool) -> Indexes:
+        """Return the same indexes, of which those that can be are left out, or are not."""
+        return Indexes(self.own, self.of_features, self.of_plugins, are_left_out=are_left_out)
 
     def of(self, kind: type[IndexT]) -> IndexT:
         """Return the index of this class. Raise KeyError if the cluster does not keep it."""

@@ -45,6 +45,7 @@ class KeptQuota(Index):
 
     name = "kept quota"
     COMPARED: ClassVar[tuple[str, ...]] = ("of_group",)
+    can_be_left_out = True
 
     def __init__(self) -> None:
         self.of_group: dict[str, tuple[str, Charge]] = {}

@@ -20,6 +20,7 @@ class NodeUse(Index):
     name = "use of nodes"
     COMPARED: ClassVar[tuple[str, ...]] = ()
     follows_status = False
+    can_be_left_out = True
 
     def rebuilt(self, _cluster: "Cluster", /) -> "NodeUse":
         """Return the same: each node sums up its pods again."""

@@ -528,6 +528,10 @@ class NodeTable(Index):
         """Make readers of the journal read all nodes again: under the old policy some changes were not recorded."""
         self._is_stale = True
 
+    def outdate(self) -> None:
+        """Fill the columns again when the next cycle begins: nodes have changed without them."""
+        self._is_stale = True
+
     def invalidate(self, name: str) -> None:
         """Make readers of the journal read a node again."""
         node = self.nodes.get(name)

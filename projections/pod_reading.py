@@ -44,7 +44,8 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 PodRead: TypeAlias = tuple[PodFacts, ClassKey] | str | None
-"""What muster reads of a pod and the key of its class, or the reason why it cannot be read; None if that raised."""
+"""What muster reads of a pod and the key of its class, or the reason why it cannot be read; None if it was not read, or that
+raised: State reads it when it settles."""
 
 
 class PodReader:
@@ -53,13 +54,6 @@ class PodReader:
     def __init__(self, families: DeviceFamilies) -> None:
         self._families = families
         self._metadata = sized_cache(PARTS_BYTES_MAX, len)(self._read_metadata)
-
-    def read_if_possible(self, content: bytes, parts: PodParts | None = None) -> PodRead:
-        """Return what `read_facts` returns; None if it raises: State reads the pod again, and reports that, when it settles."""
-        try:
-            return self.read_facts(content, parts)
-        except Exception:  # any bug
-            return None
 
     def read_facts(
         self, content: bytes, parts: PodParts | None = None

@@ -315,6 +315,13 @@ class Queue:
             return "QueueNotLeaf", text
         return None
 
+    def clear_ledgers(self) -> None:
+        """Empty the ledgers, with the sums over the queues below, before they are summed up again."""
+        for ledger in LEDGERS:
+            setattr(self, ledger, {})
+        self.evictable, self.protected = {}, 0
+        self.sums, self._changes = {}, ({}, {})
+
     def reset_place(self) -> None:
         """Remove the queue from the tree."""
         self.parent, self.children, self.misplaced = None, {}, ""

@@ -30,6 +30,8 @@ class QuotaLedgers(Index):
     def __init__(self) -> None:
         self.requested: dict[str, Charge] = {}
         """UID of a pending pod to the charge that is counted for it in `pending` of its queue, unless its group is denied."""
+        self.are_queues_charged = True
+        """False while only pods are counted in their groups: the ledgers of queues are summed up later (`rebuild`)."""
         self._cards_version = 0
         """Version of the known cards at the last change of a node."""
 
@@ -47,9 +49,13 @@ class QuotaLedgers(Index):
         """Sum up what all pods and pod groups are charged; pods that have a node keep their charge."""
         self._cards_version = cluster.cards.version
         self.requested = self.rebuilt(cluster).requested
-        for group in cluster.groups.values():
-            group.inqueue, group.elastic = quota_charging.reservation(cluster, group)
+        for group in list(cluster.groups.values()):
+            entries = quota_charging.reservation(cluster, group)
+            if (group.inqueue, group.elastic) != entries:
+                own = cluster.own_group(group)
+                own.inqueue, own.elastic = entries
         for queue in cluster.queues.values():
+            queue.clear_ledgers()
             queue.sum_up([cluster.groups[key] for key in queue.groups], self.requested)
         cluster.queue_tree.rebuild(cluster)
 
@@ -117,9 +123,15 @@ class QuotaLedgers(Index):
         self, cluster: "Cluster", group: PodGroup, pods: list[tuple[Pod, Pod]]
     ) -> None:
         """Count pods of a group that got nodes, and charge them: those that are charged alike at once."""
-        queue = cluster.queues[group.queue]
         if group.key in cluster.internal_errors.groups:
             cluster.internal_errors.resume(group.key)
+        if not self.are_queues_charged:
+            group.bind_pods(pods)
+            for old, new in pods:
+                self.requested.pop(old.facts.uid)
+                group.add_charge(new.charge or (), 1)
+            return
+        queue = cluster.queues[group.queue]
         waiting: dict[Charge, int] = {}
         alike: dict[tuple[Charge, bool, bool], list[Pod]] = {}
         for old, new in pods:
@@ -198,7 +210,7 @@ class QuotaLedgers(Index):
         if (before is None) == (denied is None):
             return
         queue = cluster.queues[group.queue]
-        for pod in group.pending:
+        for pod in group.pending if self.are_queues_charged else ():
             queue.add_pending(self.requested[pod.facts.uid], -1 if before is None else 1)
         for pod in list(group.pods.values()) if denied is None else ():
             if pod.status in ALLOCATED and not pod.charge:
@@ -211,8 +223,10 @@ class QuotaLedgers(Index):
         """Set what a group adds to `inqueue` and `elastic` of its queue."""
         if (group.inqueue, group.elastic) == entries:
             return
-        queue = cluster.queues[group.queue]
         before, (group.inqueue, group.elastic) = (group.inqueue, group.elastic), entries
+        if not self.are_queues_charged:
+            return
+        queue = cluster.queues[group.queue]
         for charges, sign in ((before, -1), (entries, 1)):
             for ledger, charge in zip(("inqueue", "elastic"), charges, strict=True):
                 if charge:
@@ -240,13 +254,17 @@ class QuotaLedgers(Index):
 
     def _charge_pod(self, cluster: "Cluster", group: PodGroup, pod: Pod, sign: int) -> None:
         """Add a pod to the ledger of its queue or remove it, according to its status."""
-        queue = cluster.queues[group.queue]
         status = pod.status
+        if status in ALLOCATED:
+            assert pod.charge is not None
+            group.add_charge(pod.charge, sign)
+        if not self.are_queues_charged:
+            return
+        queue = cluster.queues[group.queue]
         if status in ALLOCATED:
             assert pod.charge is not None
             queue.add_charge("allocated", pod.charge, sign)
             queue.add_held(pod, group.priority, sign)
-            group.add_charge(pod.charge, sign)
         elif status == PENDING and group.denied is None:
             queue.add_pending(self.requested[pod.facts.uid], sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None

@@ -196,6 +196,7 @@ def take(state: State) -> bytes:
 def write(state: State, sink: Callable[[bytes], object]) -> None:
     """Write the State at the end of a batch, part by part."""
     assert state.is_settled
+    assert not state.are_indexes_left_out
     cluster = state.cluster
     image = Image(
         position=state.position,

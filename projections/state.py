@@ -4,7 +4,7 @@ The same records in the same order give the same State, on every machine and in 
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
@@ -14,7 +14,7 @@ from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
 from events.record import Record
 from events.revision import is_newer
-from events.union import Event, Outcome
+from events.union import EVENTS, Event, Outcome
 from events.watch import (
     FORBIDDEN,
     WENT_BACK,
@@ -43,7 +43,7 @@ from projections.kinds.pod_group import POD_GROUPS
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.node_updates import change_policy
 from projections.observed_kind import ObservedKind
-from projections.pod_reading import PodRead, pod_reader
+from projections.pod_reading import PodRead
 from projections.pods import Pod, PodFacts
 from projections.policy.policy import BUILT_IN, parse_policy
 from projections.quarantine import record_rejection
@@ -58,6 +58,25 @@ watch resumes."""
 
 IDENTITY: Final = ("Namespace", "/kube-system")
 """The object whose UID identifies the cluster."""
+
+_WITHOUT_INDEXES: Final = frozenset(
+    one
+    for one in EVENTS
+    if issubclass(
+        one,
+        (
+            ObjectObserved,
+            ObjectDeleted,
+            CycleOpened,
+            WatchOpened,
+            WatchProgressed,
+            WatchClosed,
+            Decision,
+            *get_args(Outcome),
+        ),
+    )
+)
+"""Events that are applied without indexes where a fold leaves them out. Before any other they are computed."""
 
 _UNSETTLED: Final = (
     ObjectObserved,
@@ -107,6 +126,17 @@ class State:
         self.carried_work = self.deferred_work = DeferredWork()
         """Work that earlier cycles left for the open cycle, and work that the open cycle leaves for the next."""
         self.unsettled = Unsettled()
+        self._indexes_from = 0
+        """Position of the cycle from which indexes are kept up; 0 if no fold leaves them out."""
+        self._left_out_from = 0
+        """Position from which they may be left out again, after a record that reads them."""
+        self._records_per_pod = 1
+        """So many records for each pod are folded at least between two times that indexes are computed."""
+
+    @property
+    def are_indexes_left_out(self) -> bool:
+        """Return whether a fold is under way that leaves indexes out: nothing may be decided or asked now."""
+        return self.cluster.indexes.are_left_out
 
     def begin_at(self, position: int) -> None:
         """Set the position before the first record."""
@@ -118,6 +148,7 @@ class State:
 
         Neither side may be changed while the copy is made. Caches of either side stay valid.
         """
+        assert not self.are_indexes_left_out, "a fold is under way"
         # The cache of charges is not copied: questions fill it again.
         charges, self.cluster.charges = self.cluster.charges, {}
         unsettled, self.unsettled = self.unsettled, Unsettled()
@@ -185,6 +216,8 @@ class State:
         ):
             self.settle(on_error)
         self.position = self.cluster.position = record.position
+        if self._indexes_from:
+            self._choose_indexes(record, kind)
         if record.position in self.left_out:
             self._skip(record, event)
             return
@@ -203,6 +236,42 @@ class State:
                 raise
             raise _apply_error(error, record, on_error) from error
 
+    def leave_indexes_out(self, until: int, *, records_per_pod: int = 1) -> None:
+        """Apply the records before the cycle at `until` without indexes where facts can do without, and compute these then.
+
+        What a cycle has to look at are the events since the last cycle before. So from the cycle after that at `until` on State is
+        the same as if indexes had been kept up all the time; nothing may be decided or asked before. A bug of an index does not show
+        up in records that are applied without it.
+
+        Computing indexes takes about as long as applying a record for each pod: they are left out only for as many records or more
+        (`records_per_pod`).
+        """
+        if not self.left_out:
+            self._indexes_from, self._left_out_from = until, self.position
+            self._records_per_pod = records_per_pod
+
+    def _choose_indexes(self, record: Record, kind: type[Event]) -> None:
+        """Compute the indexes that were left out before a record that needs them; leave them out again from a later cycle on."""
+        cluster, until = self.cluster, self._indexes_from
+        if record.position >= until:
+            self._indexes_from = 0
+            self._compute_indexes()
+        elif self.are_indexes_left_out:
+            if kind not in _WITHOUT_INDEXES:
+                self._compute_indexes()
+        elif (
+            kind is CycleOpened
+            and record.position >= self._left_out_from
+            and until - record.position > self._records_per_pod * len(cluster.pods)
+            and cluster.can_leave_indexes_out
+        ):
+            cluster.leave_indexes_out()
+
+    def _compute_indexes(self) -> None:
+        if self.are_indexes_left_out:
+            self.cluster.compute_indexes_left_out()
+            self._left_out_from = self.position + self._records_per_pod * len(self.cluster.pods)
+
     def settle(self, on_error: OnError = ignore) -> None:
         """Put what was observed since the last time into tables, sums and indexes: each object once, as it is now.
 
@@ -214,6 +283,8 @@ class State:
         unsettled, self.unsettled = self.unsettled, Unsettled()
         cluster = self.cluster
         try:
+            if any(kind != POD_GROUPS.kind for kind in unsettled.objects):
+                self._compute_indexes()
             places = settling_places(self.features) if unsettled.objects else {}
             for kind in sorted(unsettled.objects, key=lambda kind: places.get(kind, -1)):
                 for one in unsettled.objects[kind].values():
@@ -290,8 +361,6 @@ class State:
             if record.object != known:
                 if content is None:
                     raise _redacted(record)
-                if read is None:
-                    read = pod_reader(self.cluster.device_families).read_if_possible(content)
                 unsettled.pods[uid] = ObservedObject(record, uid, content, read)
 
     def seen_pod(self, uid: str) -> tuple[str, PodFacts | None]:

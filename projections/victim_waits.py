@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from projections.pods import RELEASING
+from projections.terminating_pods import TerminatingPods
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -37,7 +37,8 @@ class VictimWait(Struct, frozen=True):
 def start_wait(cluster: "Cluster", group: "PodGroup", at_ns: int) -> None:
     """Begin the time of a group that was just nominated, if pods are terminating on the nodes."""
     before = cluster.victim_waits.get(group.key, VictimWait())
-    if not any(_terminating(cluster, held.node) for held in group.nominations.values()):
+    terminating = cluster.indexes.of(TerminatingPods)
+    if not any(terminating.on(held.node) for held in group.nominations.values()):
         until_ns = None
     elif before.until_ns is not None:
         return
@@ -62,7 +63,8 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
             del cluster.victim_waits[key]
         elif wait.until_ns is not None and wait.until_ns <= at_ns:
             nodes = dict.fromkeys(held.node for held in group.nominations.values())
-            stuck = [uid for name in nodes for uid in _terminating(cluster, name)]
+            terminating = cluster.indexes.of(TerminatingPods)
+            stuck = [uid for name in nodes for uid in terminating.on(name)]
             for uid in stuck:
                 old = cluster.pods[uid]
                 cluster.replace_pod(old, old.decided_as(is_stuck=True))
@@ -70,17 +72,6 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
             _put(cluster, key, VictimWait(timeouts=timeouts))
             cluster.pod_groups.mark(key, cluster.position)
             cluster.wakeup_events.groups[key] = None
-
-
-def _terminating(cluster: "Cluster", name: str) -> list[str]:
-    """Return the UIDs of the pods on a node that terminate and are expected to end."""
-    node = cluster.nodes.nodes.get(name)
-    if node is None or name not in cluster.nodes.leaving:
-        return []
-    pods = cluster.pods
-    return [
-        uid for uid in node.pods if pods[uid].status == RELEASING and not pods[uid].decided.is_stuck
-    ]
 
 
 def _put(cluster: "Cluster", key: str, wait: VictimWait) -> None:

@@ -16,6 +16,7 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.snapshots import payload_of
 from daemon.queries.log_state import check_complete
 from daemon.queries.moments import At, position_at
+from daemon.settled_cycle import indexes_needed_from
 from events.chain import check_link
 from events.codec import event_of
 from events.record import Head
@@ -70,6 +71,7 @@ class History:
     ) -> tuple[State, Head]:
         log = self._log
         state, head = await self._nearest(until, left_out)
+        state.leave_indexes_out(await indexes_needed_from(log, head.position, until))
         async for entries in log.read(after=head.position, until=until):
             for entry in entries:
                 head = check_link(head, entry.record)

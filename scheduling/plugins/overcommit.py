@@ -152,6 +152,7 @@ class Backlogs(Index):
 
     name = "backlogs"
     COMPARED: ClassVar[tuple[str, ...]] = ("of_group", "total", "demand")
+    can_be_left_out = True
 
     def __init__(self, factors: OvercommitArguments) -> None:
         self._factors = factors

@@ -144,6 +144,7 @@ class QueueRequests(Index):
 
     name = "requests of queues"
     COMPARED: ClassVar[tuple[str, ...]] = ("of_queue",)
+    can_be_left_out = True
 
     def __init__(self) -> None:
         self.of_queue: dict[str, Amounts] = {}

@@ -33,6 +33,7 @@ REACHED: Final = (
     "a quota is lowered below use",
     "a bind fails",
     "a node is lost under its pods",
+    "a fold leaves indexes out",
 )
 REACHED_BY_CLAIMS: Final = (
     "pods are bound: with a claim",
