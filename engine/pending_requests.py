@@ -19,8 +19,8 @@ from events.messages import (
     QueueStatusRequest,
     Request,
 )
-from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
+from projections.commitments import Commitment
 from projections.device_family import PlacedPod
 from projections.device_uses import writing_families
 from projections.internal_error import OnError, ignore, report

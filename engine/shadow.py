@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from events.outcome import ShadowDecisionEnded
-from projections.apply_outcome import BIND, EVICT, Commitment
+from projections.apply_outcome import BIND, EVICT
+from projections.commitments import Commitment
 from projections.state import State
 
 HOLD_NS: Final = 300_000_000_000

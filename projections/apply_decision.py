@@ -5,7 +5,7 @@ Logs of older releases may contain decisions about groups and queues whose names
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Never
+from typing import Final, Never
 
 from events.decision import INTERNAL_ERROR, Decision
 from events.decisions.action_failed import ActionFailed
@@ -22,7 +22,7 @@ from events.decisions.search_deferred import SearchDeferred
 from events.decisions.work_deferred import WorkDeferred
 from events.record import Record
 from projections import quota_charging, restarts
-from projections.apply_outcome import DELETE, Commitment
+from projections.commitments import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_uses import writing_families
 from projections.network_annotations import NetworkAnnotations
@@ -35,14 +35,12 @@ from projections.queue_objects import update_reported_errors
 from projections.refusals import PODS_NOT_CREATED
 from projections.rescheduling import drop_restart
 from projections.reservation_timeouts import start_reservation_timeout
+from projections.state_facts import StateFacts
 from projections.suspensions import ACTION_RETRY_NS, FailedAction
 from projections.victim_waits import end_wait, start_wait
 
-if TYPE_CHECKING:
-    from projections.state import State
 
-
-def apply_decision(state: "State", record: Record, event: Decision) -> None:
+def apply_decision(state: StateFacts, record: Record, event: Decision) -> None:
     """Apply a decision to State."""
     kind = type(event)
     apply = _APPLY.get(kind)
@@ -54,7 +52,7 @@ def apply_decision(state: "State", record: Record, event: Decision) -> None:
         table.decided(state.cluster, record.position, event)
 
 
-def _config_invalid(state: "State", _record: Record, event: ConfigInvalid) -> None:
+def _config_invalid(state: StateFacts, _record: Record, event: ConfigInvalid) -> None:
     """Note that the log names an error. A queue keeps its own; those of reading it are with those of other objects."""
     kind, _, name = event.subject.partition("/")
     queue = state.cluster.queues.get(name.strip("/")) if kind == "Queue" else None
@@ -65,7 +63,7 @@ def _config_invalid(state: "State", _record: Record, event: ConfigInvalid) -> No
         state.cluster.config_errors.mark_reported(event.subject, error)
 
 
-def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
+def _enqueued(state: StateFacts, record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
@@ -74,7 +72,7 @@ def _enqueued(state: "State", record: Record, event: EnqueueDecided) -> None:
     state.cluster.pod_groups.mark(group.key, record.position)
 
 
-def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> None:
+def _bind_decided(state: StateFacts, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     before: dict[str, int] = {}
@@ -126,7 +124,7 @@ def _bind_decided(state: "State", record: Record, event: GangBindDecided) -> Non
         cluster.pod_groups.settle_decided(cluster, group.key)
 
 
-def _assigned_ns(state: "State", pod: Pod) -> int:
+def _assigned_ns(state: StateFacts, pod: Pod) -> int:
     """Return the time of the assignment of devices to a pod; 0 if nothing is written on the pod."""
     if not pod.devices:
         return 0
@@ -143,7 +141,7 @@ def _assigned_ns(state: "State", pod: Pod) -> int:
     )
 
 
-def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> None:
+def _refused(state: StateFacts, record: Record, event: PodGroupUnschedulable) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
@@ -177,7 +175,7 @@ def _refused(state: "State", record: Record, event: PodGroupUnschedulable) -> No
         cluster.wakeup_events.groups[group.key] = None
 
 
-def _waits_for_earlier_action(state: "State", group: PodGroup, action: str) -> bool:
+def _waits_for_earlier_action(state: StateFacts, group: PodGroup, action: str) -> bool:
     """Return whether after this refusal the group waits for an action that this cycle has already run (`preempt`
     before `allocate`), so that another cycle is due. An action whose search continues is due anyway."""
     cluster = state.cluster
@@ -191,7 +189,7 @@ def _waits_for_earlier_action(state: "State", group: PodGroup, action: str) -> b
     )
 
 
-def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
+def _pipelined(state: StateFacts, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     if group is None:
@@ -212,7 +210,7 @@ def _pipelined(state: "State", record: Record, event: PipelineDecided) -> None:
     cluster.pod_groups.settle_decided(cluster, group.key)
 
 
-def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
+def _evicted(state: StateFacts, record: Record, event: EvictionDecided) -> None:
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
         pod = old.decided_as(evicted=record.position)
@@ -227,7 +225,7 @@ def _evicted(state: "State", record: Record, event: EvictionDecided) -> None:
         )
 
 
-def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> None:
+def _rescheduled(state: StateFacts, record: Record, event: RescheduleDecided) -> None:
     """Delete the pods, and keep where the pods of the job were until it is complete again."""
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
@@ -244,14 +242,14 @@ def _rescheduled(state: "State", record: Record, event: RescheduleDecided) -> No
     restarts.begin(state, record.position, event)
 
 
-def _restart_ended(state: "State", _record: Record, event: RestartEnded) -> None:
+def _restart_ended(state: StateFacts, _record: Record, event: RestartEnded) -> None:
     cluster = state.cluster
     drop_restart(cluster, event.pod_group)
     cluster.mark_faulty(event.pod_group)
     cluster.pod_groups.mark(event.pod_group, cluster.position)
 
 
-def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> None:
+def _withdrawn(state: StateFacts, _record: Record, event: PipelineWithdrawn) -> None:
     cluster = state.cluster
     group = cluster.writable_group(event.pod_group)
     if group is None:
@@ -261,27 +259,27 @@ def _withdrawn(state: "State", _record: Record, event: PipelineWithdrawn) -> Non
     cluster.pod_groups.settle_decided(cluster, group.key)
 
 
-def _work_deferred(state: "State", _record: Record, event: WorkDeferred) -> None:
+def _work_deferred(state: StateFacts, _record: Record, event: WorkDeferred) -> None:
     state.deferred_work = state.deferred_work.with_left(
         state.carried_work, event, state.cycle, state.cycle_events, state.cluster
     )
 
 
-def _search_deferred(state: "State", _record: Record, event: SearchDeferred) -> None:
+def _search_deferred(state: StateFacts, _record: Record, event: SearchDeferred) -> None:
     state.deferred_work = state.deferred_work.with_search(event, state.cycle)
 
 
-def _action_failed(state: "State", _record: Record, event: ActionFailed) -> None:
+def _action_failed(state: StateFacts, _record: Record, event: ActionFailed) -> None:
     state.cluster.internal_errors.actions[event.action] = FailedAction(
         state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
     )
 
 
-def _nothing(_state: "State", _record: Record, _event: Decision) -> None:
+def _nothing(_state: StateFacts, _record: Record, _event: Decision) -> None:
     """Apply a decision that changes nothing in State."""
 
 
-_APPLY: Final[dict[type[Decision], Callable[["State", Record, Never], None]]] = {
+_APPLY: Final[dict[type[Decision], Callable[[StateFacts, Record, Never], None]]] = {
     Decision: _nothing,
     EnqueueDecided: _enqueued,
     GangBindDecided: _bind_decided,

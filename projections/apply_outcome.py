@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from events.outcome import (
     BindFailed,
@@ -24,8 +24,8 @@ from events.record import Record
 from events.union import Outcome
 from projections import eviction_pauses
 from projections.budget_refusals import BUDGET_CODES, record_refusal
+from projections.commitments import Commitment
 from projections.eviction_pauses import EVICTION_SHARE
-from projections.fault_options import FORCE
 from projections.fixed_requests import FIXED
 from projections.pod_class import class_key_of
 from projections.pods import (
@@ -36,11 +36,11 @@ from projections.pods import (
     Pod,
     pod_of,
 )
+from projections.state_facts import StateFacts
 from projections.written_config_map import WrittenConfigMap
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.state import State
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
 """Longest back-off after failed bindings. The first is one second; each further one doubles."""
@@ -58,45 +58,12 @@ COUNTS: Final = "counts"
 """Value of `what` for an update of the counts in PodGroup.status, rather than of conditions."""
 
 
-DELETE: Final = "delete"
-"""Mode of an eviction that deletes the pod in spite of disruption budgets."""
-
 BIND: Final = "bind"
 EVICT: Final = "evict"
 """Values of `what` for the decisions of a shadow."""
 
 
-class Commitment(Struct, frozen=True):
-    """A binding or an eviction that was decided and has no outcome yet."""
-
-    decision: int
-    pod: str
-    uid: str
-    node: str
-    is_unknown: bool = False
-    """Whether the answer was lost, so that the pod must be read from the server."""
-    assigned_ns: int = 0
-    """Time of the assignment of devices, in ns since the epoch; 0 if nothing is written on the pod before it is bound."""
-    is_annotated: bool = False
-    """Whether the annotations that name its devices are written."""
-    mode: str = ""
-    """Of a deletion after a fault: `grace`, or `force` for one without grace period and disruption budgets. Of another
-    eviction: `delete` if it is no longer left to disruption budgets."""
-    in_favour_of: str = ""
-    """Key of the pod group for which a pod is evicted, if it is for one."""
-
-    @property
-    def is_forced(self) -> bool:
-        """Return whether the pod is deleted at once, without its grace period and disruption budgets."""
-        return self.mode == FORCE
-
-    @property
-    def is_without_budgets(self) -> bool:
-        """Return whether the pod is deleted with its grace period and without its disruption budgets."""
-        return self.mode == DELETE
-
-
-def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
+def apply_outcome(state: StateFacts, record: Record, event: Outcome) -> None:
     """Apply an outcome to State."""
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
@@ -114,7 +81,7 @@ def apply_outcome(state: "State", record: Record, event: Outcome) -> None:
 
 
 def _bind_outcome(
-    state: "State", record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
+    state: StateFacts, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
 ) -> None:
     """Apply the outcome of a binding: done, rejected or unknown."""
     match event:
@@ -132,7 +99,7 @@ def _bind_outcome(
 
 
 def _annotation_outcome(
-    state: "State",
+    state: StateFacts,
     record: Record,
     event: PodAnnotated | PodAnnotationFailed | PodAnnotationUnknown,
 ) -> None:
@@ -149,7 +116,7 @@ def _annotation_outcome(
 
 
 def _eviction_outcome(
-    state: "State", record: Record, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
+    state: StateFacts, record: Record, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
 ) -> None:
     """Apply the outcome of an eviction: done, rejected or unknown. An evicted pod is removed when its deletion is
     observed."""
@@ -173,7 +140,7 @@ def _eviction_outcome(
             _unknown(state.evictions, event.uid)
 
 
-def _eviction_failed(state: "State", uid: str, at_ns: int) -> None:
+def _eviction_failed(state: StateFacts, uid: str, at_ns: int) -> None:
     """Leave a pod alone for a while."""
     old = state.cluster.pods.get(uid)
     if old is not None and old.evicted:
@@ -181,7 +148,7 @@ def _eviction_failed(state: "State", uid: str, at_ns: int) -> None:
     _eviction_undone(state, uid)
 
 
-def _eviction_undone(state: "State", uid: str) -> None:
+def _eviction_undone(state: StateFacts, uid: str) -> None:
     """Forget that a pod was to be evicted."""
     state.evictions.pop(uid, None)
     old = state.cluster.pods.get(uid)
@@ -191,7 +158,7 @@ def _eviction_undone(state: "State", uid: str) -> None:
         state.cluster.mark_node_freed(pod.node)
 
 
-def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecisionEnded) -> None:
+def _shadow_decision_ended(state: StateFacts, record: Record, event: ShadowDecisionEnded) -> None:
     """Stop assuming what a shadow decided. A pod that its scheduler placed is where it was observed; another one waits
     again, after the back-off of a failed binding or eviction."""
     open_decisions = state.evictions if event.what == EVICT else state.commitments
@@ -212,7 +179,7 @@ def _shadow_decision_ended(state: "State", record: Record, event: ShadowDecision
         state.cluster.bind_failures.pop(old.group_key, None)
 
 
-def forget_open_decisions(state: "State") -> None:
+def forget_open_decisions(state: StateFacts) -> None:
     """Forget the placements and evictions that a shadow assumes, in the State of facts: what follows is applied without decisions."""
     for uid, one in list(state.commitments.items()):
         del state.commitments[uid]
@@ -228,7 +195,7 @@ def forget_open_decisions(state: "State") -> None:
 
 
 def _phase_outcome(
-    state: "State", record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
+    state: StateFacts, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
 ) -> None:
     """Record that the phase of a PodGroup was reported, or rejected for good."""
     if isinstance(event, PodGroupUpdateFailed) and event.code in RETRIED_CODES:
@@ -236,7 +203,7 @@ def _phase_outcome(
     _set_reported(state, event.pod_group, record.cause or 0)
 
 
-def _set_reported(state: "State", key: str, position: int) -> None:
+def _set_reported(state: StateFacts, key: str, position: int) -> None:
     group = state.cluster.writable_group(key)
     if group is None or group.facts is None:
         return  # Its object is gone; another one of its name has no status yet.
@@ -246,7 +213,7 @@ def _set_reported(state: "State", key: str, position: int) -> None:
 
 
 def _status_outcome(
-    state: "State", record: Record, event: StatusUpdated | StatusUpdateFailed
+    state: StateFacts, record: Record, event: StatusUpdated | StatusUpdateFailed
 ) -> None:
     """Record that a status was reported, or rejected for good."""
     is_lost = isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
@@ -272,14 +239,14 @@ def _status_outcome(
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 
 
-def _config_map_written(state: "State", what: str, position: int) -> None:
+def _config_map_written(state: StateFacts, what: str, position: int) -> None:
     """Record that a ConfigMap was written; one of a feature that the policy no longer names is passed over."""
     for one in state.cluster.features.of(WrittenConfigMap):
         if one.what == what:
             one.written(state.cluster, position)
 
 
-def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> None:
+def _bind_failed(state: StateFacts, event: BindFailed | PodAnnotationFailed) -> None:
     cluster = state.cluster
     commitment = state.commitments.pop(event.uid, None)
     state.assignments.remove(event.node, event.uid)
@@ -292,7 +259,7 @@ def _bind_failed(state: "State", event: BindFailed | PodAnnotationFailed) -> Non
     cancel_placement(cluster, old, failures)
 
 
-def _back_off(state: "State", key: str, at_ns: int) -> None:
+def _back_off(state: StateFacts, key: str, at_ns: int) -> None:
     """Let a pod group wait before it is placed again; longer each time."""
     cluster = state.cluster
     times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
@@ -334,7 +301,7 @@ def _without_node(cluster: "Cluster", old: Pod, failures: tuple[FailedBinding, .
     return pod_of(observed, decided)
 
 
-def mark_outcomes_unknown(state: "State") -> None:
+def mark_outcomes_unknown(state: StateFacts) -> None:
     """Mark all commitments as unknown after a restart: the requests may have been carried out."""
     for commitments in (state.commitments, state.evictions):
         for uid in list(commitments):

@@ -1,7 +1,5 @@
 """Apply observed pods: what an observation does to what was decided about a pod."""
 
-from typing import TYPE_CHECKING
-
 from msgspec import msgpack, structs
 
 from projections.budget_refusals import wake_covered
@@ -36,14 +34,12 @@ from projections.pods import (
     pod_of,
 )
 from projections.quarantine import record_admission
+from projections.state_facts import StateFacts
 from projections.unsettled import ObservedObject
-
-if TYPE_CHECKING:
-    from projections.state import State
 
 
 def settle_pod(
-    state: "State", seen: ObservedObject, on_error: OnError
+    state: StateFacts, seen: ObservedObject, on_error: OnError
 ) -> tuple[Pod | None, Pod | None] | None:
     """Put the newest version of a pod in its place. Return the version before and this one, which are not counted yet;
     None if all sums and indexes stay the same."""
@@ -96,7 +92,7 @@ def settle_pod(
     return old, pod
 
 
-def _forget_pod(state: "State", uid: str, old: Pod | None) -> None:
+def _forget_pod(state: StateFacts, uid: str, old: Pod | None) -> None:
     """Forget what was decided about a pod that is deleted."""
     cluster = state.cluster
     if uid in cluster.eviction_backoff:

@@ -7,7 +7,7 @@ names the entry, the kept value and the counted value.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from projections import nominations, quota_charging
 from projections.cluster import Cluster
@@ -26,10 +26,8 @@ from projections.queue_tree import place_of
 from projections.queues import LEDGERS
 from projections.reported_status import NOT_REPORTED
 from projections.session_priority import bounded_priority
+from projections.state_facts import StateFacts
 from projections.wakeup_events import ChangedRows
-
-if TYPE_CHECKING:
-    from projections.state import State
 
 QUEUE_GROUPS_MAX: Final = 1000
 """`RollingAudit` skips queues with more pod groups: a recount would stop the loop for too long."""
@@ -41,7 +39,7 @@ TOUCHED_MAX: Final = 10_000
 """Maximum number of changed objects that wait for a recount; others are recounted in the regular round."""
 
 
-def audit(state: "State") -> None:
+def audit(state: StateFacts) -> None:
     """Recount everything."""
     cluster = state.cluster
     for name in cluster.nodes.nodes:
@@ -70,7 +68,7 @@ class RollingAudit:
     It changes nothing, and no decision depends on it: the caller chooses how often to call `next`.
     """
 
-    def __init__(self, state: "State", index_pods_max: int = INDEX_PODS_MAX) -> None:
+    def __init__(self, state: StateFacts, index_pods_max: int = INDEX_PODS_MAX) -> None:
         self._state = state
         self._index_pods_max = index_pods_max
         self._touched: dict[tuple[str, str], None] = {}
@@ -143,7 +141,7 @@ class RollingAudit:
                     check_index(key, index, cluster)
 
 
-def audit_trials(state: "State", names: Iterable[str], group: PodGroup) -> None:
+def audit_trials(state: StateFacts, names: Iterable[str], group: PodGroup) -> None:
     """Recount nodes on which placements of a group were tried: no trial may be left."""
     nodes = state.cluster.nodes.nodes
     for name in names:
@@ -163,7 +161,7 @@ def audit_trials(state: "State", names: Iterable[str], group: PodGroup) -> None:
         assert uid in there.nominated_pods, f"pod {uid} is not nominated on node {held.node}"
 
 
-def _audit_node(state: "State", name: str) -> None:
+def _audit_node(state: StateFacts, name: str) -> None:
     node = state.cluster.nodes.nodes[name]
     for uid in node.pods:
         pod = state.cluster.pods.get(uid)
@@ -176,7 +174,7 @@ def _audit_node(state: "State", name: str) -> None:
     assert is_kept == is_leaving, f"node {name} leaving: kept {is_kept}, counted {is_leaving}"
 
 
-def _audit_pod(state: "State", uid: str) -> None:
+def _audit_pod(state: StateFacts, uid: str) -> None:
     pod = state.cluster.pods[uid]
     assert pod.facts.uid == uid, f"pod {pod.key} has the key {uid}"
     if pod.occupies:
@@ -193,7 +191,7 @@ def _audit_pod(state: "State", uid: str) -> None:
         assert pod.decision, f"pod {pod.key} is assumed on {pod.assumed} by no decision"
 
 
-def _audit_group(state: "State", key: str) -> None:
+def _audit_group(state: StateFacts, key: str) -> None:
     cluster, group = state.cluster, state.cluster.groups[key]
     what = f"pod group {key}"
     assert group.facts is not None or group.pods, f"{what} is empty"
@@ -213,7 +211,7 @@ def _audit_group(state: "State", key: str) -> None:
     _audit_charges(state, group, what)
 
 
-def _audit_charges(state: "State", group: PodGroup, what: str) -> None:
+def _audit_charges(state: StateFacts, group: PodGroup, what: str) -> None:
     """Check charges, reservations, phase and queue position of a group."""
     cluster = state.cluster
     for pod in group.pods.values():
@@ -277,7 +275,7 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     assert kept == counted, f"{what} status update: kept {kept}, counted {counted}"
 
 
-def _audit_queue(state: "State", name: str) -> None:
+def _audit_queue(state: StateFacts, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     for key in queue.groups:
         group = cluster.groups.get(key)
@@ -305,7 +303,7 @@ def _audit_queue(state: "State", name: str) -> None:
     )
 
 
-def _audit_places(state: "State") -> None:
+def _audit_places(state: StateFacts) -> None:
     """Check that nothing is in two places, and that everything that is placed is known."""
     cluster = state.cluster
     on_node = [uid for node in cluster.nodes.nodes.values() for uid in node.pods]
@@ -341,7 +339,7 @@ def _audit_places(state: "State") -> None:
     assert not nominated, f"resources are nominated on unknown nodes: {nominated}"
 
 
-def _audit_totals(state: "State") -> None:
+def _audit_totals(state: StateFacts) -> None:
     cluster = state.cluster
     present = [node.facts for node in cluster.nodes.nodes.values() if node.facts is not None]
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
@@ -359,7 +357,7 @@ def _audit_totals(state: "State") -> None:
     check_same("unreported errors", cluster.queues_with_unreported_errors, unreported)
 
 
-def _audit_cluster_totals(state: "State") -> None:
+def _audit_cluster_totals(state: StateFacts) -> None:
     """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     for key in (
@@ -390,7 +388,7 @@ def _audit_slots(cluster: Cluster) -> None:
     assert all(index in uses for index in cluster.charges), "a charge of no class is kept"
 
 
-def _audit_scheduling_queue(state: "State") -> None:
+def _audit_scheduling_queue(state: StateFacts) -> None:
     for name, equivalence_groups in state.cluster.scheduling_queue.by_queue.items():
         for key, equivalence_group in equivalence_groups.items():
             assert (equivalence_group.queue, equivalence_group.key) == (name, key), (
@@ -408,7 +406,7 @@ def _audit_scheduling_queue(state: "State") -> None:
                 )
 
 
-def _audit_commitments(state: "State") -> None:
+def _audit_commitments(state: StateFacts) -> None:
     before = 0
     for uid, one in state.commitments.items():
         assert one.decision >= before, f"the binding of {one.pod} is not in the order of decisions"

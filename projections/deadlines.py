@@ -5,19 +5,16 @@ A deadline makes a cycle due, and is applied at the start of that cycle.
 """
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from projections import eviction_pauses, quarantine, restart_times, suspensions, victim_waits
 from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, wake_covered
 from projections.cluster import Cluster
 from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
-
-if TYPE_CHECKING:
-    from projections.state import State
+from projections.state_facts import StateFacts
 
 
-def next_deadline(state: "State") -> int | None:
+def next_deadline(state: StateFacts) -> int | None:
     """Return the next deadline; None if there is none."""
     cluster = state.cluster
     ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
@@ -41,7 +38,7 @@ def next_deadline(state: "State") -> int | None:
     return min(ends, default=None)
 
 
-def expire_timeouts(state: "State", at_ns: int) -> None:
+def expire_timeouts(state: StateFacts, at_ns: int) -> None:
     """Apply all deadlines up to `at_ns`."""
     cluster = state.cluster
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:

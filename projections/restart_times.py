@@ -18,16 +18,16 @@ from projections.rescheduling import (
     is_stranded,
     nodes_free_by,
 )
+from projections.state_facts import StateFacts
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.state import State
 
 GRACE_NS = 900_000_000_000
 """Time until pods that do not end are deleted by force, unless the policy states another one (the vendor's)."""
 
 
-def open_cycle(state: "State", at_ns: int) -> None:
+def open_cycle(state: StateFacts, at_ns: int) -> None:
     """Update times at the start of a cycle, and let the cycle look at the pod groups of which one is reached."""
     cluster = state.cluster
     book, looked_at = cluster.tables.find(Reschedulings), cluster.wakeup_events.faulty_groups

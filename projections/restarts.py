@@ -14,14 +14,14 @@ from projections.queues import add
 from projections.reschedule_records import add_record
 from projections.rescheduling import Reservation, Restart, Retries, put_restart
 from projections.restart_times import update_deadline
+from projections.state_facts import StateFacts
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.pod_groups import PodGroup
-    from projections.state import State
 
 
-def begin(state: "State", position: int, event: RescheduleDecided) -> None:
+def begin(state: StateFacts, position: int, event: RescheduleDecided) -> None:
     """Keep the restart that a decision begins or goes on with."""
     cluster, key, now = state.cluster, event.pod_group, state.now_ns
     group = cluster.groups.get(key)

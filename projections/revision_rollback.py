@@ -5,17 +5,13 @@ decides. Bindings without an outcome are kept: each is requested again, and the 
 decided or requested before the list is complete.
 """
 
-from typing import TYPE_CHECKING
-
 from msgspec import structs
 
 from projections.apply_outcome import cancel_placement
-
-if TYPE_CHECKING:
-    from projections.state import State
+from projections.state_facts import StateFacts
 
 
-def discard_unconfirmed(state: "State", resource: str) -> None:
+def discard_unconfirmed(state: StateFacts, resource: str) -> None:
     """Discard outcomes about objects of a kind that no observation confirms."""
     match resource:
         case "Pod":
@@ -35,7 +31,7 @@ def discard_unconfirmed(state: "State", resource: str) -> None:
             pass
 
 
-def _discard_unconfirmed_pods(state: "State") -> None:
+def _discard_unconfirmed_pods(state: StateFacts) -> None:
     """Let pods wait again that were bound but never observed on their node, and cancel all evictions. Annotations of
     pods that are to be bound are written again."""
     cluster = state.cluster

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from projections.apply_outcome import Commitment
 from projections.budget_refusals import BudgetRefusal
 from projections.cluster import Cluster
+from projections.commitments import Commitment
 from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts

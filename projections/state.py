@@ -4,7 +4,7 @@ The same records in the same order give the same State, on every machine and in 
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias, get_args
+from typing import Final, get_args
 
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
@@ -27,14 +27,11 @@ from events.watch import (
     WatchProgressed,
 )
 from projections import apply_decision, apply_observation, apply_outcome
-from projections.apply_outcome import Commitment
 from projections.apply_pod import settle_pod
 from projections.audit import audit
-from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline
 from projections.deferred_work import DeferredWork
-from projections.device_assignments import DeviceAssignments
 from projections.feature import FeatureTable
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
@@ -45,9 +42,10 @@ from projections.node_updates import change_policy
 from projections.observed_kind import ObservedKind
 from projections.pod_reading import PodRead
 from projections.pods import Pod, PodFacts
-from projections.policy.policy import BUILT_IN, parse_policy
+from projections.policy.policy import parse_policy
 from projections.quarantine import record_rejection
 from projections.revision_rollback import discard_unconfirmed
+from projections.state_facts import StateFacts
 from projections.unsettled import POD, ObservedObject, Unsettled
 from projections.volumes import kind_status as volumes
 from projections.wakeup_events import WakeupEvents
@@ -89,42 +87,14 @@ _UNSETTLED: Final = (
 )
 """Events before which State need not settle. What is done with any other may depend on all observations before it."""
 
-Newest: TypeAlias = tuple[str, str, bool]
-"""UID, revision, and whether the object was deleted."""
 
-
-class State:
-    """The facts at one position of the log."""
+class State(StateFacts):
+    """The facts at one position of the log, and what changes them."""
 
     def __init__(self, features: FeatureTable, left_out: LeftOut | None = None) -> None:
         self.left_out: LeftOut = {} if left_out is None else left_out
         """Records that are skipped, because an earlier fold raised an exception when it applied them."""
-        self.cluster = Cluster(features)
-        self.position = 0
-        self.cycle = 0
-        """Position of the last `cycle_opened`."""
-        self.now_ns = 0
-        """Time of the last cycle."""
-        self.period_ns = 0
-        self.policy_position = 0
-        self.policy_document = BUILT_IN
-        """The policy in force, as in the log."""
-        self.listed: dict[str, None] = {}
-        """Kinds listed since the daemon last started."""
-        self.watched: dict[str, str] = {}
-        """Kind to the last revision of it in the log: the watch resumes there."""
-        self.newest: dict[str, dict[str, Newest]] = {}
-        """Kind to the objects of it that changed last, by subject; the latest is last."""
-        self.commitments: dict[str, Commitment] = {}
-        """Bindings without an outcome, by UID."""
-        self.evictions: dict[str, Commitment] = {}
-        """Evictions without an outcome, by UID."""
-        self.assignments = DeviceAssignments()
-        """Devices of pods that a device plugin has not confirmed."""
-        self.cycle_events = WakeupEvents()
-        """Events that the open cycle has to look at."""
-        self.carried_work = self.deferred_work = DeferredWork()
-        """Work that earlier cycles left for the open cycle, and work that the open cycle leaves for the next."""
+        super().__init__(features)
         self.unsettled = Unsettled()
         self._indexes_from = 0
         """Position of the cycle from which indexes are kept up; 0 if no fold leaves them out."""

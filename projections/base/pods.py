@@ -16,9 +16,9 @@ from events.standing.pods import (
     PodStands,
 )
 from projections.affinity_terms import OTHER_VALUE, SelectedAs
-from projections.apply_outcome import Commitment
 from projections.base.contributor import BaseFold, Contents, Contributor, Piece, Stand, plain
 from projections.base.objects import AT_ONCE, reading_of
+from projections.commitments import Commitment
 from projections.device_families import DeviceFamilies
 from projections.fixed_requests import with_request
 from projections.internal_error import ignore
