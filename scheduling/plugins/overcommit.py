@@ -185,7 +185,7 @@ class Backlogs(Index):
         """Wake groups for resources whose demand decreased."""
         before = self.demand
         if self._update_demand(cluster):
-            for name in {**before, **self.demand}:
+            for name in sorted({**before, **self.demand}):
                 if self.demand.get(name, 0) < before.get(name, 0):
                     cluster.mark_quota_released("", name)
 
