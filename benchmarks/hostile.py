@@ -450,7 +450,7 @@ def run(load: Load, part: int = 1, canaries: int = CANARIES) -> LoadResult:
 def _is_decided(engine: Engine, key: str) -> bool:
     pod = next(one for one in engine.state.cluster.pods.values() if one.key == key)
     group = engine.state.cluster.groups[pod.group_key]
-    return bool(pod.node or group.nominations or group.refusals)
+    return bool(pod.node or group.decided.nominations or group.decided.refusals)
 
 
 async def measure(scale: Scale) -> list[Figure]:

@@ -265,7 +265,7 @@ class Engine:
             return None
         considered = self.state.cycle_events
         if key in considered.groups or key in self.state.cluster.wakeup_events.groups:
-            return group.cause or None
+            return group.decided.cause or None
         eased = considered.quota_released_at.get(group.queue, 0)
         freed = considered.nodes_freed_at
         if isinstance(event, GangBindDecided):
@@ -273,7 +273,7 @@ class Engine:
                 (considered.nodes_freed.get(one.node, 0) for one in event.placements), default=0
             )
         rewired = considered.hyper_nodes_changed_at if group.has_topology_constraint else 0
-        return max(eased, freed, rewired) or group.cause or None
+        return max(eased, freed, rewired) or group.decided.cause or None
 
     # Records
 

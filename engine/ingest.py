@@ -104,7 +104,11 @@ def _settled_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, st
             return [(f"Node//{one.name}", one.facts.uid, one.digest) for one in nodes if one.facts]
         case "PodGroup":
             groups = cluster.groups.values()
-            return [(f"PodGroup/{g.key}", g.facts.uid, g.digest) for g in groups if g.facts]
+            return [
+                (f"PodGroup/{g.key}", g.observed.facts.uid, g.observed.digest)
+                for g in groups
+                if g.observed.facts
+            ]
         case "Queue":
             queues = cluster.queues.values()
             return [(f"Queue//{q.name}", q.facts.uid, q.digest) for q in queues if q.facts]
@@ -133,7 +137,11 @@ def _digest_settled(cluster: Cluster, seen: Normalized) -> str | None:
             return node.digest if node and node.facts and node.facts.uid == seen.uid else None
         case "PodGroup":
             group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
-            return group.digest if group and group.facts and group.uid == seen.uid else None
+            return (
+                group.observed.digest
+                if group and group.observed.facts and group.observed.uid == seen.uid
+                else None
+            )
         case "Queue":
             queue = cluster.queues.get(seen.name)
             return queue.digest if queue and queue.facts and queue.facts.uid == seen.uid else None
@@ -537,24 +545,24 @@ def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
     """Return the position of the record that led to a new status of a PodGroup, which only muster writes; None if
     something else changed."""
     group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
-    known = None if group is None else group.facts
+    known = None if group is None else group.observed.facts
     obj = read(PodGroupObject, seen.stored.content)
     if group is None or known is None or isinstance(obj, str):
         return None
     facts = group_facts(obj, cluster.device_families)
-    if spec_of(facts) != group.spec:
+    if spec_of(facts) != group.observed.spec:
         return None
     if facts.phase != known.phase:
-        return group.reported_status.phase_set_at(facts.phase) or None
+        return group.decided.reported_status.phase_set_at(facts.phase) or None
     if facts.counts != known.counts:
-        return group.reported_status.since or None
+        return group.decided.reported_status.since or None
     if facts.conditions != known.conditions:
-        refused = [one.position for one in group.refusals.values()]
+        refused = [one.position for one in group.decided.refusals.values()]
         return (
             max(
                 (
-                    group.reported_status.conditions_reported_at,
-                    group.reported_status.ready_since,
+                    group.decided.reported_status.conditions_reported_at,
+                    group.decided.reported_status.ready_since,
                     *refused,
                 )
             )

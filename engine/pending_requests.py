@@ -224,7 +224,9 @@ def is_moot(state: State, request: Request) -> bool:
             return pod is None or bool(pod.node) or pod.facts.is_releasing
         case PodGroupConditionRequest() | PodGroupCountsRequest():
             group = state.cluster.groups.get(f"{request.namespace}/{request.name}")
-            return group is None or group.facts is None or group.uid != request.uid
+            return (
+                group is None or group.observed.facts is None or group.observed.uid != request.uid
+            )
         case _:
             return False
 
@@ -359,23 +361,26 @@ def _written(
 
 def _may_lack_condition(group: PodGroup) -> bool:
     """Return whether the object of the group or of one of its pods may lack a condition."""
-    reported = group.reported_status
+    reported = group.decided.reported_status
     return bool(
-        group.refusals
-        or group.nominations
+        group.decided.refusals
+        or group.decided.nominations
         or group.is_broken
-        or (group.facts is not None and reported.ready_since > reported.conditions_reported_at)
+        or (
+            group.observed.facts is not None
+            and reported.ready_since > reported.conditions_reported_at
+        )
     )
 
 
 def _phase(group: PodGroup) -> PodGroupPhaseRequest:
     namespace, _, name = group.key.partition("/")
-    phase, running, succeeded, failed = group.reported_status.status
+    phase, running, succeeded, failed = group.decided.reported_status.status
     return PodGroupPhaseRequest(
-        decision=group.reported_status.since,
+        decision=group.decided.reported_status.since,
         namespace=namespace,
         name=name,
-        uid=group.uid,
+        uid=group.observed.uid,
         phase=phase,
         running=running,
         succeeded=succeeded,
@@ -386,12 +391,12 @@ def _phase(group: PodGroup) -> PodGroupPhaseRequest:
 
 def _counts(group: PodGroup) -> PodGroupCountsRequest:
     namespace, _, name = group.key.partition("/")
-    _, running, succeeded, failed = group.reported_status.status
+    _, running, succeeded, failed = group.decided.reported_status.status
     return PodGroupCountsRequest(
-        decision=group.reported_status.since,
+        decision=group.decided.reported_status.since,
         namespace=namespace,
         name=name,
-        uid=group.uid,
+        uid=group.observed.uid,
         running=running,
         succeeded=succeeded,
         failed=failed,

@@ -7,6 +7,8 @@ Logs of older releases may contain decisions about groups and queues whose names
 from collections.abc import Callable
 from typing import Final, Never
 
+from msgspec import structs
+
 from events.decision import INTERNAL_ERROR, Decision
 from events.decisions.action_failed import ActionFailed
 from events.decisions.config_invalid import ConfigInvalid
@@ -25,8 +27,9 @@ from projections import quota_charging, restarts
 from projections.commitments import DELETE, Commitment
 from projections.config_errors import REQUEST_DIFFERS
 from projections.device_uses import writing_families
+from projections.group_rows import Nomination, Refusal
 from projections.network_annotations import NetworkAnnotations
-from projections.pod_groups import INQUEUE, WAITING, Nomination, PodGroup, Refusal
+from projections.pod_groups import INQUEUE, WAITING, PodGroup
 from projections.pod_ranks import pod_ranks
 from projections.pod_waits import begin_backoff
 from projections.pods import Pod
@@ -67,8 +70,9 @@ def _enqueued(state: StateFacts, record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
-    group.phase, group.listed_phase = INQUEUE, ""
-    group.cause = record.position
+    group.decided = structs.replace(
+        group.decided, phase=INQUEUE, listed_phase="", cause=record.position
+    )
     state.cluster.pod_groups.mark(group.key, record.position)
 
 
@@ -80,10 +84,10 @@ def _bind_decided(state: StateFacts, record: Record, event: GangBindDecided) -> 
         if cluster.policy.reschedules and group.key in cluster.reschedulings.restarts:
             before = ranks_before(cluster, group)
             record_replaced(cluster, group, [one.uid for one in event.placements])
-        if group.nominations:
+        if group.decided.nominations:
             cluster.pod_groups.remove_nominations(cluster, group, is_bound=True)
         cluster.victim_waits.pop(group.key, None)
-        is_first = group.facts is not None and not group.counts.allocated
+        is_first = group.observed.facts is not None and not group.counts.allocated
         if is_first and (text := quota_charging.request_differs(cluster, group)):
             cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     ranks, pods = state.assignments.ranks, cluster.pods
@@ -117,8 +121,9 @@ def _bind_decided(state: StateFacts, record: Record, event: GangBindDecided) -> 
             assigned_ns=_assigned_ns(state, pod),
         )
     if group is not None:
-        group.listed_phase = ""
-        group.refusals.clear()
+        decided = group.decided
+        if decided.refusals or decided.listed_phase:
+            group.decided = structs.replace(decided.without_refusals(), listed_phase="")
         if cluster.internal_errors.groups:
             cluster.internal_errors.clear(group.key)
         cluster.pod_groups.settle_decided(cluster, group.key)
@@ -145,9 +150,8 @@ def _refused(state: StateFacts, record: Record, event: PodGroupUnschedulable) ->
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
-    group.listed_phase = ""
-    before = group.refusals.get(event.action)
-    refusal = group.refusals[event.action] = Refusal(
+    before = group.decided.refusals.get(event.action)
+    refusal = Refusal(
         code=event.code,
         limit=event.limit,
         message=event.message,
@@ -159,16 +163,18 @@ def _refused(state: StateFacts, record: Record, event: PodGroupUnschedulable) ->
         is_timed_out=before is not None and before.is_timed_out and event.fits_only_closed_nodes,
         node_helps=event.node_helps,
     )
+    decided = group.decided.with_refusal(event.action, refusal)
+    takes_back = event.action == "enqueue" and decided.phase == INQUEUE
+    # The admission is taken back: the reservation goes to another group.
+    phase = WAITING if takes_back else decided.phase
+    group.decided = structs.replace(decided, listed_phase="", phase=phase)
     if event.code == INTERNAL_ERROR:
         state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)
     else:
         state.cluster.internal_errors.clear(group.key, event.action)
     start_reservation_timeout(state.cluster, group, refusal, state.now_ns)
-    if event.action == "enqueue" and group.phase == INQUEUE:
-        # The admission is taken back: the reservation goes to another group.
-        group.phase = WAITING
-        if event.code == PODS_NOT_CREATED:
-            begin_backoff(state.cluster, group)
+    if takes_back and event.code == PODS_NOT_CREATED:
+        begin_backoff(state.cluster, group)
     cluster = state.cluster
     cluster.pod_groups.settle_decided(cluster, group.key)
     if _waits_for_earlier_action(state, group, event.action):
@@ -183,7 +189,7 @@ def _waits_for_earlier_action(state: StateFacts, group: PodGroup, action: str) -
     earlier = actions[: actions.index(action)] if action in actions else ()
     return any(
         equivalence_group.action in earlier
-        and equivalence_group.action not in group.refusals
+        and equivalence_group.action not in group.decided.refusals
         and state.deferred_work.search_of(equivalence_group.action, group.key) is None
         for equivalence_group in cluster.scheduling_queue.of(group)
     )
@@ -205,7 +211,7 @@ def _pipelined(state: StateFacts, record: Record, event: PipelineDecided) -> Non
         )
     cluster.pod_groups.set_nominations(cluster, group, held)
     start_wait(cluster, group, state.now_ns)
-    group.refusals.clear()
+    group.decided = group.decided.without_refusals()
     cluster.internal_errors.clear(group.key)
     cluster.pod_groups.settle_decided(cluster, group.key)
 

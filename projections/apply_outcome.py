@@ -205,10 +205,12 @@ def _phase_outcome(
 
 def _set_reported(state: StateFacts, key: str, position: int) -> None:
     group = state.cluster.writable_group(key)
-    if group is None or group.facts is None:
+    if group is None or group.observed.facts is None:
         return  # Its object is gone; another one of its name has no status yet.
-    if group.reported_status.reported_at < position:
-        group.reported_status = structs.replace(group.reported_status, reported_at=position)
+    reported = group.decided.reported_status
+    if reported.reported_at < position:
+        reported = structs.replace(reported, reported_at=position)
+        group.decided = structs.replace(group.decided, reported_status=reported)
         state.cluster.pending_status.update(group)
 
 
@@ -231,10 +233,10 @@ def _status_outcome(
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
-        if group.facts is not None:
-            group.reported_status = structs.replace(
-                group.reported_status, conditions_reported_at=record.cause
-            )
+        if group.observed.facts is not None:
+            reported = group.decided.reported_status
+            reported = structs.replace(reported, conditions_reported_at=record.cause)
+            group.decided = structs.replace(group.decided, reported_status=reported)
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 

@@ -153,7 +153,7 @@ def audit_trials(state: StateFacts, names: Iterable[str], group: PodGroup) -> No
             f"node {name} still has pods that are to leave: {list(node.trial_victims)}"
         )
         _audit_node(state, name)
-    for uid, held in group.nominations.items():
+    for uid, held in group.decided.nominations.items():
         there = nodes.get(held.node)
         assert there is not None, (
             f"pod group {group.key} is nominated to {held.node}, which is gone"
@@ -194,19 +194,19 @@ def _audit_pod(state: StateFacts, uid: str) -> None:
 def _audit_group(state: StateFacts, key: str) -> None:
     cluster, group = state.cluster, state.cluster.groups[key]
     what = f"pod group {key}"
-    assert group.facts is not None or group.pods, f"{what} is empty"
+    assert group.observed.facts is not None or group.pods, f"{what} is empty"
     assert key in cluster.queues[group.queue].groups, f"{what} is not in queue {group.queue}"
     check_index(what, group, cluster)
     is_foreign = cluster.foreign_groups.is_foreign(group, cluster.scheduler_names)
     check_same(f"{what} is foreign", group.is_foreign, is_foreign)
     is_restricted = cluster.namespace_access.is_restricted
     check_same(f"{what} denied", group.denied, denial_of(cluster, group) if is_restricted else None)
-    if group.facts is not None:
-        stated = priority_of(cluster.priority_classes, group.facts.priority_class)
-        check_same(f"{what} stated priority", group.stated_priority, stated)
-    priority, _ = bounded_priority(cluster, group, group.stated_priority)
+    if group.observed.facts is not None:
+        stated = priority_of(cluster.priority_classes, group.observed.facts.priority_class)
+        check_same(f"{what} stated priority", group.observed.stated_priority, stated)
+    priority, _ = bounded_priority(cluster, group, group.observed.stated_priority)
     check_same(f"{what} priority", group.priority, priority)
-    has_surplus = group.counts.ready - group.counts.best_effort > group.min_available
+    has_surplus = group.counts.ready - group.counts.best_effort > group.observed.min_available
     check_same(f"{what} has surplus", group.has_surplus, has_surplus)
     _audit_charges(state, group, what)
 
@@ -221,7 +221,7 @@ def _audit_charges(state: StateFacts, group: PodGroup, what: str) -> None:
     inqueue, elastic = quota_charging.reservation(cluster, group)
     check_same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
     check_same(f"{what} elastic", dict(group.elastic), dict(elastic))
-    for uid, held in group.nominations.items():
+    for uid, held in group.decided.nominations.items():
         found = group.pods.get(uid)
         assert found is not None, f"{what} nominates {uid} to {held.node}, which is gone"
         assert not found.node, f"{what} nominates {uid} to {held.node}, which is on {found.node}"
@@ -248,9 +248,11 @@ def _audit_charges(state: StateFacts, group: PodGroup, what: str) -> None:
 def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     """Check whether the status of the PodGroup object still has to be updated, and that no phase is kept of an object
     that is gone."""
-    assert group.facts is not None or not group.listed_phase, f"{what} keeps a listed phase"
-    pending_status, facts = cluster.pending_status, group.facts
-    reported_status = group.reported_status
+    assert group.observed.facts is not None or not group.decided.listed_phase, (
+        f"{what} keeps a listed phase"
+    )
+    pending_status, facts = cluster.pending_status, group.observed.facts
+    reported_status = group.decided.reported_status
     if facts is None:
         assert reported_status == NOT_REPORTED, f"{what} keeps the status of an object that is gone"
     else:
@@ -269,8 +271,8 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     )
     reported = ("", 0, 0, 0) if facts is None else reported_in(facts)
     kept = (group.key in pending_status.phases, group.key in pending_status.counts)
-    is_new = facts is not None and not facts.phase and bool(group.refusals)
-    is_phase_due = is_open and (reported[0] != group.phase or is_new)
+    is_new = facts is not None and not facts.phase and bool(group.decided.refusals)
+    is_phase_due = is_open and (reported[0] != group.decided.phase or is_new)
     counted = (is_phase_due, is_open and not is_phase_due and reported != reported_status.status)
     assert kept == counted, f"{what} status update: kept {kept}, counted {counted}"
 
@@ -320,14 +322,14 @@ def _audit_places(state: StateFacts) -> None:
     nominated: dict[str, Amounts] = {}
     nominations.sum_nominations(cluster, nominated)
     for group in cluster.groups.values():
-        for held in group.nominations.values():
+        for held in group.decided.nominations.values():
             _add(nominated.setdefault(held.node, {}), held.request)
     for name, requests in cluster.reschedulings.reservations_on().items():
         for request in requests:
             _add(nominated.setdefault(name, {}), request)
     nominated_pods: dict[str, dict[str, tuple[str, ...]]] = {}
     for group in cluster.groups.values():
-        for uid, held in group.nominations.items():
+        for uid, held in group.decided.nominations.items():
             nominated_pods.setdefault(held.node, {})[uid] = held.devices
     for pod in cluster.pods.values():
         if (room := nominations.nomination_of(pod)) is not None:
@@ -377,7 +379,9 @@ def _audit_cluster_totals(state: StateFacts) -> None:
     for key in cluster.pod_waits:
         group = cluster.groups[key]
         assert lacks_pods(group), f"{key} waits for pods, but has them"
-        assert group.phase in (INQUEUE, WAITING), f"{key} waits for pods, but is {group.phase}"
+        assert group.decided.phase in (INQUEUE, WAITING), (
+            f"{key} waits for pods, but is {group.decided.phase}"
+        )
 
 
 def _audit_slots(cluster: Cluster) -> None:

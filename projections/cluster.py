@@ -296,7 +296,7 @@ class Cluster:
     def _count_gone(self, key: str, left: dict[str, int]) -> None:
         """Count a pod that leaves its group."""
         group = self.groups.get(key)
-        if group is not None and group.facts is None:
+        if group is not None and group.observed.facts is None:
             left[key] = left.get(key, len(group.pods)) - 1
 
     def _settle_changes(self, changes: list[PodChanged]) -> None:

@@ -303,7 +303,9 @@ def _may_retry(cluster: Cluster, pod: Pod) -> bool:
     if cluster.policy.action_arguments.rescheduling.retry_times:
         return True
     group = cluster.groups.get(pod.group_key)
-    stated = () if group is None or group.facts is None else group.facts.fault_options
+    stated = (
+        () if group is None or group.observed.facts is None else group.observed.facts.fault_options
+    )
     return any(key == RETRY_TIMES for key, _ in (*pod.facts.labels, *stated))
 
 

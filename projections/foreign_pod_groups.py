@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.limits import decode_deep
 from projections.deltas import PodChanged
@@ -125,9 +125,9 @@ class ForeignPodGroups(Index):
 
     def is_foreign(self, group: PodGroup, ours: tuple[str, ...]) -> bool:
         """Return whether templates or pods say that a group belongs to another scheduler."""
-        if group.facts is None or group.pods:
+        if group.observed.facts is None or group.pods:
             return False
-        named = self.schedulers.get(group.facts.owner, ())
+        named = self.schedulers.get(group.observed.facts.owner, ())
         return not any(one in ours for one in named) if named else group.key in self.pod_counts
 
     def rebuilt(self, cluster: "Cluster", /) -> "ForeignPodGroups":
@@ -137,7 +137,9 @@ class ForeignPodGroups(Index):
         for pod in cluster.pods.values():
             twin.count(pod, 1)
         for group in cluster.groups.values():
-            twin.set_owner(group.key, "" if group.facts is None else group.facts.owner)
+            twin.set_owner(
+                group.key, "" if group.observed.facts is None else group.observed.facts.owner
+            )
             is_foreign = twin.is_foreign(group, cluster.scheduler_names)
             twin.set_queue(group.key, group.queue if is_foreign else "")
         kept = [one for one in self.deleted_owners if one in twin.owned and one in twin.schedulers]
@@ -177,7 +179,7 @@ class ForeignPodGroups(Index):
 
     def update(self, cluster: "Cluster", group: PodGroup) -> bool:
         """Determine whether a group that has or had an object belongs to another scheduler. Return whether that changed."""
-        owner = "" if group.facts is None else group.facts.owner
+        owner = "" if group.observed.facts is None else group.observed.facts.owner
         if self.owner_of.get(group.key, "") != owner:
             self.set_owner(group.key, owner)
         was, group.is_foreign = (
@@ -186,7 +188,8 @@ class ForeignPodGroups(Index):
         )
         if was and not group.is_foreign and not cluster.trusts_stated_phase:
             # It was the other scheduler's phase, or what the owner of the object wrote.
-            group.phase = group.listed_phase or WAITING
+            phase = group.decided.listed_phase or WAITING
+            group.decided = structs.replace(group.decided, phase=phase)
         queue = group.queue if group.is_foreign else ""
         if self.groups.get(group.key, "") != queue:
             for name in filter(None, (self.set_queue(group.key, queue), queue)):

@@ -15,6 +15,6 @@ def fault_options(group: PodGroup, defaults: RescheduleArguments) -> FaultOption
                 given.setdefault(key, labels[key])
         for key, value in pod.facts.fault_options:
             given.setdefault(key, value)
-    if group.facts is not None:
-        given.update(dict(group.facts.fault_options))
+    if group.observed.facts is not None:
+        given.update(dict(group.observed.facts.fault_options))
     return read_options(given, defaults)

@@ -51,13 +51,13 @@ class GroupOutcomes:
             self._as_of = policy, cards
             self._known.clear()
         if (
-            group.facts is not None
-            or group.needs_object
-            or group.refusals
-            or group.nominations
+            group.observed.facts is not None
+            or group.observed.needs_object
+            or group.decided.refusals
+            or group.decided.nominations
             or group.denied is not None
             or group.is_foreign
-            or group.min_tasks
+            or group.observed.min_tasks
             or len(group.classes) > 1
             or key in cluster.bind_backoff
             or key in cluster.pod_waits
@@ -70,8 +70,8 @@ class GroupOutcomes:
         shape = (
             *group.live_classes.items(),
             group.counts,
-            group.phase,
-            group.min_available,
+            group.decided.phase,
+            group.observed.min_available,
             group.priority,
             *group.allocated.items(),
         )

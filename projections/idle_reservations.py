@@ -35,7 +35,7 @@ class IdleReservations(Index):
         """Add or remove groups."""
         for one in changes:
             cluster.position, group = one.position, one.group
-            if group.phase == INQUEUE or group.key in self.places:
+            if group.decided.phase == INQUEUE or group.key in self.places:
                 self.set_place(group.key, None if one.is_gone else _place(group))
 
     def set_place(self, key: str, place: tuple[str, int] | None) -> None:
@@ -57,8 +57,8 @@ class IdleReservations(Index):
 
 
 def _place(group: PodGroup) -> tuple[str, int] | None:
-    if group.phase != INQUEUE or group.is_foreign:
+    if group.decided.phase != INQUEUE or group.is_foreign:
         return None
-    if group.counts.allocated or group.nominations:
+    if group.counts.allocated or group.decided.nominations:
         return None
     return group.queue, group.priority

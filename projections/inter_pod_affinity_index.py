@@ -19,9 +19,9 @@ from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.deltas import PodChanged, PolicyChanged
 from projections.device_families import DeviceFamilies
+from projections.group_rows import Nomination
 from projections.index import Index
 from projections.pod_class import PodClass, PodClasses
-from projections.pod_groups import Nomination
 from projections.pod_terms import NO_TERMS, Labels, size_of
 from projections.pods import PENDING, Pod
 from projections.quarantine import leave_tenant

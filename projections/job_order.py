@@ -18,7 +18,7 @@ def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: whether it comes last because its pods did not come, the values of
     the plugins, then age, namespace and name."""
     is_last = bool(cluster.pod_waits) and comes_last(cluster, group)
-    return (is_last, *order_values(cluster, group), group.created_ns, group.key)
+    return (is_last, *order_values(cluster, group), group.observed.created_ns, group.key)
 
 
 def order_values(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
@@ -37,7 +37,9 @@ def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey,
     pool = members.groups(cluster).get(group.key, "")
     found = pools.named(pool) if pool else None
     if found is None or not found.is_session:
-        waits = group.pending or (group.phase == WAITING and group.facts is not None)
+        waits = group.pending or (
+            group.decided.phase == WAITING and group.observed.facts is not None
+        )
         return ((POOL_ACTION, alone),) if waits else ()
     keys = _session_keys(cluster, group, alone)
     return tuple([(action, ("pool", pool, *key)) for action, key in keys])
@@ -51,11 +53,11 @@ def _session_keys(
     is_alone = has_problem or (
         cluster.policy.reschedules and group.key in cluster.reschedulings.restarts
     )
-    if group.phase == WAITING and "enqueue" in cluster.policy.actions:
-        if group.facts is None and not group.pending:
+    if group.decided.phase == WAITING and "enqueue" in cluster.policy.actions:
+        if group.observed.facts is None and not group.pending:
             return ()
         return (("enqueue", alone if is_alone else _admission(cluster, group)),)
-    if group.phase == WAITING and group.facts is not None and not group.pending:
+    if group.decided.phase == WAITING and group.observed.facts is not None and not group.pending:
         return (("allocate", alone if has_problem else ("admit",)),)
     keys: list[EquivalenceKey] = []
     step: tuple[object, ...] | None = None
@@ -74,12 +76,16 @@ def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return a key that is equal for groups that are admitted alike: what they ask for, whether overdue, which
     reservations may yield to them, and, if pods may be evicted, the priority and whether none is evicted for them."""
     never: tuple[object, ...] = ()
-    if group.facts is not None and cluster.policy.evicting and never_preempts(cluster, group):
+    if (
+        group.observed.facts is not None
+        and cluster.policy.evicting
+        and never_preempts(cluster, group)
+    ):
         never = ("never",)
     rank: tuple[object, ...] = ()
     if cluster.pod_waits and comes_last(cluster, group):
         rank = ("last",)
-    if group.facts is not None and takes_no_reservation(group):
+    if group.observed.facts is not None and takes_no_reservation(group):
         rank = (*rank, "empty")
     least = quota_charging.admission_key(cluster, group)
     if cluster.plugins.group_state:
@@ -108,14 +114,14 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     if (devices := group.device_job) is not None:
         close = (*close, devices)
     if group.is_ready_with(1, {}):
-        return ("one", index, group.phase, *close)
-    missing = group.min_available - group.counts.ready
-    return ("gang", index, missing, len(group.pending), group.phase, *close)
+        return ("one", index, group.decided.phase, *close)
+    missing = group.observed.min_available - group.counts.ready
+    return ("gang", index, missing, len(group.pending), group.decided.phase, *close)
 
 
 def _has_plain_step(group: PodGroup) -> bool:
     """Return whether what the next step of a group needs follows from one class of pods and their number."""
-    if len(group.pending_classes) != 1 or group.counts.best_effort or group.nominations:
+    if len(group.pending_classes) != 1 or group.counts.best_effort or group.decided.nominations:
         return False
     if group.enforced_roles or not group.has_enough_pods:
         return False

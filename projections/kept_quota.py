@@ -31,7 +31,7 @@ def kept_charge(cluster: "Cluster", key: str) -> Charge:
     if group.queue != restart.queue:
         return ()
     held: Amounts = dict(group.allocated)
-    for one in group.nominations.values():
+    for one in group.decided.nominations.values():
         add(held, one.charge, 1)
     return tuple(
         (name, amount - held.get(name, 0))

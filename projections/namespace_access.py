@@ -104,7 +104,7 @@ def queue_rules(cluster: "Cluster", name: str) -> dict[str, NamespaceRule]:
 
 def stated_queue(group: PodGroup) -> str:
     """Return the queue that a group names."""
-    return group.queue if group.facts is None else group.facts.queue or DEFAULT
+    return group.queue if group.observed.facts is None else group.observed.facts.queue or DEFAULT
 
 
 def queue_to_enter(cluster: "Cluster", group: PodGroup, name: str) -> str:

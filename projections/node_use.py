@@ -43,7 +43,7 @@ class NodeUse(Index):
                     nodes.leaving[node.name] = None
             update_nomination(cluster, None, pod)
         for group in cluster.groups.values():
-            for uid, held in group.nominations.items():
+            for uid, held in group.decided.nominations.items():
                 nodes.nominate(held.node, uid, held.request, 1, held.devices)
         for name, requests in cluster.reschedulings.reservations_on().items():
             for request in requests:

@@ -6,6 +6,8 @@ Volcano's controller copies these annotations to the PodGroup that it creates fo
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import structs
+
 from projections.cluster import Cluster
 from projections.group_facts import WAITING_TIME
 from projections.pod_annotations import MIN_MEMBER, QUEUE_NAME
@@ -26,10 +28,10 @@ def put_owner(
     else:
         del cluster.owners[uid]
     group = cluster.writable_group(f"{namespace}/podgroup-{uid}")
-    if group is None or group.facts is not None:
+    if group is None or group.observed.facts is not None:
         return
     first = next(iter(group.pods.values()), None)
     if annotations is not None and first is not None:
         origin = origin_of(first.facts, kept, cluster.namespaces)
-        group.min_available = origin.min_available
+        group.observed = structs.replace(group.observed, min_available=origin.min_available)
     cluster.pod_groups.mark(group.key, cluster.position)

@@ -32,7 +32,7 @@ PHASE_OVERWRITTEN: Final = "StatusOverwritten"
 def record_overwritten(cluster: "Cluster", group: PodGroup, before: GroupFacts) -> None:
     """Let the status be written again if the object had it `before` and now states another one, unless that happened too
     often."""
-    reported, facts = group.reported_status, group.facts
+    reported, facts = group.decided.reported_status, group.observed.facts
     if facts is None or group.is_foreign or cluster.is_shadow:
         return
     old, new, (phase, *counts) = reported_in(before), reported_in(facts), reported.status
@@ -44,12 +44,13 @@ def record_overwritten(cluster: "Cluster", group: PodGroup, before: GroupFacts) 
         overwritten, since = reported.overwritten + 1, reported.since
         if overwritten <= OVERWRITES_MAX:
             since = cluster.position
-        group.reported_status = structs.replace(reported, overwritten=overwritten, since=since)
+        reported = structs.replace(reported, overwritten=overwritten, since=since)
+        group.decided = structs.replace(group.decided, reported_status=reported)
 
 
 def overwritten_faults(group: PodGroup) -> Pairs:
     """Return the error of a group whose status is not written again any more; none otherwise."""
-    reported = group.reported_status
+    reported = group.decided.reported_status
     if reported.overwritten <= OVERWRITES_MAX:
         return ()
     text = (
@@ -96,19 +97,21 @@ class PendingStatus(Index):
             cluster.position = one.position
             if one.is_gone:
                 self._forget(one.group.key)
-            elif one.group.facts is not None:
+            elif one.group.observed.facts is not None:
                 self._record_change(one.group, one.position)
-            elif one.group.reported_status is not NOT_REPORTED:
+            elif one.group.decided.reported_status is not NOT_REPORTED:
                 # Its object is gone; another one of its name has no status yet.
-                one.group.reported_status = NOT_REPORTED
+                decided = structs.replace(one.group.decided, reported_status=NOT_REPORTED)
+                one.group.decided = decided
                 self._forget(one.group.key)
 
     def _record_change(self, group: PodGroup, position: int) -> None:
         """Record that a pod group with an object changed with the record at `position`."""
         is_ready = bool(group.pods) and group.is_ready
-        group.reported_status = group.reported_status.at(
-            position, group.status_now, is_ready=is_ready
-        )
+        before = group.decided.reported_status
+        after = before.at(position, group.status_now, is_ready=is_ready)
+        if after is not before:
+            group.decided = structs.replace(group.decided, reported_status=after)
         self.update(group)
 
     def on_queue(self, cluster: "Cluster", delta: QueueChanged) -> None:
@@ -134,7 +137,7 @@ class PendingStatus(Index):
 
     def update(self, group: PodGroup) -> None:
         """Determine whether the status of the PodGroup object has to be updated."""
-        facts, key = group.facts, group.key
+        facts, key = group.observed.facts, group.key
         if key in self.phases:
             del self.phases[key]
         elif key in self.counts:
@@ -142,14 +145,14 @@ class PendingStatus(Index):
         if (
             facts is None
             or group.is_foreign
-            or group.reported_status.reported_at >= group.reported_status.since
+            or group.decided.reported_status.reported_at >= group.decided.reported_status.since
         ):
             return
         stated = reported_in(facts)
-        is_new = not facts.phase and bool(group.refusals)
-        if stated[0] != group.phase or is_new:
+        is_new = not facts.phase and bool(group.decided.refusals)
+        if stated[0] != group.decided.phase or is_new:
             self.phases[key] = None
-        elif stated != group.reported_status.status:
+        elif stated != group.decided.reported_status.status:
             self.counts[key] = None
 
     def _forget(self, key: str) -> None:

@@ -9,23 +9,19 @@ reads of it has changed.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from projections.config_errors import QUEUE_CHANGED, queue_changed
 from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
-from projections.group_facts import GroupFacts, asks_for_more, spec_of
+from projections.group_facts import GroupFacts, asks_for_more
 from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome, Shape
+from projections.group_rows import NO_NOMINATIONS, Nomination, ObservedGroup
 from projections.inter_pod_affinity_index import remove_nomination
 from projections.job_order import equivalence_keys, job_order, order_values
 from projections.namespace_access import denial_of, queue_to_enter
 from projections.pending_status import record_overwritten
 from projections.pod_group_resolution import origin_of
-from projections.pod_groups import (
-    INQUEUE,
-    PHASES,
-    WAITING,
-    EquivalenceKey,
-    Nomination,
-    PodGroup,
-)
+from projections.pod_groups import INQUEUE, PHASES, WAITING, EquivalenceKey, PodGroup
 from projections.pod_waits import is_backing_off, update_pod_wait
 from projections.pods import PENDING, Pod
 from projections.policy.policy import EVICTING
@@ -111,7 +107,10 @@ class PodGroupIndex:
                     group = cluster.own_group(group)
                 if extent != ONLY_RUNS:
                     rest.append((group, cluster.position, extent == OTHER_CHARGE))
-                elif _resumed(cluster, key) or self._next_phase(cluster, group) != group.phase:
+                elif (
+                    _resumed(cluster, key)
+                    or self._next_phase(cluster, group) != group.decided.phase
+                ):
                     rest.append((group, cluster.position, False))
                 else:
                     runs.append(PodGroupChanged(cluster.position, group))
@@ -139,7 +138,7 @@ class PodGroupIndex:
         for group, cluster.position, charges_changed in groups:
             cluster.changed_rows.groups[group.key] = None
             self.journal.append(group.key)
-            facts, access = group.facts, cluster.namespace_access
+            facts, access = group.observed.facts, cluster.namespace_access
             is_other = False
             if (
                 facts is not None
@@ -151,7 +150,7 @@ class PodGroupIndex:
                 self._follow_queue(cluster, group, facts)
             if group.denied is not None or access.queues or access.is_in_policy:
                 is_other = self.update_denial(cluster, group) or is_other
-            if group.facts is None and not group.pods:
+            if group.observed.facts is None and not group.pods:
                 self._forget(cluster, group)
                 continue
             if len(group.live_classes) > 1:
@@ -174,16 +173,20 @@ class PodGroupIndex:
             found.append((shape, known))
             phase = group.next_phase() if known is None else known.phase
             if known is not None:
-                group.phase = phase
+                if phase != group.decided.phase:
+                    group.decided = structs.replace(group.decided, phase=phase)
                 if group.inqueue != known.inqueue or group.elastic != known.elastic:
                     cluster.ledgers.reserve(cluster, group, (known.inqueue, known.elastic))
-            elif charges_changed or phase != group.phase:
-                group.phase = phase
+            elif charges_changed or phase != group.decided.phase:
+                if phase != group.decided.phase:
+                    group.decided = structs.replace(group.decided, phase=phase)
                 if phase != WAITING or group.allocated or group.inqueue or group.elastic:
                     cluster.ledgers.update_reservation(cluster, group)
             if cluster.cluster_totals.reservation_timeouts:
                 update_reservation_timeout(cluster, group)
-            if group.key in cluster.pod_waits or (phase == INQUEUE and group.facts is not None):
+            if group.key in cluster.pod_waits or (
+                phase == INQUEUE and group.observed.facts is not None
+            ):
                 update_pod_wait(cluster, group)
         changes = [PodGroupChanged(position, group) for group, position, _ in groups]
         cluster.indexes.dispatch_pod_groups(cluster, changes)
@@ -197,14 +200,14 @@ class PodGroupIndex:
     def _find_place(self, cluster: "Cluster", group: PodGroup, shape: Shape | None) -> None:
         """Find the keys under which a group waits, and place it; keep what followed for its shape, if it has one."""
         keys = _all_keys(cluster, group)
-        if group.refusals:
-            stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
+        if group.decided.refusals:
+            stale = [one for one in group.decided.refusals if all(one != key[0] for key in keys)]
             if stale and is_backing_off(cluster, group):
                 # Not voted on for a while, for this reason.
                 stale = [one for one in stale if one != "enqueue"]
             if stale:
+                group.decided = group.decided.without_refusals(*stale)
                 for action in stale:
-                    del group.refusals[action]
                     cluster.internal_errors.clear(group.key, action)
                 self._update_phases(cluster, [(group, cluster.position, True)])
                 keys = _all_keys(cluster, group)
@@ -212,7 +215,7 @@ class PodGroupIndex:
         if shape is not None:
             order = order_values(cluster, group) if cluster.plugins.orders_by_shape else None
             reserved = group.inqueue, group.elastic
-            outcome = Outcome(group.phase, *reserved, keys, device_job, order)
+            outcome = Outcome(group.decided.phase, *reserved, keys, device_job, order)
             self._outcomes.keep(cluster, group, shape, outcome)
         self._place(cluster, group, keys, device_job)
 
@@ -229,7 +232,7 @@ class PodGroupIndex:
         self._put_in_queue(cluster, group, keys, device_job, values)
         if group.fingerprint and group.fingerprint != before:
             cluster.wakeup_events.groups[group.key] = None
-            group.cause = cluster.position
+            group.decided = structs.replace(group.decided, cause=cluster.position)
             for one in cluster.features.wakeup_followers:
                 one.group_woken(cluster, group.key)
 
@@ -252,18 +255,18 @@ class PodGroupIndex:
         if values is None:
             order = job_order(cluster, group)
         else:
-            order = (False, *values, group.created_ns, group.key)
+            order = (False, *values, group.observed.created_ns, group.key)
         cluster.scheduling_queue.place(group, order, keys)
         asked = (
             without_evicting(keys) if len(keys) > 1 or keys[0][0] in EVICTING else keys,
             order,
-            group.phase,
-            group.min_available,
+            group.decided.phase,
+            group.observed.min_available,
             len(group.pending),
         )
         errors = cluster.internal_errors
         suspended = errors.suspended(group.key) if errors.groups else ()
-        group.fingerprint = (*asked, group.spec, *suspended, device_job, group.denied)
+        group.fingerprint = (*asked, group.observed.spec, *suspended, device_job, group.denied)
 
     def expected_keys(self, cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Compute again the keys under which a group waits."""
@@ -297,17 +300,16 @@ class PodGroupIndex:
     def put_object(self, cluster: "Cluster", facts: GroupFacts, digest: str) -> None:
         """Add or update a PodGroup object."""
         group = cluster.ensure_group(f"{facts.namespace}/{facts.name}")
-        before = group.facts
-        if group.spec != spec_of(facts):
+        before = group.observed.facts
+        row = group.observed.with_object(group.key, facts, digest)
+        if group.observed.spec != row.spec:
             cluster.internal_errors.resume(group.key)
-        group.set_object(facts)
-        group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
-        group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
-        group.raise_minimum(facts.device_options)
         for pod in group.pods.values():
-            group.raise_minimum(pod.pod_class.device_options)
+            row = row.with_least(pod.pod_class.device_options)
+        group.observe(row)
         if before is None and facts.phase in PHASES and cluster.trusts_stated_phase:
-            group.phase = group.listed_phase = facts.phase
+            phase = facts.phase
+            group.decided = structs.replace(group.decided, phase=phase, listed_phase=phase)
         elif before is not None:
             record_overwritten(cluster, group, before)
             if asks_for_more(before, facts) and not cluster.trusts_stated_phase:
@@ -319,9 +321,9 @@ class PodGroupIndex:
     def drop_object(self, cluster: "Cluster", key: str) -> None:
         """Remove the PodGroup object; pods that name it wait until it is created again."""
         group = cluster.own_group(cluster.groups[key])
-        group.set_object(None)
+        group.observe(group.observed.without_object())
+        group.decided = structs.replace(group.decided, listed_phase="")
         cluster.internal_errors.resume(key)
-        group.digest, group.needs_object, group.listed_phase = "", True, ""
         self.mark(key, cluster.position)
 
     def adopt(self, cluster: "Cluster", pod: Pod) -> None:
@@ -329,17 +331,22 @@ class PodGroupIndex:
         known = cluster.groups.get(pod.group_key)
         if known is not None:
             if pod.pod_class.device_options:
-                cluster.own_group(known).raise_minimum(pod.pod_class.device_options)
+                known = cluster.own_group(known)
+                known.observed = known.observed.with_least(pod.pod_class.device_options)
             return
         owner = pod.facts.owner
         inherited = cluster.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, cluster.namespaces)
         group = cluster.groups[pod.group_key] = PodGroup(pod.group_key)
         group.owner = cluster.owner
-        group.needs_object = origin.needs_object
-        group.created_ns = pod.facts.created_ns
-        group.min_available = origin.min_available
-        group.priority = group.stated_priority = pod.facts.priority or 0
+        group.priority = pod.facts.priority or 0
+        group.observed = ObservedGroup(
+            group.key,
+            pod.facts.created_ns,
+            origin.min_available,
+            origin.needs_object,
+            group.priority,
+        )
         self._move(cluster, group, origin.queue)
         if cluster.namespace_access.is_restricted:
             self.update_denial(cluster, group)
@@ -378,7 +385,7 @@ class PodGroupIndex:
         group.queue = queue
         cluster.internal_errors.resume(group.key)
         (cluster.queues.get(queue) or cluster.ensure_queue(queue)).groups[group.key] = None
-        if group.pods or group.nominations or group.facts is not None:
+        if group.pods or group.decided.nominations or group.observed.facts is not None:
             cluster.ledgers.charge_group(cluster, group, 1)
             invalidate_victims(cluster, group)
 
@@ -421,7 +428,7 @@ class PodGroupIndex:
     ) -> None:
         """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
         group = cluster.own_group(group)
-        group.nominations = nominations
+        group.decided = structs.replace(group.decided, nominations=nominations)
         for uid, held in nominations.items():
             cluster.nodes.nominate(held.node, uid, held.request, 1, held.devices)
             cluster.queues[group.queue].add_charge("nominated", held.charge, 1)
@@ -433,14 +440,14 @@ class PodGroupIndex:
     ) -> None:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
         group = cluster.own_group(group)
-        for uid, held in group.nominations.items():
+        for uid, held in group.decided.nominations.items():
             remove_nomination(cluster, group.pods.get(uid), uid, held)
             cluster.queues[group.queue].add_charge("nominated", held.charge, -1)
             if not is_bound:
                 cluster.mark_node_freed(held.node)
-        if group.nominations:
+        if group.decided.nominations:
             cluster.changed_queues[group.queue] = None
-        group.remove_nominations()
+        group.decided = structs.replace(group.decided, nominations=NO_NOMINATIONS)
 
     def end_bind_backoff(self, cluster: "Cluster", key: str) -> None:
         """Let a group be tried again after its back-off."""
@@ -455,8 +462,8 @@ class PodGroupIndex:
 
 def _vote_again(group: PodGroup) -> None:
     """Take back the admission of a group of which nothing is charged yet: it was for something else."""
-    if group.phase == INQUEUE and not group.counts.allocated and not group.is_foreign:
-        group.phase, group.listed_phase = WAITING, ""
+    if group.decided.phase == INQUEUE and not group.counts.allocated and not group.is_foreign:
+        group.decided = structs.replace(group.decided, phase=WAITING, listed_phase="")
 
 
 def _resumed(cluster: "Cluster", key: str) -> bool:

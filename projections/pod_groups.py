@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from msgspec import Struct
-
-from events.limits import whole_number
 from projections.gang_minimum import MinMemberSet
-from projections.group_facts import GroupFacts, spec_of
-from projections.pod_annotations import FOREIGN_GROUP, MIN_AVAILABLE
+from projections.group_rows import DecidedGroup, ObservedGroup, Refusal
+from projections.pod_annotations import FOREIGN_GROUP
 from projections.pod_class import Amounts, PodClass
 from projections.pod_terms import Labels
 from projections.pods import (
@@ -24,7 +21,7 @@ from projections.pods import (
     SortKey,
 )
 from projections.refusals import EVICTION_CODES
-from projections.reported_status import NOT_REPORTED, Status
+from projections.reported_status import Status
 from projections.status_counts import NO_PODS, bound, counted, moved
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
 
@@ -54,88 +51,47 @@ SHARED_MAX: Final = 4
 SHARED_DICTS_MAX: Final = 4096
 """Different dicts that are shared at most."""
 
-_NO_TASKS: Final[dict[str, int]] = {}
-"""No minimums of roles: most groups have none."""
-
 EquivalenceKey = tuple[str, tuple[object, ...]]
 """Action and signature: groups with the same signature get the same answer from that action."""
 
 
-class Refusal(Struct, frozen=True, gc=False, array_like=True):
-    """The last recorded refusal of a group by an action."""
-
-    code: str
-    limit: str
-    message: str
-    pod: str
-    position: int
-    requeue_on: tuple[str, ...] = ()
-    never_fits: bool = False
-    fits_only_closed_nodes: bool = False
-    is_timed_out: bool = False
-    """Whether the nodes were closed for longer than the reservation time-out."""
-    node_helps: bool | None = None
-    """Whether another node would let the pods run now; None: as the code says."""
-
-
-class Nomination(Struct, frozen=True, array_like=True):
-    """Resources reserved on a node for a pod, and what its queue is charged for them."""
-
-    node: str
-    request: tuple[tuple[str, int], ...]
-    charge: Charge
-    position: int = 0
-    """Position of the decision."""
-    devices: tuple[str, ...] = ()
-    """Names of the devices that it holds."""
-
-
-_NO_NOMINATIONS: Final[dict[str, Nomination]] = {}
+UNDECIDED_GROUP: Final = DecidedGroup(WAITING)
+"""What was decided about a new group: nothing."""
 
 
 class PodGroup:
-    """A pod group and its pods. Only State changes it, and only through its own version (`Cluster.own_group`): forks
-    of State share groups until one of them changes."""
+    """A pod group: its rows, what settling found for it, and its pods with their counts.
+
+    Only State changes it, and only through its own version (`Cluster.own_group`): forks of State share groups until one of
+    them changes.
+    """
 
     __slots__ = (
         "allocated",
         "cached_min_members",
-        "cause",
         "classes",
         "counts",
-        "created_ns",
+        "decided",
         "denied",
-        "digest",
         "elastic",
-        "facts",
         "fingerprint",
         "has_surplus",
         "held",
         "inqueue",
         "is_foreign",
         "key",
-        "listed_phase",
         "live_classes",
-        "min_available",
-        "min_tasks",
-        "needs_object",
-        "nominations",
+        "observed",
         "owned_count",
         "owner",
         "pending",
         "pending_classes",
-        "phase",
         "pods",
         "pods_by_node",
         "priority",
         "queue",
         "ready_by_role",
-        "refusals",
-        "reported_status",
-        "spec",
-        "stated_priority",
         "sub_groups",
-        "uid",
         "unnumbered",
         "victim_fingerprint",
     )  # fmt: skip
@@ -150,15 +106,12 @@ class PodGroup:
         "pending_classes",
         "allocated",
         "held",
-        "spec",
         "sub_groups",
         "pods_by_node",
         "cached_min_members",
         "unnumbered",
     )
 
-    spec: GroupFacts | None
-    """Facts of its object without the status that the scheduler writes."""
     sub_groups: SubGroups | None
     """Its sub-groups, if it has a subGroupPolicy."""
     pods_by_node: dict[tuple[SubGroupKey | None, str], int] | None
@@ -169,36 +122,32 @@ class PodGroup:
     victim_fingerprint: tuple[object, ...]
 
     def __init__(self, key: str) -> None:
-        self.key = self.uid = key
+        self.key = key
         """`namespace/name`"""
         self.owner: object = None
-        self.owned_count = 0
-        """Number of pods that are in the group as pods of its controlling owner, one of `SELECTING_OWNERS`."""
         """The token of the cluster that may change this version."""
-        self.facts: GroupFacts | None = None
-        """Facts of its PodGroup object, or None."""
-        self.reported_status, self.cause = NOT_REPORTED, 0
-        """Status of its object, if it has one; position of the record that last changed it."""
-        self.spec = self.sub_groups = self.pods_by_node = self.cached_min_members = None
+        self.observed = ObservedGroup(key)
+        self.decided = UNDECIDED_GROUP
+        self.queue = ""
+        self.priority = 0
         self.denied: tuple[str, str] | None = None
         """Code and message of why its namespace may not use its queue or pool; None if it may."""
-        self.needs_object = self.has_surplus = self.is_foreign = False
-        """Whether it needs an object to be scheduled; whether it has more ready pods than its minimum; whether it
-        belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
-        self.digest = self.queue = self.listed_phase = ""
-        """`listed_phase` is the phase in its object that is trusted, as long as nothing is decided about the group
-        (`Cluster.trusts_stated_phase`); "" for none."""
-        self.priority, self.created_ns, self.min_available = 0, 0, 1
-        self.stated_priority = 0
-        """Its priority without the bounds of its queue and pool."""
-        self.min_tasks = _NO_TASKS
-        self.phase = WAITING
+        self.has_surplus = self.is_foreign = False
+        """Whether it has more ready pods than its minimum; whether it belongs to another scheduler
+        (`projections/foreign_pod_groups.py`)."""
+        self.inqueue: Charge = ()
+        self.elastic: Charge = ()
+        """Its part of `inqueue` and `elastic` of its queue."""
+        self.fingerprint = self.victim_fingerprint = ()
+        """Fingerprints of what a cycle reads of the group, and of what preemptors read: when one changes, the group
+        or its nodes are evaluated again."""
         self.pods: dict[str, Pod] = {}
         """By UID, in the order of observation."""
         self.pending: list[Pod] = []
         """Pending pods, in task order."""
-        self.unnumbered = 0
-        """Number of pods without a number: if there are any, age decides on the order of pods before numbers do."""
+        self.owned_count = self.unnumbered = 0
+        """Number of pods that are in the group as pods of its controlling owner, one of `SELECTING_OWNERS`; number of pods
+        without a number: if there are any, age decides on the order of pods before numbers do."""
         self.counts = NO_PODS
         """Number of pods by status."""
         self.ready_by_role: dict[str, int] = {}
@@ -212,20 +161,11 @@ class PodGroup:
         """What its queue is charged for its pods. Not changed in place, because groups of one pod share it."""
         self.held: Amounts = {}
         """Requests of its charged pods, by resource. Not changed in place."""
-        self.inqueue: Charge = ()
-        self.elastic: Charge = ()
-        """Its part of `inqueue` and `elastic` of its queue."""
-        self.refusals: dict[str, Refusal] = {}
-        """Action to its current refusal."""
-        self.nominations = _NO_NOMINATIONS
-        """Pod UID to the resources that are being freed for it. Not changed in place."""
-        self.fingerprint = self.victim_fingerprint = ()
-        """Fingerprints of what a cycle reads of the group, and of what preemptors read: when one changes, the group
-        or its nodes are evaluated again."""
+        self.sub_groups = self.pods_by_node = self.cached_min_members = None
 
-    def set_object(self, facts: GroupFacts | None) -> None:
-        """Set the facts of its object; None without an object."""
-        self.facts, self.spec = facts, spec_of(facts)
+    def observe(self, observed: ObservedGroup) -> None:
+        """Set what was observed of the group; its pods are counted by the sub-groups of its object."""
+        self.observed, facts = observed, observed.facts
         rules = () if facts is None else facts.sub_group_rules
         had = () if self.sub_groups is None else self.sub_groups.rules
         if rules == had and self._counts_nodes == (self.pods_by_node is not None):
@@ -245,12 +185,6 @@ class PodGroup:
         for pod in self.pods.values():
             self._count_sub_group(pod, pod.status, 1)
 
-    def raise_minimum(self, options: Labels) -> None:
-        """Raise the minimum to that in an annotation of the object or of a pod, if the object states none above 1."""
-        least = whole_number(dict(options).get(MIN_AVAILABLE)) if options else None
-        if least is not None and self.facts is not None and self.facts.min_available == 1:
-            self.min_available = max(self.min_available, least)
-
     def copy(self) -> "PodGroup":
         """Return a copy that can be changed without changing this version. Pods and refusals are shared."""
         twin = PodGroup(self.key)
@@ -269,8 +203,7 @@ class PodGroup:
     def rebuilt(self, _cluster: "Cluster", /) -> "PodGroup":
         """Count the pods of the group again."""
         twin = PodGroup(self.key)
-        twin.set_object(self.facts)
-        twin.min_available, twin.min_tasks = self.min_available, self.min_tasks
+        twin.observe(self.observed)
         for pod in self.pods.values():
             twin.load_pod(pod)
         if self.cached_min_members is not None:
@@ -278,19 +211,15 @@ class PodGroup:
             twin.cached_min_members = self.cached_min_members.rebuilt(live)
         return twin
 
-    def remove_nominations(self) -> None:
-        """Nominate none of its pods any more."""
-        self.nominations = _NO_NOMINATIONS
-
     @property
     def topology_constraint(self) -> TopologyConstraint | None:
         """Return the network topology constraint of the group; None without one."""
-        return None if self.facts is None else self.facts.topology_constraint
+        return None if self.observed.facts is None else self.observed.facts.topology_constraint
 
     @property
     def has_topology_constraint(self) -> bool:
         """Return whether the group or one of its sub-groups has a network topology constraint."""
-        if self.facts is not None and self.facts.topology_constraint is not None:
+        if self.observed.facts is not None and self.observed.facts.topology_constraint is not None:
             return True
         return self.sub_groups is not None and any(
             rule.topology_constraint is not None for rule in self.sub_groups.rules
@@ -301,8 +230,8 @@ class PodGroup:
         """Return code and message of an error that keeps the group from being considered at all."""
         if self.denied is not None:
             return self.denied
-        if self.facts is None:
-            if self.needs_object:
+        if self.observed.facts is None:
+            if self.observed.needs_object:
                 text = f"PodGroup {self.key} does not exist"
                 pod = next(iter(self.pods.values()), None)
                 if pod is not None and any(key == FOREIGN_GROUP for key, _ in pod.facts.labels):
@@ -310,7 +239,11 @@ class PodGroup:
                     return "UnsupportedDemand", text
                 return "PodGroupNotFound", text
             return self._disagreement if len(self.pods) > 1 else None
-        return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
+        return (
+            ("InvalidPodGroup", self.observed.facts.problem)
+            if self.observed.facts.problem
+            else None
+        )
 
     @property
     def _disagreement(self) -> tuple[str, str] | None:
@@ -339,7 +272,9 @@ class PodGroup:
     @property
     def never_fits(self) -> bool:
         """Return whether a refusal says that its request can never be satisfied."""
-        return bool(self.refusals) and any(one.never_fits for one in self.refusals.values())
+        return bool(self.decided.refusals) and any(
+            one.never_fits for one in self.decided.refusals.values()
+        )
 
     @property
     def valid_by_role(self) -> Counter[str]:
@@ -351,16 +286,20 @@ class PodGroup:
     @property
     def enforced_roles(self) -> dict[str, int]:
         """Return role to its minimum; empty if the sum of these exceeds minMember."""
-        if not self.min_tasks:
-            return self.min_tasks
-        return self.min_tasks if sum(self.min_tasks.values()) <= self.min_available else {}
+        if not self.observed.min_tasks:
+            return self.observed.min_tasks
+        return (
+            self.observed.min_tasks
+            if sum(self.observed.min_tasks.values()) <= self.observed.min_available
+            else {}
+        )
 
     @property
     def is_ready(self) -> bool:
         """Return whether the gang is ready (has its minimum): further pods are bound one at a time."""
-        if self.counts.ready < self.min_available:
+        if self.counts.ready < self.observed.min_available:
             return False
-        is_plain = self.sub_groups is None and not self.min_tasks
+        is_plain = self.sub_groups is None and not self.observed.min_tasks
         return is_plain or self.is_ready_with(0, {})
 
     def is_ready_with(
@@ -371,11 +310,11 @@ class PodGroup:
     ) -> bool:
         """Return whether the gang is ready once `more` pods, `roles` by role and `by_sub_group` by sub-group, have
         nodes."""
-        if self.counts.ready + more < self.min_available:
+        if self.counts.ready + more < self.observed.min_available:
             return False
         if self.sub_groups is not None and not self.sub_groups.are_enough_ready(by_sub_group or {}):
             return False
-        if not self.min_tasks:
+        if not self.observed.min_tasks:
             return True
         have = self.ready_by_role
         return all(
@@ -406,7 +345,7 @@ class PodGroup:
         """Keep the first `minMember` pods from now on if pods with unlike requests compete for these places."""
         if len(self.live_classes) < 2 or self._kept_min_members is not None:
             return
-        if sum(self.live_classes.values()) > self.min_available:
+        if sum(self.live_classes.values()) > self.observed.min_available:
             unlike = {(one.request, one.cards) for one in self.classes.values()}
             if len(unlike) > 1:
                 self.cached_min_members = self._find_min_members()
@@ -414,14 +353,16 @@ class PodGroup:
     @property
     def _kept_min_members(self) -> MinMemberSet | None:
         kept = self.cached_min_members
-        if kept is None or not kept.is_for(self.min_available, self.enforced_roles):
+        if kept is None or not kept.is_for(self.observed.min_available, self.enforced_roles):
             return None
         return kept
 
     def _find_min_members(self) -> MinMemberSet:
         live = [pod for pod in self.pods.values() if pod.status not in GONE]
         is_by_age = self.unnumbered > 0
-        return MinMemberSet(self.min_available, self.enforced_roles, live, is_by_age=is_by_age)
+        return MinMemberSet(
+            self.observed.min_available, self.enforced_roles, live, is_by_age=is_by_age
+        )
 
     @property
     def device_tasks(self) -> tuple[tuple[int, int], ...]:
@@ -446,12 +387,16 @@ class PodGroup:
             return None
         tasks = self.device_tasks
         terminating = 0 if self.is_ready else self.counts.releasing
-        return () if self.facts is None else self.facts.device_options, terminating, tasks
+        return (
+            () if self.observed.facts is None else self.observed.facts.device_options,
+            terminating,
+            tasks,
+        )
 
     @property
     def has_enough_pods(self) -> bool:
         """Return whether enough pods exist for minMember."""
-        return self.counts.valid >= self.min_available
+        return self.counts.valid >= self.observed.min_available
 
     @property
     def task_key(self) -> Callable[[Pod], SortKey]:
@@ -619,19 +564,19 @@ class PodGroup:
         A gang whose last pods are binding or nominated keeps its phase until they are observed on their nodes.
         """
         if self.is_foreign:
-            return (self.facts.phase if self.facts else "") or WAITING
+            return (self.observed.facts.phase if self.observed.facts else "") or WAITING
         counts = self.counts
         scheduled = counts.scheduled
         if counts.running and self.is_stuck:
             return UNSURE
-        if scheduled and scheduled >= self.min_available:
+        if scheduled and scheduled >= self.observed.min_available:
             return COMPLETED if scheduled == counts.finished else RUNS
         placed = counts.ready > counts.best_effort
-        if (placed or self.nominations) and self.is_ready_with_nominated:
-            return self.phase
+        if (placed or self.decided.nominations) and self.is_ready_with_nominated:
+            return self.decided.phase
         if self.has_ended:
             return COMPLETED
-        return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+        return WAITING if self.decided.phase in (RUNS, UNSURE, COMPLETED) else self.decided.phase
 
     @property
     def has_ended(self) -> bool:
@@ -642,36 +587,41 @@ class PodGroup:
         """
         if self.live_classes or self.counts.releasing:
             return False
-        if self.phase == COMPLETED:
+        if self.decided.phase == COMPLETED:
             return True
-        if self.phase in (RUNS, UNSURE):
+        if self.decided.phase in (RUNS, UNSURE):
             return bool(self.pods)
-        return bool(self.counts.ended_well) and self.facts is not None
+        return bool(self.counts.ended_well) and self.observed.facts is not None
 
     @property
     def is_ready_with_nominated(self) -> bool:
         """Return whether the gang is ready with its nominated pods; pending best-effort pods do not count."""
-        if not self.nominations and not self.counts.best_effort:
+        if not self.decided.nominations and not self.counts.best_effort:
             return self.is_ready
-        return self.is_ready_without_waiting(self.pods[uid] for uid in self.nominations)
+        return self.is_ready_without_waiting(self.pods[uid] for uid in self.decided.nominations)
 
     @property
     def is_stuck(self) -> bool:
         """Return whether the gang is not ready and ran before, or its pending pods were refused or only nominated."""
         if self.is_ready or self.is_filled_by_terminating:
             return False
-        if self.pending and (self.nominations or self.refusals):
+        if self.pending and (self.decided.nominations or self.decided.refusals):
             return True
         # The object may be listed before its pods: then use its phase.
-        has_run = self.phase in (RUNS, UNSURE) or self.listed_phase in (RUNS, UNSURE)
-        return has_run and (bool(self.pending) or self.counts.scheduled < self.min_available)
+        has_run = self.decided.phase in (RUNS, UNSURE) or self.decided.listed_phase in (
+            RUNS,
+            UNSURE,
+        )
+        return has_run and (
+            bool(self.pending) or self.counts.scheduled < self.observed.min_available
+        )
 
     @property
     def is_filled_by_terminating(self) -> bool:
         """Return whether the gang has its minimum only as long as its terminating pods are there."""
         if not self.counts.releasing or self.is_ready:
             return False
-        return self.counts.scheduled >= self.min_available
+        return self.counts.scheduled >= self.observed.min_available
 
     @property
     def is_broken(self) -> bool:
@@ -679,19 +629,19 @@ class PodGroup:
         by itself."""
         if self.is_foreign or self.pending or self.is_ready:
             return False
-        return 0 < self.counts.scheduled < self.min_available
+        return 0 < self.counts.scheduled < self.observed.min_available
 
     @property
     def main_refusal(self) -> Refusal | None:
         """Return the refusal that is shown for the group; refusals of evicting actions come last."""
-        refusals = self.refusals.values()
+        refusals = self.decided.refusals.values()
         return min(refusals, key=lambda one: one.code in EVICTION_CODES, default=None)
 
     @property
     def status_now(self) -> Status:
         """Return the status that its object should have."""
         counts = self.counts
-        return self.phase, counts.running, counts.succeeded, counts.failed
+        return self.decided.phase, counts.running, counts.succeeded, counts.failed
 
 
 _COPIED: Final = (
@@ -703,7 +653,6 @@ _COPIED: Final = (
     "pending_classes",
     "allocated",
     "held",
-    "refusals",
 )
 """Attributes that are lists or dicts."""
 

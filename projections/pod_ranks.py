@@ -21,7 +21,9 @@ NONE: Final[Mapping[str, int]] = {}
 
 def group_and_pod_options(group: PodGroup | None, pod: Pod) -> dict[str, str]:
     """Return the annotations and labels of a pod and of its PodGroup that say what devices the pod needs."""
-    stated = () if group is None or group.facts is None else group.facts.device_options
+    stated = (
+        () if group is None or group.observed.facts is None else group.observed.facts.device_options
+    )
     return {**dict(stated), **dict(pod.pod_class.device_options)}
 
 

@@ -40,30 +40,32 @@ class PodWait(Struct, frozen=True, array_like=True):
 
 def lacks_pods(group: PodGroup) -> bool:
     """Return whether a group with an object has fewer pods that wait or are placed than its minimum, or none."""
-    return group.facts is not None and group.counts.valid < max(1, group.min_available)
+    return group.observed.facts is not None and group.counts.valid < max(
+        1, group.observed.min_available
+    )
 
 
 def takes_no_reservation(group: PodGroup) -> bool:
     """Return whether a group has too few pods and no controller that would make them once it is admitted."""
-    return lacks_pods(group) and group.facts is not None and not group.facts.owner
+    return lacks_pods(group) and group.observed.facts is not None and not group.observed.facts.owner
 
 
 def update_pod_wait(cluster: "Cluster", group: PodGroup) -> None:
     """Begin or end the wait of a group after it changed."""
     waits = cluster.pod_waits
-    if group.phase != INQUEUE and group.key not in waits:
+    if group.decided.phase != INQUEUE and group.key not in waits:
         return
     known = waits.get(group.key)
     span = cluster.policy.action_arguments.pod_creation_ns
     if not lacks_pods(group) or group.is_foreign or not span:
         waits.pop(group.key, None)
-    elif group.phase == INQUEUE:
+    elif group.decided.phase == INQUEUE:
         if (known is None or known.is_backing_off) and "enqueue" in cluster.policy.actions:
             waits.pop(group.key, None)
             lost = 0 if known is None else known.lost
             now = cluster.now_ns
             waits[group.key] = PodWait(now + span, group.counts.valid, lost, now)
-    elif group.phase != WAITING or known is None or not known.is_backing_off:
+    elif group.decided.phase != WAITING or known is None or not known.is_backing_off:
         waits.pop(group.key, None)
 
 

@@ -6,7 +6,7 @@ then also waits for pods that can newly be evicted.
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections import eviction_pauses
 from projections.plugin import JobStarving, PluginSet
@@ -48,7 +48,7 @@ def is_starving(plugins: PluginSet, group: PodGroup, placed: int = 0) -> bool:
 
     In the first tier with plugins that decide it, all must agree.
     """
-    have = group.counts.ready - group.counts.best_effort + len(group.nominations) + placed
+    have = group.counts.ready - group.counts.best_effort + len(group.decided.nominations) + placed
     for tier in plugins.tiers_of(JobStarving):
         return all(one.is_starving(group, have) for one in tier)
     return False
@@ -69,10 +69,10 @@ def eviction_keys(
         return ()
     if eviction_pauses.until_ns(cluster, group.key, group.queue) is not None:
         return ()
-    refusal = group.refusals.get("allocate") if group.pending_classes else None
+    refusal = group.decided.refusals.get("allocate") if group.pending_classes else None
     if refusal is None and group.counts.best_effort:
         # For best-effort pods only other best-effort pods are preempted.
-        refusal = group.refusals.get("backfill")
+        refusal = group.decided.refusals.get("backfill")
         actions = tuple([one for one in actions if one == "preempt"])
     if (
         refusal is None
@@ -118,14 +118,18 @@ def record_victim_added(cluster: "Cluster", group: PodGroup, old: Pod | None, ne
 def update_preemption_state(cluster: "Cluster", group: PodGroup) -> None:
     """Update what preemptors read of a group: its priority (of its priority class, if it has an object), and
     whether it has more pods than its minimum."""
-    is_cut = group.priority != group.stated_priority
-    if group.facts is not None:
-        group.stated_priority = priority_of(cluster.priority_classes, group.facts.priority_class)
-    priority = group.stated_priority
+    observed = group.observed
+    priority = observed.stated_priority
+    is_cut = group.priority != priority
+    if observed.facts is not None:
+        stated = priority_of(cluster.priority_classes, observed.facts.priority_class)
+        if stated != priority:
+            priority = stated
+            group.observed = structs.replace(observed, stated_priority=stated)
     if is_cut or priority > SYSTEM_PRIORITY_MIN or cluster.policy.bounds_priorities:
         priority, cut = bounded_priority(cluster, group, priority)
         report_cut(cluster, group, cut)
-    has_surplus = group.counts.ready - group.counts.best_effort > group.min_available
+    has_surplus = group.counts.ready - group.counts.best_effort > group.observed.min_available
     if priority != group.priority:
         queue = cluster.queues[group.queue]
         for pod in [one for one in group.pods.values() if one.status in ALLOCATED]:
@@ -143,7 +147,7 @@ def _invalidate_on_gang_change(cluster: "Cluster", group: PodGroup) -> None:
     fingerprint = (
         group.counts.ready,
         group.counts.best_effort,
-        group.min_available,
+        group.observed.min_available,
         *group.held.items(),
     )
     if fingerprint == group.victim_fingerprint:
@@ -177,7 +181,7 @@ def priority_of(classes: dict[str, PriorityClass], name: str) -> int:
 
 def never_preempts(cluster: "Cluster", group: PodGroup) -> bool:
     """Return whether no pod is evicted for a group, because the priority class that its object names says so."""
-    if group.facts is None or not group.facts.priority_class:
+    if group.observed.facts is None or not group.observed.facts.priority_class:
         return False
-    named = cluster.priority_classes.get(group.facts.priority_class)
+    named = cluster.priority_classes.get(group.observed.facts.priority_class)
     return named is not None and named.never_preempts

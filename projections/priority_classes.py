@@ -26,9 +26,9 @@ def put_priority_class(cluster: Cluster, name: str, value: PriorityClass | None)
 
 def check_priority_class(cluster: Cluster, group: PodGroup) -> None:
     """Record an error if the class that a PodGroup names does not exist."""
-    if group.facts is None:
+    if group.observed.facts is None:
         return
-    subject, name = f"PodGroup/{group.key}", group.facts.priority_class
+    subject, name = f"PodGroup/{group.key}", group.observed.facts.priority_class
     current_errors = cluster.config_errors.current.get(subject, ())
     faults = tuple(one for one in current_errors if one[0] != UNKNOWN_CLASS)
     if name and name not in cluster.priority_classes and not group.is_foreign:

@@ -445,7 +445,7 @@ class Queue:
                     charged[key] = charged.get(key, 0) + 1
             for pod in group.pending if group.denied is None else ():
                 add(self.pending, requested.get(pod.facts.uid, ()), 1)
-            for one in group.nominations.values():
+            for one in group.decided.nominations.values():
                 add(self.nominated, one.charge, 1)
             add(self.inqueue, group.inqueue, 1)
             add(self.elastic, group.elastic, 1)

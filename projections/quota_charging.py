@@ -167,17 +167,19 @@ def cards_of_charge(cluster: "Cluster", name: str) -> tuple[str, ...]:
 
 def min_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     """Return the minimum request of the gang, by charge name; None if it is not stated and not checked."""
-    if group.facts is None:
+    if group.observed.facts is None:
         return _least(cluster, group, cards_only=False)
-    if group.facts.min_resources is None:
+    if group.observed.facts.min_resources is None:
         return None
-    stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
+    stated = {
+        name: amount for name, amount in group.observed.facts.min_resources.items() if amount > 0
+    }
 
     def cards() -> Amounts:
-        assert group.facts is not None
+        assert group.observed.facts is not None
         if group.live_classes:
             return _least(cluster, group, cards_only=True)
-        return group.facts.card_request
+        return group.observed.facts.card_request
 
     return cluster.plugins.quota.charging.minimum(stated, cards)
 
@@ -190,7 +192,7 @@ def _least(cluster: "Cluster", group: PodGroup, *, cards_only: bool) -> Amounts:
     of_class = cluster.charges.get(index)
     if of_class is None:
         of_class = cluster.charges[index] = ClassCharges()
-    key = min(live, group.min_available), cards_only
+    key = min(live, group.observed.min_available), cards_only
     known = of_class.least.get(key)
     if known is None:
         counted = [(group.classes[index], key[0])]
@@ -220,7 +222,7 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
 
     If roles have minimums of their own, the first pods of each role come first.
     """
-    wanted = group.min_available
+    wanted = group.observed.min_available
     if len(group.live_classes) == 1:
         [(index, count)] = group.live_classes.items()
         return [(group.classes[index], min(count, wanted))]
@@ -234,7 +236,7 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
 
 def request_differs(cluster: "Cluster", group: PodGroup) -> str:
     """Return how the cards requested by the pods differ from the annotation of the group; "" if they do not."""
-    stated = {} if group.facts is None else group.facts.card_request
+    stated = {} if group.observed.facts is None else group.observed.facts.card_request
     if not stated:
         return ""
     asked = (requested(cluster, pod.pod_class) for pod in group.pods.values())
@@ -244,17 +246,21 @@ def request_differs(cluster: "Cluster", group: PodGroup) -> str:
 
 def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
-    if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
+    if group.is_foreign or (
+        group.decided.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated
+    ):
         return (), ()
     least = min_request(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
     missing, used = _missing(cluster, group, least)
     reserves = bool(missing) and not is_blocked(cluster, group)
-    if group.phase == INQUEUE:
+    if group.decided.phase == INQUEUE:
         reserves = reserves and not group.never_fits
     else:
-        is_running = group.phase == RUNS and group.counts.allocated >= group.min_available
+        is_running = (
+            group.decided.phase == RUNS and group.counts.allocated >= group.observed.min_available
+        )
         reserves = reserves and is_running
     if reserves and group.counts.gated:
         missing = cluster.plugins.quota.charging.without_gated(
@@ -267,12 +273,16 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
 def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:
     """Return a key that is equal for groups of which the minimum is the same, as all their pods are of one class; None for
     other groups, and for those for which anything is nominated or kept."""
-    if group.facts is not None or group.nominations or len(group.live_classes) != 1:
+    if (
+        group.observed.facts is not None
+        or group.decided.nominations
+        or len(group.live_classes) != 1
+    ):
         return None
     if cluster.policy.reschedules and cluster.reschedulings.restarts:
         return None
     [(index, count)] = group.live_classes.items()
-    return index, min(count, group.min_available)
+    return index, min(count, group.observed.min_available)
 
 
 def admission_key(cluster: "Cluster", group: PodGroup) -> tuple[object, ...]:
@@ -300,7 +310,7 @@ def admission_request(cluster: "Cluster", group: PodGroup) -> Amounts | None:
     """Return what a group asks its queue for when it asks to be admitted, by charge name: its minimum less what the
     queue is charged for its pods already; None if the minimum is not stated and not checked."""
     least = min_request(cluster, group)
-    if least is None or not (any(group.allocated.values()) or group.nominations):
+    if least is None or not (any(group.allocated.values()) or group.decided.nominations):
         return least
     return dict(_missing(cluster, group, least)[0])
 
@@ -313,9 +323,9 @@ def _missing(cluster: "Cluster", group: PodGroup, least: Amounts) -> tuple[Charg
     if missing and any(used.values()):
         missing = _with_strays(cluster, group, missing, used)
     kept = kept_charge(cluster, group.key) if cluster.policy.reschedules else ()
-    if missing and (group.nominations or kept):
+    if missing and (group.decided.nominations or kept):
         nominated: Amounts = dict(kept)
-        for one in group.nominations.values():
+        for one in group.decided.nominations.values():
             add(nominated, one.charge, 1)
         missing = _less(cluster, missing, nominated)
     return tuple(missing), used

@@ -103,7 +103,7 @@ class QuotaLedgers(Index):
         pod = new or old
         assert pod is not None
         uid = pod.facts.uid
-        if uid in group.nominations and (new is None or new.status != PENDING):
+        if uid in group.decided.nominations and (new is None or new.status != PENDING):
             cluster.pod_groups.remove_nominations(cluster, group)
         if group.key in cluster.internal_errors.groups and not has_same_demand(old, new):
             cluster.internal_errors.resume(group.key)
@@ -286,7 +286,7 @@ def _bound_pods(
         if (
             group is None
             or group.key != new.group_key
-            or new.facts.uid in group.nominations
+            or new.facts.uid in group.decided.nominations
             or group.pods.get(new.facts.uid) is not old
             or not group.can_bind(old, new)
         ):

@@ -114,7 +114,7 @@ class Restart(Struct, frozen=True, kw_only=True):
 
     def is_complete(self, group: "PodGroup") -> bool:
         """Return whether as many pods have nodes as before, none of them a deleted one."""
-        enough = max(group.min_available, len(self.members))
+        enough = max(group.observed.min_available, len(self.members))
         return not self.leaving and group.is_ready and group.counts.allocated >= enough
 
 
@@ -244,8 +244,12 @@ def give_up_reservations(cluster: "Cluster", key: str) -> None:
     group = cluster.writable_group(key)
     if group is None:
         return
-    if group.phase == INQUEUE and not group.counts.allocated and not group.nominations:
-        group.phase = WAITING
+    if (
+        group.decided.phase == INQUEUE
+        and not group.counts.allocated
+        and not group.decided.nominations
+    ):
+        group.decided = structs.replace(group.decided, phase=WAITING)
     cluster.pod_groups.mark(key, cluster.position)
 
 
@@ -305,7 +309,7 @@ def is_stranded(group: "PodGroup") -> bool:
     if not group.counts.allocated or group.is_ready:
         return False
     failed = group.counts.failed
-    return not failed or group.counts.ready + failed < group.min_available
+    return not failed or group.counts.ready + failed < group.observed.min_available
 
 
 def has_pods_again(cluster: "Cluster", key: str) -> bool:

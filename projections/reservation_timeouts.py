@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from projections.pod_groups import PodGroup, Refusal
+from projections.group_rows import Refusal
+from projections.pod_groups import PodGroup
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -21,7 +22,7 @@ RESERVATION_TIMEOUT_NS: Final = 300_000_000_000
 def update_reservation_timeout(cluster: "Cluster", group: PodGroup) -> None:
     """End the time-out of a group that is no longer refused because nodes are closed."""
     timeouts = cluster.cluster_totals.reservation_timeouts
-    if group.key in timeouts and not _keeps_reservation(group.refusals.get("allocate")):
+    if group.key in timeouts and not _keeps_reservation(group.decided.refusals.get("allocate")):
         del timeouts[group.key]
 
 
@@ -49,6 +50,9 @@ def expire_reservations(cluster: "Cluster", at_ns: int) -> None:
     ended = takewhile(lambda one: one[1] <= at_ns, timeouts.items())
     for key in [key for key, _ in ended]:
         group = cluster.own_group(cluster.groups[key])
-        group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_timed_out=True)
+        refusal = structs.replace(group.decided.refusals["allocate"], is_timed_out=True)
+        group.decided = structs.replace(
+            group.decided.with_refusal("allocate", refusal), cause=cluster.position
+        )
         del timeouts[key]
-        cluster.wakeup_events.groups[key], group.cause = None, cluster.position
+        cluster.wakeup_events.groups[key] = None

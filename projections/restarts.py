@@ -88,10 +88,10 @@ def _networks(
 
 def owner_of(group: "PodGroup") -> str:
     """Return the UID of the workload that owns a group: a group of the same name with another one is another job."""
-    if group.facts is not None:
-        return group.facts.owner or group.facts.uid
+    if group.observed.facts is not None:
+        return group.observed.facts.owner or group.observed.facts.uid
     owners = (pod.facts.owner for pod in group.pods.values())
-    return next((one.uid for one in owners if one is not None), group.uid)
+    return next((one.uid for one in owners if one is not None), group.observed.uid)
 
 
 def _quota(cluster: "Cluster", event: RescheduleDecided, before: Restart | None) -> Charge:

@@ -19,9 +19,9 @@ def discard_unconfirmed(state: StateFacts, resource: str) -> None:
         case "PodGroup":
             for shared in list(state.cluster.groups.values()):
                 group = state.cluster.own_group(shared)
-                group.reported_status = structs.replace(
-                    group.reported_status, reported_at=0, conditions_reported_at=0
-                )
+                reported = group.decided.reported_status
+                reported = structs.replace(reported, reported_at=0, conditions_reported_at=0)
+                group.decided = structs.replace(group.decided, reported_status=reported)
                 state.cluster.pending_status.update(group)
         case "Queue":
             for name, queue in state.cluster.queues.items():

@@ -10,8 +10,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from projections.deltas import PolicyChanged
+from projections.group_rows import Refusal
 from projections.index import Index
-from projections.pod_groups import EquivalenceKey, PodGroup, Refusal
+from projections.pod_groups import EquivalenceKey, PodGroup
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -76,9 +77,9 @@ class EquivalenceGroup:
 
     def standing_of(self, group: PodGroup) -> Standing:
         """Return the standing of a group for the action."""
-        if not group.refusals and group.facts is None:
+        if not group.decided.refusals and group.observed.facts is None:
             return _NOT_REFUSED[False]
-        refusal = group.refusals.get(self.key[0])
+        refusal = group.decided.refusals.get(self.key[0])
         return standing(refusal, has_topology=group.has_topology_constraint)
 
     def refused_otherwise(self, same: tuple[Standing, ...]) -> list[PodGroup]:

@@ -24,7 +24,7 @@ def bounded_priority(cluster: "Cluster", group: PodGroup, stated: int) -> tuple[
     """Return the priority of a group that counts, and why it is less than the stated one; "" if it is not."""
     policy = cluster.policy
     priority, cut = stated, ""
-    is_system = group.facts is not None and stated > SYSTEM_PRIORITY_MIN
+    is_system = group.observed.facts is not None and stated > SYSTEM_PRIORITY_MIN
     if is_system and group.key.partition("/")[0] != SYSTEM_NAMESPACE:
         priority = SYSTEM_PRIORITY_MIN
         cut = f"is for PodGroups of namespace {SYSTEM_NAMESPACE} only: {priority} counts"
@@ -43,14 +43,14 @@ def bounded_priority(cluster: "Cluster", group: PodGroup, stated: int) -> tuple[
         from_pods = of_queue.priority_from_pods or (
             of_pool is not None and of_pool.priority_from_pods
         )
-        if from_pods and group.facts is not None:
+        if from_pods and group.observed.facts is not None:
             highest = highest_of_pods(group)
             if highest is not None and priority > highest:
                 priority = highest
                 cut = f"is above those of its pods (priorityFromPods): {highest} counts"
     if not cut:
         return priority, ""
-    name = "" if group.facts is None else group.facts.priority_class
+    name = "" if group.observed.facts is None else group.observed.facts.priority_class
     of_class = f" of PriorityClass {name}" if name else ""
     return priority, f"priority {stated}{of_class} {cut}"
 

@@ -20,13 +20,14 @@ from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
 from projections.feature import FeatureTable
-from projections.group_facts import GroupFacts
+from projections.group_facts import spec_of
+from projections.group_rows import DecidedGroup, ObservedGroup
 from projections.hyper_nodes import HyperNodeFacts
 from projections.kind_table import kinds_with
 from projections.node_updates import change_reports
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass, class_key_of
-from projections.pod_groups import Nomination, PodGroup, Refusal
+from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
 from projections.pod_waits import PodWait
 from projections.pods import (
@@ -45,7 +46,6 @@ from projections.quarantine import Quarantine
 from projections.quarantine import restore as restore_quarantines
 from projections.queue_objects import update_reported_errors
 from projections.queues import Queue, QueueFacts
-from projections.reported_status import ReportedStatus
 from projections.rescheduling import Reschedulings
 from projections.restart_times import update_deadline
 from projections.state import State
@@ -76,22 +76,11 @@ class GroupImage(Struct, frozen=True, array_like=True):
     """A pod group without its pods."""
 
     key: str
-    uid: str
-    facts: GroupFacts | None
-    digest: str
-    needs_object: bool
     queue: str
     priority: int
-    created_ns: int
-    min_available: int
-    min_tasks: dict[str, int]
-    phase: str
-    refusals: dict[str, Refusal]
-    nominations: dict[str, Nomination]
-    cause: int
-    reported_status: ReportedStatus
-    listed_phase: str = ""
-    stated_priority: int = 0
+    observed: ObservedGroup
+    """Without `spec`, which follows from the facts of the object, and without a UID that is the key."""
+    decided: DecidedGroup
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -420,21 +409,11 @@ class _Shared:
 def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
     for saved in part.groups:
         group = cluster.ensure_group(saved.key)
-        group.set_object(saved.facts)
-        group.digest = saved.digest
-        if saved.uid != group.key:
-            group.uid = saved.uid
-        group.needs_object, group.priority = saved.needs_object, saved.priority
-        group.stated_priority = saved.stated_priority
-        group.created_ns, group.min_available = saved.created_ns, saved.min_available
-        group.phase, group.cause, group.refusals = saved.phase, saved.cause, saved.refusals
-        group.listed_phase = saved.listed_phase
-        if saved.min_tasks:
-            group.min_tasks = saved.min_tasks
-        if saved.nominations:
-            group.nominations = saved.nominations
+        observed, group.priority = saved.observed, saved.priority
+        uid, spec = observed.uid or group.key, spec_of(observed.facts)
+        group.observe(structs.replace(observed, uid=uid, spec=spec))
         queue = cluster.queues[saved.queue]
-        group.reported_status, group.queue = saved.reported_status, queue.name
+        group.decided, group.queue = saved.decided, queue.name
         queue.groups[group.key] = None
     for one in part.pods:
         pod = _pod(cluster, one, shared)
@@ -460,25 +439,9 @@ def _pod(cluster: Cluster, one: PodImage, shared: _Shared) -> Pod:
 
 
 def _group_image(group: PodGroup) -> GroupImage:
-    return GroupImage(
-        key=group.key,
-        uid=group.uid,
-        facts=group.facts,
-        digest=group.digest,
-        needs_object=group.needs_object,
-        queue=group.queue,
-        priority=group.priority,
-        created_ns=group.created_ns,
-        min_available=group.min_available,
-        min_tasks=group.min_tasks,
-        phase=group.phase,
-        refusals=group.refusals,
-        nominations=group.nominations,
-        cause=group.cause,
-        reported_status=group.reported_status,
-        listed_phase=group.listed_phase,
-        stated_priority=group.stated_priority,
-    )
+    uid = group.observed.uid
+    observed = structs.replace(group.observed, uid="" if uid == group.key else uid, spec=None)
+    return GroupImage(group.key, group.queue, group.priority, observed, group.decided)
 
 
 def _pod_image(pod: Pod) -> PodImage:

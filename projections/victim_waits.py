@@ -38,7 +38,7 @@ def start_wait(cluster: "Cluster", group: "PodGroup", at_ns: int) -> None:
     """Begin the time of a group that was just nominated, if pods are terminating on the nodes."""
     before = cluster.victim_waits.get(group.key, VictimWait())
     terminating = cluster.indexes.of(TerminatingPods)
-    if not any(terminating.on(held.node) for held in group.nominations.values()):
+    if not any(terminating.on(held.node) for held in group.decided.nominations.values()):
         until_ns = None
     elif before.until_ns is not None:
         return
@@ -62,7 +62,7 @@ def expire(cluster: "Cluster", at_ns: int) -> None:
         if group is None:
             del cluster.victim_waits[key]
         elif wait.until_ns is not None and wait.until_ns <= at_ns:
-            nodes = dict.fromkeys(held.node for held in group.nominations.values())
+            nodes = dict.fromkeys(held.node for held in group.decided.nominations.values())
             terminating = cluster.indexes.of(TerminatingPods)
             stuck = [uid for name in nodes for uid in terminating.on(name)]
             for uid in stuck:

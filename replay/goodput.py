@@ -215,6 +215,8 @@ class Goodput:
             del self._works[key]
             return
         running = group.counts.running
-        has_all = group.counts.ready >= group.min_available and running == group.counts.allocated
+        has_all = (
+            group.counts.ready >= group.observed.min_available and running == group.counts.allocated
+        )
         work.is_working = bool(running) and has_all and key not in self._faulty
-        work.is_gang = group.min_available > 1 or len(group.pods) == 1
+        work.is_gang = group.observed.min_available > 1 or len(group.pods) == 1

@@ -119,7 +119,7 @@ class TrackedRestart(Struct, eq=False):
             elif one.fault and not self.members[place].fault:
                 self.members[place] = structs.replace(self.members[place], fault=one.fault)
         group = cluster.groups.get(self.pod_group)
-        least = 0 if group is None else group.min_available
+        least = 0 if group is None else group.observed.min_available
         self.required = max(least, len(event.members))
         faulty = {one.uid for one in event.members if one.fault}
         for deleted in event.evictions:

@@ -236,7 +236,7 @@ def _problems(state: State, pool: Pool, job: Job, slots: int) -> Iterator[str]:
 
 def _refusals(groups: list[PodGroup]) -> Iterator[tuple[str, str]]:
     for group in groups:
-        if (refusal := group.refusals.get(POOL_ACTION)) is not None:
+        if (refusal := group.decided.refusals.get(POOL_ACTION)) is not None:
             yield refusal.code, refusal.message
 
 

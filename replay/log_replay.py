@@ -278,8 +278,8 @@ class Replay:
     def _causes(self, decided: Derived | None, record: Record | None) -> tuple[int, ...]:
         found = {record.cause} if record is not None and record.cause else set()
         group = self.state.cluster.groups.get(getattr(decided, "pod_group", ""))
-        if group is not None and group.cause:
-            found.add(group.cause)
+        if group is not None and group.decided.cause:
+            found.add(group.decided.cause)
         return tuple(sorted(found))
 
 

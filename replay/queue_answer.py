@@ -106,7 +106,7 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
     groups = [cluster.groups[key] for key in queue.groups]
     phases: dict[str, int] = {}
     for group in groups:
-        phase = FOREIGN if group.is_foreign else group.phase
+        phase = FOREIGN if group.is_foreign else group.decided.phase
         phases[phase] = phases.get(phase, 0) + 1
     return QueueAnswer(
         queue=queue.name,
@@ -122,7 +122,7 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
         resources=tuple(_resources(cluster, queue)),
         line=tuple(one for action in ACTIONS for one in _line(cluster, queue, action)),
         holders=tuple(
-            Holder(group.key, group.phase, dict(sorted(group.allocated.items())))
+            Holder(group.key, group.decided.phase, dict(sorted(group.allocated.items())))
             for group in sorted(groups, key=lambda one: one.key)
             if group.allocated
         ),
@@ -158,14 +158,14 @@ def _number(cell: Cell) -> int:
 
 def _line(cluster: Cluster, queue: Queue, action: str) -> Iterator[InLine]:
     for place, group in enumerate(cluster.scheduling_queue.in_order(queue.name, action), 1):
-        refusal = group.refusals.get(action)
+        refusal = group.decided.refusals.get(action)
         yield InLine(
             place=place,
             action=action,
             pod_group=group.key,
             priority=group.priority,
             waiting=len(group.pending),
-            since_ns=group.created_ns,
+            since_ns=group.observed.created_ns,
             code="" if refusal is None else refusal.code,
             limit="" if refusal is None else refusal.limit,
             message="" if refusal is None else refusal.message,

@@ -128,7 +128,7 @@ class ScopeFollower:
 
 
 def _group_version(group: PodGroup) -> GroupVersion:
-    return GroupVersion(group.key, group.queue, group.phase, group.min_available)
+    return GroupVersion(group.key, group.queue, group.decided.phase, group.observed.min_available)
 
 
 def nodes_named(event: Event) -> list[str]:

@@ -222,8 +222,10 @@ class ShadowAccount:
         self._period_ns = state.period_ns
         forget_open_decisions(state)
         for key, group in cluster.groups.items():
-            if group.refusals:
-                self._refused[key] = {name: one.code for name, one in group.refusals.items()}
+            if group.decided.refusals:
+                self._refused[key] = {
+                    name: one.code for name, one in group.decided.refusals.items()
+                }
         for record, content in records:
             self._now_ns = record.recorded_at_ns
             event = event_of(record)
@@ -422,7 +424,7 @@ class ShadowAccount:
             group = cluster.groups.get(one.pod_group)
             if any(queue == one.queue for queue, _ in self._overruns):
                 self._late.setdefault(one.queue, []).append(one)
-            elif group is not None and len(group.pods) < group.min_available:
+            elif group is not None and len(group.pods) < group.observed.min_available:
                 self._incomplete.setdefault(one.pod_group, []).append(one)
         self._new_late = []
 
@@ -481,13 +483,13 @@ class ShadowAccount:
             self._whole.pop(key, None)
             self._end_gang(key, "given up")
             return
-        if len(group.pods) >= group.min_available:
+        if len(group.pods) >= group.observed.min_available:
             for one in self._incomplete.pop(key, ()):
                 self._delayed(one)
-        if group.min_available < 2 or group.is_foreign or key in self._whole:
+        if group.observed.min_available < 2 or group.is_foreign or key in self._whole:
             return
         placed = _placed(group)
-        if len(placed) >= group.min_available:
+        if len(placed) >= group.observed.min_available:
             self._whole[key] = None
             self._end_gang(key, "complete")
         elif not placed:
@@ -501,7 +503,7 @@ class ShadowAccount:
         if gang is None:
             row = HalfGang(
                 pod_group=key,
-                min_available=group.min_available,
+                min_available=group.observed.min_available,
                 from_position=self.state.position,
                 from_ns=self._now_ns,
                 to_ns=self._now_ns,

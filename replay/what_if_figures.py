@@ -219,7 +219,7 @@ class RunFigures:
         self.first_pod.setdefault(key, pod.key)
         if group is not None:
             self.queue_of[key] = group.queue
-            if group.facts is not None:
+            if group.observed.facts is not None:
                 self.named[key] = None
 
     def _totals(self, group: str) -> Totals:

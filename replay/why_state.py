@@ -132,21 +132,23 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
     """An existing pod group."""
     counts = [f"{count} {status}" for status, count in sorted(group.counts.by_status.items())]
     facts = {
-        "phase": group.phase,
+        "phase": group.decided.phase,
         "queue": group.queue,
         "priority": str(group.priority),
-        "min_available": str(group.min_available),
+        "min_available": str(group.observed.min_available),
         "pods": ", ".join(counts),
         "charged": amounts_text(dict(sorted(group.allocated.items()))),
         "reserved": amounts_text(group.inqueue),
-        "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
+        "object": "PodGroup"
+        if group.observed.facts is not None
+        else "none: it comes from its pods",
     }
     pods = sorted(group.pods.values(), key=group.task_key)
     listed = [
         f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}{_devices(pod)}"
         for pod in pods
     ]
-    sentence = group.phase if waiting is None else _waits(waiting)
+    sentence = group.decided.phase if waiting is None else _waits(waiting)
     if group.is_foreign:
         sentence += "; it belongs to another scheduler: muster neither schedules nor updates it"
     return Standing(sentence, _filled(facts), {"pods": _capped(listed)})

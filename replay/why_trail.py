@@ -243,7 +243,7 @@ def is_repeated(entry: LoggedEvent, cluster: Cluster) -> bool:
             return queue is not None and queue.digest == record.object
         case _:
             group = cluster.groups.get(key) if kind == "PodGroup" else None
-            return group is not None and group.digest == record.object
+            return group is not None and group.observed.digest == record.object
 
 
 def without_repeated(entries: Iterable[LoggedEvent]) -> Iterator[LoggedEvent]:

@@ -20,7 +20,8 @@ from msgspec import Struct, structs
 from events.messages import PodConditionRequest, PodGroupConditionRequest, Request
 from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
-from projections.pod_groups import Nomination, PodGroup, Refusal
+from projections.group_rows import Nomination, Refusal
+from projections.pod_groups import PodGroup
 from projections.pods import GATED, PENDING, Pod
 from projections.policy.policy import EVICTING
 from projections.refusals import node_helps
@@ -71,9 +72,10 @@ class Condition(Struct, frozen=True):
 def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     """Return the conditions of the group and its pods that their objects lack and that were not sent since."""
     condition = condition_of(group)
-    facts = group.facts
+    facts = group.observed.facts
     is_new = (
-        condition is not None and group.reported_status.conditions_reported_at < condition.position
+        condition is not None
+        and group.decided.reported_status.conditions_reported_at < condition.position
     )
     if (
         condition is not None
@@ -93,7 +95,7 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     refusal = _latest(group)
     if refusal is not None:
         yield from _refused(group, refusal)
-    for uid, nomination in group.nominations.items():
+    for uid, nomination in group.decided.nominations.items():
         yield from _nominated(cluster, group.pods[uid], nomination)
 
 
@@ -101,7 +103,7 @@ def waiting_reason(group: PodGroup, pod: Pod) -> str:
     """Return the reason of the condition `PodScheduled` of a waiting pod of the group; empty if nothing was decided yet."""
     if pod.status == GATED:
         return SCHEDULING_GATED
-    if pod.facts.uid in group.nominations:
+    if pod.facts.uid in group.decided.nominations:
         return UNSCHEDULABLE
     refusal = _latest(group)
     return "" if refusal is None or pod.status != PENDING else _reason_of(refusal)
@@ -109,8 +111,8 @@ def waiting_reason(group: PodGroup, pod: Pod) -> str:
 
 def condition_of(group: PodGroup) -> Condition | None:
     """Return the condition that holds for a pod group, or None if nothing is known yet."""
-    if group.reported_status.ready_since and "enqueue" not in group.refusals:
-        return Condition(group.reported_status.ready_since, SCHEDULED, WHOLE)
+    if group.decided.reported_status.ready_since and "enqueue" not in group.decided.refusals:
+        return Condition(group.decided.reported_status.ready_since, SCHEDULED, WHOLE)
     if group.is_filled_by_terminating:
         return None
     refusal = _latest(group)
@@ -121,14 +123,19 @@ def condition_of(group: PodGroup) -> Condition | None:
     if group.is_broken:
         # The lost pod already changed the status of the group.
         return Condition(
-            group.reported_status.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", "")
+            group.decided.reported_status.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", "")
         )
-    nomination = next(iter(group.nominations.values()), None)
+    nomination = next(iter(group.decided.nominations.values()), None)
     if nomination is None:
         return None
-    nodes = ", ".join(sorted({nomination.node for nomination in group.nominations.values()}))
+    nodes = ", ".join(
+        sorted({nomination.node for nomination in group.decided.nominations.values()})
+    )
     text = fit_text(
-        group, "", f"Waiting for pods to terminate on {nodes}.", could=len(group.nominations)
+        group,
+        "",
+        f"Waiting for pods to terminate on {nodes}.",
+        could=len(group.decided.nominations),
     )
     return Condition(nomination.position, UNSCHEDULABLE, NOT_ENOUGH, text)
 
@@ -159,13 +166,13 @@ def group_text(group: PodGroup, code: str, message: str, pod: str) -> str:
 
 def _latest(group: PodGroup) -> Refusal | None:
     """Return the last refusal of the group itself: a failed preemption is not the reason why the group is pending."""
-    refusals = [one for action, one in group.refusals.items() if action not in EVICTING]
+    refusals = [one for action, one in group.decided.refusals.items() if action not in EVICTING]
     return max(refusals, key=lambda one: one.position, default=None)
 
 
 def _already_reports(group: PodGroup, condition: Condition) -> bool:
     """Return True if the object has this condition already, and not the opposite one too."""
-    conditions = () if group.facts is None else group.facts.conditions
+    conditions = () if group.observed.facts is None else group.observed.facts.conditions
     wanted = (condition.type, "True", condition.reason, condition.message)
     has = any(
         (one.type, one.status, one.reason or "", one.message or "") == wanted for one in conditions
@@ -178,7 +185,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
     for pod in group.pending:
         if (
             pod.decided.reported_at >= refusal.position
-            or pod.facts.uid in group.nominations
+            or pod.facts.uid in group.decided.nominations
             or pod.facts.is_cut
         ):
             continue

@@ -47,11 +47,15 @@ def naming_each(
 def too_few_devices(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return why a group is not admitted to its queue: its PodGroup needs more devices than it has and are free. None
     if enough are free, or if evictions could free some."""
-    stated = None if group.facts is None else group.facts.min_resources
+    stated = None if group.observed.facts is None else group.observed.facts.min_resources
     if not stated or session.cluster.policy.evicting:
         return None
     # Where a raised minimum makes the gang, the resources are those of one pod.
-    times = group.min_available if group.facts and group.facts.min_available == 1 else 1
+    times = (
+        group.observed.min_available
+        if group.observed.facts and group.observed.facts.min_available == 1
+        else 1
+    )
     for states in session.rankings.device_answers.states.values():
         for resource, each in stated.items():
             amount = each * times - _held(group, resource)

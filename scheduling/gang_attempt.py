@@ -105,13 +105,13 @@ class GangAttempt:
     def _has_quota(self) -> bool:
         """Return whether the queue has quota for all pods that the gang lacks: without it no node helps them."""
         group = self.group
-        lacking = group.min_available - group.counts.ready
+        lacking = group.observed.min_available - group.counts.ready
         if lacking <= 1:
             return True  # The quota of the pod was checked.
         counted = [pod for pod in group.pending if not pod.pod_class.is_best_effort]
         cluster, charges = self.session.cluster, dict[str, int]()
         for pod in counted[:lacking]:
-            if pod.facts.uid not in group.nominations:
+            if pod.facts.uid not in group.decided.nominations:
                 for name, amount in cluster.ledgers.requested[pod.facts.uid]:
                     charges[name] = charges.get(name, 0) + amount
         return quota_check.has_quota_for(cluster, cluster.queues[group.queue], charges)
@@ -126,7 +126,7 @@ class GangAttempt:
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed and remembers_roles:
                 continue
-            if self.group.nominations:
+            if self.group.decided.nominations:
                 self.trial.lift_nomination(pod)
             choice = cards_to_charge(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Unschedulable):
@@ -163,7 +163,7 @@ class GangAttempt:
         cards = tuple([one for one in found if choice.cards is not None and one[0] in choice.cards])
         charge = rules.without_cards(cluster.ledgers.requested.get(pod.facts.uid, ()))
         times = QueueRoom(cluster, queue).times(charge, cards, trial.extra)
-        lacking = group.min_available - group.counts.ready - len(trial.now)
+        lacking = group.observed.min_available - group.counts.ready - len(trial.now)
         most = lacking if times is None else min(times, lacking)
         ranking = session.rankings.of(pod_class, choice.cards, self.job)
         placed = 0
@@ -185,7 +185,7 @@ class GangAttempt:
         group, now = self.group, self.trial.now
         if not now or now[-1].pod is not pod:
             return False  # It waits for room.
-        if group.nominations or group.min_tasks or group.sub_groups is not None:
+        if group.decided.nominations or group.observed.min_tasks or group.sub_groups is not None:
             return False
         return not (pod.pod_class.claims or self.where.is_planned or self._previous is not NONE)
 
@@ -212,7 +212,7 @@ class GangAttempt:
         if node is not None:
             # Without counted roles or sub-groups, one more pod may complete the gang.
             group, count = self.group, len(self.trial.now) + 1
-            is_counted = bool(group.min_tasks) or group.sub_groups is not None
+            is_counted = bool(group.observed.min_tasks) or group.sub_groups is not None
             is_last = not (is_counted or self.where.is_planned) and group.is_ready_with(count, {})
             devices = ranking.devices.pick(node)
             self.trial.place(pod, node, devices, is_last=is_last)
@@ -273,7 +273,7 @@ class GangAttempt:
     def _with_fit_when_empty(self, pod: Pod, reason: Unschedulable) -> Unschedulable:
         """Return a refusal by the queue; if the group was refused as never fitting before, check whether that still
         holds."""
-        standing = self.group.refusals.get("allocate")
+        standing = self.group.decided.refusals.get("allocate")
         if standing is None or not standing.never_fits:
             return reason
         needed = min_pods_of_class(self.group, pod.pod_class)
@@ -287,7 +287,7 @@ class GangAttempt:
 
         The pod keeps this node unless another node has room sooner.
         """
-        held = self.group.nominations.get(pod.facts.uid)
+        held = self.group.decided.nominations.get(pod.facts.uid)
         name = pod.facts.nominated_node if held is None else held.node
         name = self._previous.of.get(pod.facts.uid, name)
         node = self.session.cluster.nodes.nodes.get(name)
@@ -298,7 +298,7 @@ class GangAttempt:
     def _can_still_become_ready(self, index: int) -> bool:
         """Return True if the gang can still become ready after a pod failed."""
         group = self.group
-        if group.min_available >= len(group.pods):
+        if group.observed.min_available >= len(group.pods):
             return False
         remembers_roles = self.session.cluster.policy.action_arguments.caches_failed_roles
         enforced = group.enforced_roles
@@ -316,7 +316,7 @@ class GangAttempt:
             for pod in group.pending[index + 1 :]
             if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
-        return group.counts.ready + self.trial.count + rest >= group.min_available
+        return group.counts.ready + self.trial.count + rest >= group.observed.min_available
 
 
 def cards_to_charge(
@@ -366,7 +366,7 @@ def precheck(
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
-    allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
+    allocates = group.decided.phase != WAITING or "enqueue" not in cluster.policy.actions
     if room is None:
         queue = cluster.queues[group.queue]
         short = quota_check.why_queue_closed(cluster, queue, allocates=allocates)
@@ -382,7 +382,7 @@ def precheck(
 def missing_pods(group: PodGroup) -> Unschedulable | None:
     """Return which pods are missing to reach minMember, as a refusal, or None."""
     if not group.has_enough_pods:
-        have, least = group.counts.valid, group.min_available
+        have, least = group.counts.valid, group.observed.min_available
         return Unschedulable(
             "NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs"
         )

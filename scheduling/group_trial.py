@@ -35,7 +35,7 @@ class GroupTrial(Trial):
         """The victims of which the first `_count_grouped` are in `_by_group`."""
         self._by_group: dict[str, list[Pod]] = {}
         self._count_grouped = 0
-        self._is_counted = bool(group.min_tasks) or group.sub_groups is not None
+        self._is_counted = bool(group.observed.min_tasks) or group.sub_groups is not None
 
     def __enter__(self) -> Self:
         """Begin to place pods of the group."""
@@ -106,7 +106,7 @@ class GroupTrial(Trial):
     def place_nominated(self) -> None:
         """Place the nominated pods of the group on the nodes to which they are nominated."""
         for pod in self.group.pending:
-            nomination = self.group.nominations.get(pod.facts.uid)
+            nomination = self.group.decided.nominations.get(pod.facts.uid)
             if nomination is None:
                 continue
             if (node := self.cluster.nodes.nodes.get(nomination.node)) is not None:

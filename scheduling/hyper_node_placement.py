@@ -111,7 +111,7 @@ def _closeness(group: PodGroup, part: SubGroupKey | None) -> TopologyConstraint 
 def _wanted(session: Session, group: PodGroup, closeness: TopologyConstraint) -> PlacementRequest:
     return PlacementRequest(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
-        needed=max(1, group.min_available - group.counts.ready),
+        needed=max(1, group.observed.min_available - group.counts.ready),
         slots=session.network.slots_of(group),
         limit=session.network.limit_of(closeness),
     )

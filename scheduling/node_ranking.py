@@ -472,7 +472,7 @@ class NodeRankings:
         if devices is None:
             return NO_JOB
         self._keep_up()
-        key = (group.min_available, devices)
+        key = (group.observed.min_available, devices)
         found = self._jobs.get(key)
         if found is None:
             options, terminating, tasks = devices
@@ -482,7 +482,7 @@ class NodeRankings:
                 devices=sum(
                     each * count for one, count in classes for _, each in one.asked_devices
                 ),
-                min_available=group.min_available,
+                min_available=group.observed.min_available,
                 classes=tuple([one for one, _ in classes]),
                 options=options,
                 terminating=terminating,

@@ -55,7 +55,7 @@ def pods_with_devices(group: PodGroup) -> list[Pod]:
 
 def device_options(group: PodGroup) -> list[dict[str, str]]:
     """Return, for each class of its pods that ask for devices by name, the annotations and labels that say which."""
-    stated = dict(() if group.facts is None else group.facts.device_options)
+    stated = dict(() if group.observed.facts is None else group.observed.facts.device_options)
     asking = sorted(index for index, one in group.classes.items() if one.asked_devices)
     return [{**stated, **dict(group.classes[index].device_options)} for index in asking]
 

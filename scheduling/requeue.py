@@ -109,12 +109,12 @@ class RequeueCheck:
         if self._events.everything:
             return True
         head = equivalence_group.head
-        refusal = head.refusals.get(equivalence_group.action)
+        refusal = head.decided.refusals.get(equivalence_group.action)
         if refusal is None:
             if self._events.hyper_nodes_changed_at and head.has_topology_constraint:
                 return True
-            return not head.nominations or self._could_place_nominated(equivalence_group)
-        if head.nominations and equivalence_group.action == "allocate":
+            return not head.decided.nominations or self._could_place_nominated(equivalence_group)
+        if head.decided.nominations and equivalence_group.action == "allocate":
             return True  # Decider versions before 4 kept the nominations of a refused group.
         return any(self._happened(equivalence_group, one) for one in refusal.requeue_on)
 
@@ -195,7 +195,7 @@ class RequeueCheck:
             return True
         if any(
             nomination.node in self._events.nodes_freed
-            for nomination in equivalence_group.head.nominations.values()
+            for nomination in equivalence_group.head.decided.nominations.values()
         ):
             return True
         return self._has_room_on_freed_nodes(

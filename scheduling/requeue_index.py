@@ -561,8 +561,8 @@ class RequeueIndex:
         head, action = equivalence_group.head, equivalence_group.action
         if head.has_topology_constraint:
             found.keys["hyper-nodes",] = None
-        refusal = head.refusals.get(action)
-        if refusal is None or head.nominations:
+        refusal = head.decided.refusals.get(action)
+        if refusal is None or head.decided.nominations:
             found.keys[ALWAYS] = None
         for one in () if refusal is None else refusal.requeue_on:
             self._await(found, one)

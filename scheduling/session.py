@@ -309,7 +309,7 @@ class Session:
         is_known = nodes.is_laid_out and nodes.layout == layout
         slots = nodes.changed_slots[moved:] if is_known else range(len(nodes.order))
         audit_trials(self.state, [nodes.order[slot].name for slot in dict.fromkeys(slots)], group)
-        if group.nominations and action not in EVICTING:
+        if group.decided.nominations and action not in EVICTING:
             yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=INTERNAL_ERROR)
         yield PodGroupUnschedulable(
             pod_group=group.key,

@@ -32,7 +32,7 @@ def _counts(group: PodGroup, sharing: int) -> Iterator[int]:
     """Yield for how many of the pods there should be room: all of them, else as many as the gang needs."""
     yield sharing
     others = len(group.pending) - sharing
-    needed = group.min_available - group.counts.ready - others
+    needed = group.observed.min_available - group.counts.ready - others
     if 1 < needed < sharing:
         yield needed
 

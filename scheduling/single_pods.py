@@ -93,7 +93,7 @@ class SinglePods:
 
     def _is_alike(self, group: PodGroup, wanted: _Wanted) -> bool:
         """Return whether what the key of the groups says is all that matters for this one."""
-        if group.min_available != wanted.min_available or len(group.classes) > 1:
+        if group.observed.min_available != wanted.min_available or len(group.classes) > 1:
             return False
         if group.pending[0].facts.nominated_node or (self._spreads_owners and is_spread(group)):
             return False
@@ -101,7 +101,7 @@ class SinglePods:
 
     def _wanted_by(self, group: PodGroup) -> _Wanted | None:
         session, cluster = self._session, self._session.cluster
-        if not self._has_plain_scores or group.phase == WAITING:
+        if not self._has_plain_scores or group.decided.phase == WAITING:
             return None
         room = self._rooms.of(group.queue)
         if not needs_one_pod(cluster, group) or room.why_closed(allocates=True) is not None:
@@ -119,7 +119,7 @@ class SinglePods:
         return _Wanted(
             pod_class=pod_class,
             job=session.rankings.job_of(group),
-            min_available=group.min_available,
+            min_available=group.observed.min_available,
             charge=rules.without_cards(cluster.ledgers.requested.get(pod.facts.uid, ())),
             cards=cards,
             room=room,

@@ -17,10 +17,11 @@ from msgspec import Struct
 from events.decision import Placement
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.group_rows import Nomination
 from projections.kept_quota import kept_charge
 from projections.nodes import Node, Request
 from projections.pod_class import Amounts
-from projections.pod_groups import Nomination, PodGroup
+from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
 from projections.pods import Charge, Pod
 from projections.volumes.claim_users import ClaimUsers
@@ -137,7 +138,7 @@ class Trial:
 
     def unmark_nominated(self, group: PodGroup) -> None:
         """Free the devices that nominated pods of a group hold on their nodes."""
-        for uid, nomination in group.nominations.items():
+        for uid, nomination in group.decided.nominations.items():
             node = self.cluster.nodes.nodes[nomination.node]
             marked = node.nominated_pods
             if uid in marked:
@@ -148,7 +149,7 @@ class Trial:
     def lift_nomination(self, pod: Pod) -> Nomination | None:
         """Release what is nominated for a pod, so that it does not count against the pod itself. Return the nomination, if any."""
         group = self.cluster.groups[pod.group_key]
-        nomination = group.nominations.get(pod.facts.uid)
+        nomination = group.decided.nominations.get(pod.facts.uid)
         if nomination is not None and pod.facts.uid not in self._lifted:
             self._steps.append(partial(self._lifted.pop, pod.facts.uid, None))
             self._lifted[pod.facts.uid] = None
@@ -173,7 +174,7 @@ class Trial:
     ) -> None:
         """Take room and devices for a pod. The last pod of a gang need not take any: no other pod is placed after it."""
         group = self.cluster.groups[pod.group_key]
-        if group.nominations:
+        if group.decided.nominations:
             self.lift_nomination(pod)
         (self.later if later else self.now).append(Placed(pod, node, devices, later))
         if is_last:

@@ -173,7 +173,7 @@ def _fit_when_empty(
 def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     """Return how many pods of a class the gang needs; at least one."""
     others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
-    return max(1, group.min_available - others - group.counts.succeeded)
+    return max(1, group.observed.min_available - others - group.counts.succeeded)
 
 
 def room_when_empty(
@@ -314,14 +314,14 @@ def gang_unschedulable(group: PodGroup, reason: Unschedulable, *, could: int) ->
     `could` of its pending pods found a node before the gang failed. If the gang is complete, the pod beyond it
     keeps its own reason.
     """
-    if group.min_available <= 1 or group.is_ready:
+    if group.observed.min_available <= 1 or group.is_ready:
         return reason
     return structs.replace(reason, message=fit_text(group, reason.pod, reason.message, could=could))
 
 
 def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
     """Return why a gang is not complete, in Volcano's words (B.14); `message` is why the pod has no node."""
-    total, least = len(group.pods), group.min_available
+    total, least = len(group.pods), group.observed.min_available
     waiting = len(group.pending)
     missing = max(0, least - group.counts.ready - could)
     counts = sorted(
@@ -345,7 +345,7 @@ def first_pod_message(message: str) -> str:
 
 def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[PipelineWithdrawn]:
     """Yield the record that releases the nominations of a group, if it has any."""
-    if group.nominations:
+    if group.decided.nominations:
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 

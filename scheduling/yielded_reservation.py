@@ -13,7 +13,7 @@ from scheduling.unschedulable import Unschedulable
 def waits_for_other(cluster: Cluster, group: PodGroup, reason: Unschedulable) -> Unschedulable:
     """Return a refusal by quota that names the group which took the reservation of this one, as long as that holds
     anything."""
-    standing = group.refusals.get("enqueue")
+    standing = group.decided.refusals.get("enqueue")
     if standing is None or standing.code != RESERVATION_YIELDED:
         return reason
     if reason.code not in QUEUE_CODES and reason.code not in COMMON_CODES:

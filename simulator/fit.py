@@ -235,7 +235,7 @@ class FitSimulation:
             key=group.task_key,
         )
         waits = tuple(pod.key for pod in ours if not pod.node)
-        needs_answer = bool(waits) or group.phase == WAITING
+        needs_answer = bool(waits) or group.decided.phase == WAITING
         answer = self._step.decider.explain(group).waiting if needs_answer else None
         if answer is not None and answer.since > self._position:
             # The record of this refusal is in no log.
@@ -243,7 +243,7 @@ class FitSimulation:
         return FittedPodGroup(
             pod_group=group.key,
             queue=group.queue,
-            phase=group.phase,
+            phase=group.decided.phase,
             placed=tuple(self._place(pod) for pod in ours if pod.node),
             waits=waits,
             evicts=tuple(self._evicts.get(group.key, ())),

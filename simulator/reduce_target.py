@@ -11,7 +11,7 @@ from events.decision import Decision, DecisionItem
 from events.decisions.config_invalid import ConfigInvalid
 from events.decisions.gang_bind import GangBindDecided
 from events.normalize import Json
-from projections.pod_groups import Refusal
+from projections.group_rows import Refusal
 from projections.state import State
 
 _WORD: Final = re.compile(r"[^\W\d_][^\s,;:]*")

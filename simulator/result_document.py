@@ -138,7 +138,7 @@ def _pod_groups(state: State) -> JsonObject:
         short = missing_pods(group) if refusal is None and group.is_broken else None
         reason = refusal or short
         groups[key] = {
-            "phase": group.phase,
+            "phase": group.decided.phase,
             "queue": group.queue,
             "code": reason.code if reason else "",
             "message": reason.message if reason else "",

@@ -102,7 +102,7 @@ def standing_objects(
         elif kind.kind == "PodGroup":
             group = state.cluster.groups.get(subject.partition("/")[2])
             if group is not None:
-                manifest = changed(manifest, "status", phase=group.phase)
+                manifest = changed(manifest, "status", phase=group.decided.phase)
                 waits_in = "" if group.counts.allocated else group.key
         place = LocatedManifest(kind, manifest, "log")
         found.append(StandingObject(subject, place, sort, unit, waits_in))

@@ -185,7 +185,7 @@ def _one_that_waits(run: Run) -> str:
     refused = [
         pod.key
         for group in cluster.groups.values()
-        if any(one.code == "NotEnoughResources" for one in group.refusals.values())
+        if any(one.code == "NotEnoughResources" for one in group.decided.refusals.values())
         for pod in group.pods.values()
     ]
     return min(refused, default=keys[0])

@@ -256,7 +256,7 @@ def _faults(state: State) -> Iterator[Line]:
 
 def _name_of(group: PodGroup) -> str:
     """A pod group without an object is named by its pods: its own name is generated."""
-    if group.facts is not None or not group.pods:
+    if group.observed.facts is not None or not group.pods:
         return group.key
     first, *more = (pod.key for pod in group.pods.values())
     return f"{first} and {len(more)} more" if more else first

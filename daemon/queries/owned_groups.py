@@ -64,7 +64,7 @@ def _groups_there(state: State, owner: OwnerName, uids: list[str]) -> Iterator[s
     for uid in uids:
         yield from (key for key in _keys_of(owner, uid) if key in groups)
     for group in groups.values():
-        if group.facts is not None and group.facts.owner in uids:
+        if group.observed.facts is not None and group.observed.facts.owner in uids:
             yield group.key
 
 

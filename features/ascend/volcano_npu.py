@@ -99,8 +99,12 @@ class VolcanoNpu(GroupState, FaultGrace):
         self, cluster: Cluster, group: PodGroup, *, enqueues: bool
     ) -> tuple[object, ...]:
         """Return the minimum of the PodGroup: it decides whether enough chips are free to admit the group."""
-        least = group.facts.min_resources if enqueues and group.facts is not None else None
-        return ("npu", group.min_available, tuple(sorted(least.items()))) if least else ()
+        least = (
+            group.observed.facts.min_resources
+            if enqueues and group.observed.facts is not None
+            else None
+        )
+        return ("npu", group.observed.min_available, tuple(sorted(least.items()))) if least else ()
 
     @classmethod
     def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct | None:

@@ -157,7 +157,7 @@ def scope_of(
     group: PodGroup, options: FaultOptions, faulty: Iterable[Pod], ranks: dict[str, int]
 ) -> str:
     """Return which pods of a job are deleted first: `pod` or `job`."""
-    if options.never_escalates or (group.min_available <= 1 and not options.is_stated):
+    if options.never_escalates or (group.observed.min_available <= 1 and not options.is_stated):
         # Pods that do not need each other, such as those of a Deployment.
         return POD
     if any(is_master(pod, ranks.get(pod.facts.uid, -1)) for pod in faulty):

@@ -134,7 +134,9 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
 
 def _lacks_object(group: PodGroup) -> bool:
     """Return whether the pods name a PodGroup that is gone: their job is over, and nobody would create them again."""
-    return group.facts is None and any(pod.facts.needs_group_object for pod in group.pods.values())
+    return group.observed.facts is None and any(
+        pod.facts.needs_group_object for pod in group.pods.values()
+    )
 
 
 def _mark(
@@ -191,7 +193,7 @@ def _go_on(session: Session, group: PodGroup, options: FaultOptions) -> Iterator
         and not (restart is not None and restart.leaving)
         and not _has_too_many_restarts(session, group)
     ):
-        have, least = group.counts.ready, group.min_available
+        have, least = group.counts.ready, group.observed.min_available
         text = f"{have} of the {least} pods that it needs for {(now - since) // SECOND} s"
         pods = [pod for pod in living_pods(group) if is_movable(pod, options)]
         if pods:

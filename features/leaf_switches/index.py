@@ -137,7 +137,9 @@ class LeafSwitches(Index):
             for name, place in twin._places_of(address):
                 twin._put(name, place)
         for key, group in cluster.groups.items():
-            if found := _stated_class(group.facts.device_options if group.facts else ()):
+            if found := _stated_class(
+                group.observed.facts.device_options if group.observed.facts else ()
+            ):
                 twin._classes[key] = found
         for pod in cluster.pods.values():
             twin._add(pod)
@@ -224,14 +226,14 @@ class LeafSwitches(Index):
     def on_pod_groups(self, cluster: Cluster, changes: Sequence[PodGroupChanged]) -> None:
         """Keep the pods of groups whose class has changed."""
         for one in changes:
-            facts = one.group.facts
+            facts = one.group.observed.facts
             if self._classes or (facts is not None and facts.device_options):
                 cluster.position = one.position
                 self._classify(cluster, one)
 
     def _classify(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         group = delta.group
-        facts = None if delta.is_gone else group.facts
+        facts = None if delta.is_gone else group.observed.facts
         stated = _stated_class(facts.device_options) if facts and facts.device_options else ""
         if stated == self._classes.get(group.key, ""):
             return

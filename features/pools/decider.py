@@ -94,7 +94,7 @@ class PoolPassDecider:
             return None
         if cluster.indexes.of(PoolIndex).groups.get(subject.key) != self.pool.name:
             return None
-        standing = subject.refusals.get(POOL_ACTION)
+        standing = subject.decided.refusals.get(POOL_ACTION)
         if not subject.pending:
             return Explanation()
         cluster.nodes.lay_out()
@@ -131,9 +131,9 @@ class PoolPassDecider:
         cluster = self.session.cluster
         for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get(self.pool.name, ())):
             group = cluster.groups[key]
-            has_work = bool(group.pending) or group.facts is not None
+            has_work = bool(group.pending) or group.observed.facts is not None
             if (
-                group.phase == WAITING
+                group.decided.phase == WAITING
                 and has_work
                 and group.problem is None
                 and not group.is_foreign
@@ -217,7 +217,7 @@ class PoolPassDecider:
             group = cluster.groups.get(key)
             if group is None or not group.pending:
                 continue
-            standing = group.refusals.get(POOL_ACTION)
+            standing = group.decided.refusals.get(POOL_ACTION)
             if standing is not None and (standing.code, standing.limit) == (
                 reason.code,
                 reason.limit,
@@ -264,7 +264,7 @@ def _refuse_without_pool(state: State) -> Iterator[Decision]:
     cluster = state.cluster
     for key in sorted(cluster.indexes.of(PoolIndex).by_pool.get("", ())):
         group = cluster.groups[key]
-        standing = group.refusals.get(POOL_ACTION)
+        standing = group.decided.refusals.get(POOL_ACTION)
         is_known = standing is not None and standing.code == POOL_NOT_FOUND
         if not group.pending or is_known or group.is_foreign:
             continue

@@ -196,7 +196,9 @@ class PoolFacts(Table):
         if self.releases.pop(uid, None) is not None:
             submitted, requested = self.requested.get(uid, (0, 0))
             group = cluster.groups.get(pod.group_key)
-            submitted = submitted or (pod.facts.created_ns if group is None else group.created_ns)
+            submitted = submitted or (
+                pod.facts.created_ns if group is None else group.observed.created_ns
+            )
             one = Returning(task_name(pod), submitted, requested or pod.facts.created_ns)
             self.returning[pod.group_key] = (*self.returning.pop(pod.group_key, ()), one)
             if len(self.returning) > RETURNING_MAX:

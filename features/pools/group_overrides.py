@@ -69,8 +69,8 @@ class GroupOverride(Struct, frozen=True):
 
     def is_of(self, group: "PodGroup") -> bool:
         """Return whether it is for this pod group, and not for an earlier one of its name."""
-        if group.facts is not None:
-            return group.facts.uid == self.uid
+        if group.observed.facts is not None:
+            return group.observed.facts.uid == self.uid
         return any(
             self.uid == pod.facts.uid
             or (pod.facts.owner is not None and pod.facts.owner.uid == self.uid)

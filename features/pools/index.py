@@ -223,7 +223,7 @@ def _priority_cut(
     cluster: Cluster, pool: Pool, group: PodGroup, options: JobOptions
 ) -> tuple[str, ...]:
     """Return that the priority of a job is cut to a bound, if it is."""
-    is_named = group.facts is not None and bool(group.facts.priority_class)
+    is_named = group.observed.facts is not None and bool(group.observed.facts.priority_class)
     if pool.decider != PRIORITY or not (cluster.policy.bounds_priorities or is_named):
         return ()
     cut = job_priority(cluster, pool, group, options).cut
@@ -299,7 +299,7 @@ def removed_pools(cluster: Cluster, pools: Pools) -> str:
 
 def options_of(group: PodGroup) -> JobOptions:
     """Return what a pod group and its pods state."""
-    of_object = () if group.facts is None else group.facts.pool_options
+    of_object = () if group.observed.facts is None else group.observed.facts.pool_options
     of_pods: dict[Labels, None] = {}
     for one in group.pods.values():
         if one.facts.pool_options and one.status not in ENDED:

@@ -50,7 +50,7 @@ def job_priority(
         f"pool {pool.name}": pool.use.bounds.priority_max,
     }
     cut = ""
-    named = "" if group.facts is None else group.facts.priority_class
+    named = "" if group.observed.facts is None else group.observed.facts.priority_class
     is_system = value > SYSTEM_PRIORITY_MIN and source == _of_group(named)
     if is_system and group.key.partition("/")[0] != SYSTEM_NAMESPACE:
         most = PRIORITY_MIN if pool.priority_direction == LOWER_FIRST else PRIORITY_MAX
@@ -80,7 +80,7 @@ def _stated(
     The API server writes the class that is the global default into pods that name none: it counts after the option.
     """
     classes = cluster.priority_classes
-    name = "" if group.facts is None else group.facts.priority_class
+    name = "" if group.observed.facts is None else group.observed.facts.priority_class
     if name in classes and not (from_pods and _is_above_pods(group, classes[name].value)):
         return classes[name].value, _of_group(name)
     default: tuple[int, str] | None = None

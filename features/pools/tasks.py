@@ -149,7 +149,9 @@ class PoolTasks:
         self._options = index.options
         self._pool_of = index.nodes
         groups = [cluster.groups[key] for key in index.by_pool.get(pool.name, ())]
-        for group in sorted(groups, key=lambda one: (one.created_ns, name_of(one), one.key)):
+        for group in sorted(
+            groups, key=lambda one: (one.observed.created_ns, name_of(one), one.key)
+        ):
             self._add(cluster, group)
         for job in self.jobs.values():
             job.queued.sort(key=_age)
@@ -213,7 +215,7 @@ class PoolTasks:
         key = f"{group.key.partition('/')[0]}/{options.job}" if options.job else group.key
         submitted = options.submitted_ns
         if submitted is None:
-            submitted = group.created_ns
+            submitted = group.observed.created_ns
             came_back = cluster.tables.of(PoolFacts).requested
             for uid in group.pods:
                 if uid in came_back:
@@ -277,7 +279,7 @@ class PoolTasks:
 def name_of(group: PodGroup) -> str:
     """Return the name by which a pod group is sorted: its key, or that of the pod or owner out of whose UID it is made."""
     namespace, _, name = group.key.partition("/")
-    if group.facts is not None or not name.startswith(NAMED_BY_UID) or not group.pods:
+    if group.observed.facts is not None or not name.startswith(NAMED_BY_UID) or not group.pods:
         return group.key
     first = next(iter(group.pods.values())).facts
     if first.group_name:
@@ -305,7 +307,7 @@ def _age(task: Task) -> Age:
 def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
     """Yield the pods of each running task: the gang, and each pod beyond its minimum."""
     placed = sorted(placed, key=lambda pod: (pod.decided.bound_at, pod.sort_key))
-    least = group.min_available if group.min_available > 1 else 0
+    least = group.observed.min_available if group.observed.min_available > 1 else 0
     if least and placed:
         yield placed[:least]
     for pod in placed[least:]:
@@ -314,11 +316,11 @@ def _running(group: PodGroup, placed: list[Pod]) -> Iterator[list[Pod]]:
 
 def _queued(group: PodGroup) -> Iterator[list[Pod]]:
     """Yield the pods of each queued task: what the gang lacks, or, if it lacks none, each pod beyond its minimum."""
-    lacking = group.min_available - group.counts.ready
+    lacking = group.observed.min_available - group.counts.ready
     pods = sorted(group.pending, key=lambda pod: pod.pod_class.is_best_effort)
     if group.enforced_roles or group.sub_groups is not None:
         lacking = len(pods)
-    if pods and group.min_available > 1 and not group.is_ready and lacking > 0:
+    if pods and group.observed.min_available > 1 and not group.is_ready and lacking > 0:
         yield pods[:lacking]
         return
     for pod in group.pending:
@@ -328,14 +330,17 @@ def _queued(group: PodGroup) -> Iterator[list[Pod]]:
 def _waits_for_exit(cluster: Cluster, group: PodGroup, placed: list[Pod]) -> bool:
     """Return whether a gang is about to lack pods that still run: it starts whole when they have exited."""
     asked = sum(pod.facts.uid in cluster.tables.of(PoolFacts).releases for pod in placed)
-    return group.min_available > 1 and 0 < asked > group.counts.ready - group.min_available
+    return (
+        group.observed.min_available > 1
+        and 0 < asked > group.counts.ready - group.observed.min_available
+    )
 
 
 def _problem(group: PodGroup) -> Unschedulable | None:
     """Return why a pod group is not considered."""
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
-    if group.facts is None and group.min_available > 1:
+    if group.observed.facts is None and group.observed.min_available > 1:
         stated = _stated_priorities(group)
         if len(stated) > 1:
             said = ", ".join(f"pod {pod} states {number}" for number, pod in stated.items())
@@ -344,9 +349,9 @@ def _problem(group: PodGroup) -> Unschedulable | None:
     short = missing_pods(group) if group.pending else None
     if short is None:
         return None
-    if group.facts is None and group.min_available > 1:
+    if group.observed.facts is None and group.observed.min_available > 1:
         text = (
-            f"min-available is {group.min_available}, and the group has {group.counts.valid} pods: the label counts pods,"
+            f"min-available is {group.observed.min_available}, and the group has {group.counts.valid} pods: the label counts pods,"
             f" not GPUs"
         )
         return Unschedulable(GANG_SIZE_MISMATCH, "", text)

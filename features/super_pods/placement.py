@@ -63,7 +63,7 @@ class SuperPodPlacement(PlacementStrategy):
         if npu_arguments(session.cluster.plugins) is None:
             return False
         asking = [one for one in group.classes.values() if one.asked_devices]
-        stated = dict(() if group.facts is None else group.facts.device_options)
+        stated = dict(() if group.observed.facts is None else group.observed.facts.device_options)
         return any(is_of_super_pod(one, {**stated, **dict(one.device_options)}) for one in asking)
 
     def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:

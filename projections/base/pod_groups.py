@@ -13,10 +13,20 @@ from events.standing.pods import (
 )
 from projections.base.contributor import BaseFold, Contributor, Piece, Stand, plain
 from projections.base.objects import AT_ONCE, piece_of, reading_of
+from projections.group_facts import spec_of
+from projections.group_rows import (
+    NO_NOMINATIONS,
+    NO_REFUSALS,
+    NO_TASKS,
+    DecidedGroup,
+    Nomination,
+    ObservedGroup,
+    Refusal,
+)
 from projections.kinds.pod_group import read_pod_group
-from projections.pod_groups import Nomination, PodGroup, Refusal
+from projections.pod_groups import PodGroup
 from projections.pod_waits import PodWait
-from projections.reported_status import ReportedStatus
+from projections.reported_status import NOT_REPORTED, ReportedStatus
 from projections.state import State
 from projections.victim_waits import VictimWait
 
@@ -24,21 +34,23 @@ from projections.victim_waits import VictimWait
 def _stand(group: PodGroup) -> Stand:
     event = PodGroupStands(
         queue=group.queue,
-        uid=group.uid if group.uid != group.key else "",
-        needs_object=group.needs_object,
+        uid=group.observed.uid if group.observed.uid != group.key else "",
+        needs_object=group.observed.needs_object,
         priority=group.priority,
-        stated_priority=group.stated_priority,
-        created_ns=group.created_ns,
-        min_available=group.min_available,
-        min_tasks=tuple(group.min_tasks.items()),
-        phase=group.phase,
-        listed_phase=group.listed_phase,
-        cause=group.cause,
-        refusals=tuple([_refusal(action, one) for action, one in group.refusals.items()]),
-        nominations=tuple([_nomination(uid, one) for uid, one in group.nominations.items()]),
-        status=_status(group.reported_status),
+        stated_priority=group.observed.stated_priority,
+        created_ns=group.observed.created_ns,
+        min_available=group.observed.min_available,
+        min_tasks=tuple(group.observed.min_tasks.items()),
+        phase=group.decided.phase,
+        listed_phase=group.decided.listed_phase,
+        cause=group.decided.cause,
+        refusals=tuple([_refusal(action, one) for action, one in group.decided.refusals.items()]),
+        nominations=tuple(
+            [_nomination(uid, one) for uid, one in group.decided.nominations.items()]
+        ),
+        status=_status(group.decided.reported_status),
     )
-    return Stand(f"PodGroup/{group.key}", event, group.digest or None)
+    return Stand(f"PodGroup/{group.key}", event, group.observed.digest or None)
 
 
 def _refusal(action: str, one: Refusal) -> RefusalStands:
@@ -100,24 +112,35 @@ def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
     event, cluster = stand.event, fold.state.cluster
     assert isinstance(event, PodGroupStands)
     group = cluster.ensure_group(stand.subject.partition("/")[2])
+    facts, reported = None, NOT_REPORTED
     if stand.object is not None:
         reading = reading_of(fold, stand, event.uid, content)
-        group.set_object(read_pod_group(cluster, reading))
-        group.digest = stand.object
-        group.reported_status = _reported(event.status)
-    group.uid = event.uid or group.key
-    group.needs_object, group.priority = event.needs_object, event.priority
-    group.stated_priority, group.created_ns = event.stated_priority, event.created_ns
-    group.min_available, group.phase = event.min_available, event.phase
-    group.listed_phase, group.cause = event.listed_phase, event.cause
-    if event.min_tasks:
-        group.min_tasks = dict(event.min_tasks)
-    group.refusals = {one.action: _refused(one) for one in event.refusals}
-    if event.nominations:
-        group.nominations = {
-            one.uid: Nomination(one.node, one.resources, one.charge, one.position, one.devices)
-            for one in event.nominations
-        }
+        facts, reported = read_pod_group(cluster, reading), _reported(event.status)
+    group.priority = event.priority
+    observed = ObservedGroup(
+        event.uid or group.key,
+        event.created_ns,
+        event.min_available,
+        event.needs_object,
+        event.stated_priority,
+        facts,
+        spec_of(facts),
+        stand.object or "",
+        dict(event.min_tasks) or NO_TASKS,
+    )
+    group.observe(observed)
+    nominations = {
+        one.uid: Nomination(one.node, one.resources, one.charge, one.position, one.devices)
+        for one in event.nominations
+    }
+    group.decided = DecidedGroup(
+        event.phase,
+        event.listed_phase,
+        event.cause,
+        {one.action: _refused(one) for one in event.refusals} or NO_REFUSALS,
+        nominations or NO_NOMINATIONS,
+        reported,
+    )
     queue = cluster.queues[event.queue]
     group.queue = queue.name
     queue.groups[group.key] = None

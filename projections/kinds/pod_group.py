@@ -31,7 +31,7 @@ POD_GROUPS: Final = Resource(
 def _apply(cluster: Cluster, reading: Reading) -> None:
     facts = read_pod_group(cluster, reading)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
-    if group is None or group.digest != reading.digest:
+    if group is None or group.observed.digest != reading.digest:
         cluster.pod_groups.put_object(cluster, facts, reading.digest)
         kept = (REQUEST_DIFFERS, UNUSED_OPTION, OPTION_CUT, PRIORITY_CUT, QUEUE_CHANGED)
         of_options = option_problems(cluster, facts.pool_options)
@@ -54,7 +54,7 @@ def read_pod_group(cluster: Cluster, reading: Reading) -> GroupFacts:
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     key = subject.partition("/")[2]
     group = cluster.groups.get(key)
-    if group is not None and group.facts is not None and group.facts.uid == uid:
+    if group is not None and group.observed.facts is not None and group.observed.facts.uid == uid:
         cluster.pod_groups.drop_object(cluster, key)
         owner_gone(cluster, uid)
         cluster.config_errors.put(subject, (), keeps=(UNUSED_OPTION, OPTION_CUT))

@@ -210,17 +210,17 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
     if group is None:
         return []
     counts = group.counts
-    refusal = group.main_refusal if group.refusals else None
+    refusal = group.main_refusal if group.decided.refusals else None
     return [
         (
             key,
             group.queue,
-            group.phase,
-            group.min_available,
+            group.decided.phase,
+            group.observed.min_available,
             counts.allocated + counts.releasing,
             len(group.pods) - counts.succeeded - counts.failed,
             group.priority,
-            group.created_ns,
+            group.observed.created_ns,
             refusal.code if refusal else "",
         )
     ]

@@ -43,7 +43,7 @@ def _place(
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=(placement,))
         return
     problem = precheck(session, group)
-    if problem is None and group.phase == WAITING and not group.pending:
+    if problem is None and group.decided.phase == WAITING and not group.pending:
         # Without an enqueue action no other action admits the group, and until then its owner creates no pods.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
@@ -56,7 +56,7 @@ def _place(
             naming = naming_each(session, group, problem)
             yield from refuse_equivalence_group(equivalence_group, problem, naming)
         return
-    if group.phase == WAITING:
+    if group.decided.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         if not equivalence_group.is_head(group):
             # The new phase moved the group to another equivalence class, which is decided next.
@@ -85,7 +85,7 @@ def _place(
 
 def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
     """Return True if the reservation of any group in the class (all are equal) has timed out."""
-    refusals = (group.refusals.get(ACTION) for _, group in equivalence_group.jobs)
+    refusals = (group.decided.refusals.get(ACTION) for _, group in equivalence_group.jobs)
     return any(one is not None and one.is_timed_out for one in refusals)
 
 
@@ -93,7 +93,7 @@ def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterato
     """Nominate nodes for the pods, unless exactly these nominations exist already."""
     placed = attempt.trial.placed
     if {one.pod.facts.uid: (one.node.name, one.devices) for one in placed} != {
-        uid: (held.node, held.devices) for uid, held in group.nominations.items()
+        uid: (held.node, held.devices) for uid, held in group.decided.nominations.items()
     }:
         yield PipelineDecided(
             pod_group=group.key,

@@ -68,7 +68,9 @@ class Backfill:
                 placements=placements(session.cluster, found),
             )
         elif reason is not None:
-            if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
+            if any(
+                pod.facts.uid in group.decided.nominations for pod in group.pending if _is_free(pod)
+            ):
                 yield from pipeline_withdrawal(group, reason)
             if equivalence_group.is_head(group):
                 naming = naming_each(session, group, reason)

@@ -84,7 +84,7 @@ def _refuse(
         found = waits_for_other(cluster, group, reason)
         if found is reason:
             yield one
-        elif group.refusals[ACTION].message != found.message:
+        elif group.decided.refusals[ACTION].message != found.message:
             yield refusal(group, ACTION, found)
 
 
@@ -121,14 +121,14 @@ def _judge(
 def _yielded(cluster: Cluster, group: PodGroup, other: PodGroup) -> Unschedulable:
     """Return why the reservation of a group goes to another one."""
     names = tuple(quota_charging.min_request(cluster, group) or ())
-    stated = () if group.facts is None else tuple(group.facts.min_resources or ())
+    stated = () if group.observed.facts is None else tuple(group.observed.facts.min_resources or ())
     requeue_on = (QUEUE_UPDATED, *quota_events(names))
     if cluster.plugins.of(ClusterQuota):
         requeue_on += tuple([CLUSTER_QUOTA + name for name in stated])
     if yields_to_all(cluster, group):
         span = format_duration(cluster.policy.action_arguments.pod_creation_ns)
         text = (
-            f"it was admitted and has {group.counts.valid} of its {max(1, group.min_available)} pods after {span}:"
+            f"it was admitted and has {group.counts.valid} of its {max(1, group.observed.min_available)} pods after {span}:"
             f" {named(other)} takes its reservation"
         )
         return Unschedulable(PODS_NOT_CREATED, "", text, requeue_on=requeue_on)

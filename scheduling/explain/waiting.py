@@ -12,9 +12,10 @@ from msgspec import Struct
 from events.decision import INTERNAL_ERROR
 from events.duration import format_duration
 from projections import eviction_pauses, quota_charging
+from projections.group_rows import Refusal
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts
-from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
+from projections.pod_groups import INQUEUE, WAITING, PodGroup
 from projections.pod_waits import is_backing_off
 from projections.pods import CONDITIONS_MAX, Pod
 from projections.policy.policy import EVICTING
@@ -101,7 +102,7 @@ class WaitingExplanation:
         session, group, cluster = self._session, self._group, self._cluster
         if group.is_foreign:
             return None
-        waits = bool(group.pending) or bool(group.counts.gated) or group.phase == WAITING
+        waits = bool(group.pending) or bool(group.counts.gated) or group.decided.phase == WAITING
         waits = waits or group.key in cluster.pod_waits
         if not waits and not group.is_broken:
             return None
@@ -134,7 +135,7 @@ class WaitingExplanation:
             *self._network_hurdle(far),
             *volume_hurdle(session.rankings, group, pod),
         )
-        standing = max(group.refusals.values(), key=_refusal_order, default=None)
+        standing = max(group.decided.refusals.values(), key=_refusal_order, default=None)
         return Waiting(
             pod_group=group.key,
             code=reason.code if reason else "",
@@ -164,7 +165,7 @@ class WaitingExplanation:
         """The answer for a group whose last evaluation raised: an evaluation here would raise, too."""
         failed = [
             (action, one)
-            for action, one in self._group.refusals.items()
+            for action, one in self._group.decided.refusals.items()
             if one.code == INTERNAL_ERROR and action not in EVICTING
         ]
         if not failed:
@@ -212,12 +213,12 @@ class WaitingExplanation:
 
     def _denied(self) -> Unschedulable | None:
         group, cluster = self._group, self._cluster
-        if group.phase != WAITING or "enqueue" not in cluster.policy.actions:
+        if group.decided.phase != WAITING or "enqueue" not in cluster.policy.actions:
             return None
         if keeps_admission(cluster, group.key):
             return None
         if is_backing_off(cluster, group):
-            standing = group.refusals.get("enqueue")
+            standing = group.decided.refusals.get("enqueue")
             text = "its pods did not come in time" if standing is None else standing.message
             left = max(0, cluster.pod_waits[group.key].until_ns - self._state.now_ns)
             text += f"; it is voted on again {format_duration(left)} after the last cycle, after all others"
@@ -232,8 +233,8 @@ class WaitingExplanation:
     ) -> Iterable[Hurdle]:
         """Yield the check of the action enqueue; nothing if the queue itself is closed (`problem`)."""
         group = self._group
-        if group.phase != WAITING:
-            text = f"admitted to queue {group.queue}: phase {group.phase}{self._reserved_text()}"
+        if group.decided.phase != WAITING:
+            text = f"admitted to queue {group.queue}: phase {group.decided.phase}{self._reserved_text()}"
             yield Hurdle("admission", True, text)
         elif problem is None:
             yield _hurdle("admission", denied, f"queue {group.queue} would admit it now")
@@ -241,18 +242,20 @@ class WaitingExplanation:
     def _reserved_text(self) -> str:
         """Whether an admitted group's reservation has ended or is about to end."""
         group = self._group
-        if group.phase != INQUEUE:
+        if group.decided.phase != INQUEUE:
             return ""
         wait = self._cluster.pod_waits.get(group.key)
         if wait is not None:
-            text = f"; it has {group.counts.valid} of its {max(1, group.min_available)} pods"
+            text = (
+                f"; it has {group.counts.valid} of its {max(1, group.observed.min_available)} pods"
+            )
             if not wait.until_ns:
                 return f"{text}, and any group that asks for it may take its reservation"
             left = format_duration(max(0, wait.until_ns - self._state.now_ns))
             return f"{text}, and its reservation is protected for {left} more"
         if group.never_fits:
-            is_tired = any(one.is_timed_out for one in group.refusals.values())
-            codes = [one.code for one in group.refusals.values() if one.never_fits]
+            is_tired = any(one.is_timed_out for one in group.decided.refusals.values())
+            codes = [one.code for one in group.decided.refusals.values() if one.never_fits]
             own_codes = [code for code in codes if code in CARD_CODES | CLAIM_CODES | GROUP_CODES]
             if is_tired:
                 why = "too many nodes that fit its pods have been unavailable to it for too long"
@@ -313,8 +316,10 @@ class WaitingExplanation:
 
     def _room_hurdles(self, tried: _Tried | None, *, is_kept: bool) -> Iterable[Hurdle]:
         """Yield whether there is room. With `is_kept`, something else keeps the next cycle from binding pods."""
-        if self._group.nominations:
-            nodes = ", ".join(sorted({held.node for held in self._group.nominations.values()}))
+        if self._group.decided.nominations:
+            nodes = ", ".join(
+                sorted({held.node for held in self._group.decided.nominations.values()})
+            )
             yield Hurdle("nodes", False, f"nominated to {nodes}, where pods are still terminating")
         if tried is None:
             return
@@ -340,12 +345,12 @@ class WaitingExplanation:
     def _evicting_hurdles(self) -> Iterable[Hurdle]:
         """Why no pod is evicted in its favour, as last recorded."""
         for action in EVICTING:
-            if (refusal := self._group.refusals.get(action)) is not None:
+            if (refusal := self._group.decided.refusals.get(action)) is not None:
                 yield Hurdle(action, False, refusal.message + self._tried_again(action))
 
     def _gang_text(self) -> str:
         group = self._group
-        have, least = group.counts.valid, group.min_available
+        have, least = group.counts.valid, group.observed.min_available
         text = (
             f"it has {have} of the {least} pods it needs, {group.counts.ready} placed or finished"
         )
@@ -363,7 +368,7 @@ class WaitingExplanation:
     def _admission(self) -> tuple[Limit, ...]:
         group, cluster = self._group, self._cluster
         asked = quota_charging.admission_request(cluster, group)
-        if group.phase != WAITING or asked is None:
+        if group.decided.phase != WAITING or asked is None:
             return ()
         queue = cluster.queues[group.queue]
         reclaimable = (
@@ -377,7 +382,7 @@ class WaitingExplanation:
         if pod is None:
             return ()
         total: Amounts = {}
-        missing = max(1, group.min_available - group.counts.ready)
+        missing = max(1, group.observed.min_available - group.counts.ready)
         for one in group.pending[:missing]:
             for name, amount in cluster.ledgers.requested[one.facts.uid]:
                 total[name] = total.get(name, 0) + amount

@@ -31,13 +31,13 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
         Volcano does not tell the first two apart. Then `drf` gives the room for the lost pod to a group that holds
         nothing, and the devices of the others stand still.
         """
-        if group.counts.ready >= group.min_available:
+        if group.counts.ready >= group.observed.min_available:
             return 2
-        return 0 if group.phase == UNSURE and group.counts.running else 1
+        return 0 if group.decided.phase == UNSURE and group.counts.running else 1
 
     def is_starving(self, group: PodGroup, have: int) -> bool:
         """Return whether fewer pods than minMember have a node."""
-        return have < group.min_available
+        return have < group.observed.min_available
 
     def may_hold_part(self, cluster: Cluster, group: PodGroup) -> bool:
         """Return False: a gang holds room for its minimum or none."""
@@ -53,7 +53,7 @@ class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
                 group = preemptor.cluster.groups[key]
                 evicted = len(preemptor.trial.evicted_of(key))
                 have = group.counts.ready - group.counts.best_effort - evicted
-                spare[key] = have - group.min_available
+                spare[key] = have - group.observed.min_available
             if spare[key] > 0:
                 spare[key] -= 1
                 chosen.append(pod)

@@ -224,11 +224,11 @@ def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
         return ()
     if keeps_admission(cluster, group.key):
         return tuple((_missing(group) or {}).items())
-    if group.phase not in (INQUEUE, RUNS):
+    if group.decided.phase not in (INQUEUE, RUNS):
         return ()
-    if group.phase == INQUEUE and group.never_fits:
+    if group.decided.phase == INQUEUE and group.never_fits:
         return ()
-    if group.phase == RUNS and group.counts.allocated < group.min_available:
+    if group.decided.phase == RUNS and group.counts.allocated < group.observed.min_available:
         return ()
     return tuple((_missing(group) or {}).items())
 
@@ -244,8 +244,8 @@ def _missing(group: PodGroup) -> Amounts | None:
 
 def _min_resources(group: PodGroup) -> Amounts | None:
     """Return the minimum request of a group, by resource; None if it is not stated and not checked."""
-    if group.facts is not None:
-        stated = group.facts.min_resources
+    if group.observed.facts is not None:
+        stated = group.observed.facts.min_resources
         if stated is None:
             return None
         return {name: one for name, one in stated.items() if one > 0 and name != "pods"}

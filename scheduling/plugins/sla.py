@@ -91,7 +91,7 @@ class Sla(JobOrder, JobEnqueueable, JobPipelined, GroupState):
         deadline = self._deadline(cluster, group)
         if table.overdue.get(group.key, deadline) != deadline:
             del table.overdue[group.key]
-        waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign
+        waits = (group.decided.phase == WAITING or bool(group.pending)) and not group.is_foreign
         if deadline is not None and waits and group.key not in table.overdue:
             table.waiting[group.key] = deadline
         else:
@@ -119,9 +119,13 @@ class Sla(JobOrder, JobEnqueueable, JobPipelined, GroupState):
 
     def _deadline(self, cluster: Cluster, group: PodGroup) -> int | None:
         """Return the end of the waiting time of a group; None if it has none."""
-        stated = _of_owner(cluster, group) if group.facts is None else group.facts.waiting_ns
+        stated = (
+            _of_owner(cluster, group)
+            if group.observed.facts is None
+            else group.observed.facts.waiting_ns
+        )
         waiting = self._waiting_ns if stated is None else stated
-        return None if waiting is None else group.created_ns + waiting
+        return None if waiting is None else group.observed.created_ns + waiting
 
 
 def _of_owner(cluster: Cluster, group: PodGroup) -> int | None:

@@ -415,9 +415,9 @@ def _used_and_waiting(group: PodGroup, held: Amounts) -> tuple[Amounts, Amounts]
     request, and what it would lose if it held these amounts."""
     used, waits = dict(held), _less(group.held, held) if held is not group.held else {}
     for pod in group.pending if group.denied is None else ():
-        if pod.facts.uid not in group.nominations:
+        if pod.facts.uid not in group.decided.nominations:
             add(waits, pod.pod_class.request, 1)
-    for one in group.nominations.values():
+    for one in group.decided.nominations.values():
         add(used, one.request, 1)
     return used, waits
 

@@ -66,12 +66,12 @@ class YieldingReservations:
                 continue
             if cluster.pod_waits[key].since_ns == cluster.now_ns:
                 continue  # Admitted in this cycle: its controller has had no time to make pods.
-            stated = {} if one.facts is None else one.facts.min_resources or {}
+            stated = {} if one.observed.facts is None else one.observed.facts.min_resources or {}
             for held, amount in (*one.inqueue, *stated.items()):
                 if amount and not names.isdisjoint(
                     (held, *quota_charging.cards_of_charge(cluster, held))
                 ):
-                    have = f"{one.counts.valid} of its {max(1, one.min_available)} pods"
+                    have = f"{one.counts.valid} of its {max(1, one.observed.min_available)} pods"
                     what = f"{held} <{amount_text(held, amount)}> is reserved for pod group {key}"
                     return f"; {what}, which has {have}"
         return ""
@@ -85,7 +85,7 @@ class YieldingReservations:
 
     def _names(self, group: PodGroup) -> set[str]:
         """Return the resources and cards of a group's minimum."""
-        stated = {} if group.facts is None else group.facts.min_resources or {}
+        stated = {} if group.observed.facts is None else group.observed.facts.min_resources or {}
         charged = quota_charging.min_request(self._cluster, group) or {}
         return {
             card
@@ -119,7 +119,7 @@ def needed(
 def named(group: PodGroup) -> str:
     """Return how messages name a group: a pod of its own by the pod."""
     pod = next(iter(group.pods.values()), None)
-    is_single = group.facts is None and pod is not None and len(group.pods) == 1
+    is_single = group.observed.facts is None and pod is not None and len(group.pods) == 1
     return f"pod {pod.key}" if is_single and pod is not None else f"pod group {group.key}"
 
 

@@ -146,7 +146,7 @@ class CandidateDomains:
             np.minimum(room, np.maximum(column, 0) // amount, out=room)
         room *= can
         # Nominations of the group itself are room as well.
-        for held in self._group.nominations.values():
+        for held in self._group.decided.nominations.values():
             node = self._cluster.nodes.nodes.get(held.node)
             if node is not None and node.facts is not None:
                 room[node.slot] = len(self.wanted.pods)

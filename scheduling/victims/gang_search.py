@@ -124,7 +124,7 @@ class GangSearch:
             if not is_starving(plugins, group, len(wanted)):
                 break
             pod_class = pod.pod_class
-            if pod_class.is_best_effort or pod.facts.uid in group.nominations:
+            if pod_class.is_best_effort or pod.facts.uid in group.decided.nominations:
                 continue
             is_refused = refused_demand(self.session.cluster, pod) is not None
             if is_refused or pod_class.never_preempts or never:

@@ -80,7 +80,7 @@ class GangVictims:
             key = (one.group.key, one.is_safe)
             most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
             # Groups of one age are ordered by node, so that whole nodes are freed.
-            rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
+            rank[key] = (min(most, -worth), -one.group.observed.created_ns, node, one.group.key)
         found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
         found.sort(key=lambda one: place[one[1].group.key], reverse=True)
         if self._cluster.plugins.orders_by_priority:
@@ -143,7 +143,7 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     """Return the pods beyond minMember, the last first, by number and by role. A group with sub-groups has none."""
     if group.sub_groups is not None:
         return []
-    count = group.counts.ready - group.counts.best_effort - group.min_available
+    count = group.counts.ready - group.counts.best_effort - group.observed.min_available
     roles = {
         role: group.ready_by_role.get(role, 0) - least
         for role, least in group.enforced_roles.items()

@@ -102,4 +102,4 @@ class Preemptor:
 
 
 def _rank(group: PodGroup) -> tuple[int, int, str]:
-    return -group.priority, group.created_ns, group.key
+    return -group.priority, group.observed.created_ns, group.key

@@ -244,7 +244,7 @@ class _WeightedShares:
                 for key in queue.groups:
                     if key == self._group:
                         continue  # Its nominated pods are among those placed.
-                    for nominated in groups[key].nominations.values():
+                    for nominated in groups[key].decided.nominations.values():
                         add(total, nominated.request, 1)
         return self._below[path]
 

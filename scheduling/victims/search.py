@@ -117,14 +117,17 @@ class PreemptionSearch:
     def _place_all(self) -> None:
         group, plugins = self.group, self.session.cluster.plugins
         # If `allocate` does not refuse the group, it is its best-effort pods that lack a node.
-        seeks_a_place = "allocate" not in group.refusals
+        seeks_a_place = "allocate" not in group.decided.refusals
         for index, pod in enumerate(group.pending):
             own = len(self.trial.evicted_of(group.key))
-            placed = self.trial.count - len(group.nominations) - own
+            placed = self.trial.count - len(group.decided.nominations) - own
             if not is_starving(plugins, group, placed):
                 return
             pod_class = pod.pod_class
-            if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.nominations:
+            if (
+                pod_class.is_best_effort != seeks_a_place
+                or pod.facts.uid in group.decided.nominations
+            ):
                 continue
             if refused_demand(self.session.cluster, pod):
                 continue
@@ -145,7 +148,7 @@ class PreemptionSearch:
         """Return True if the gang can still be complete after a pod failed."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
-        return group.counts.ready + self.trial.count + rest >= group.min_available
+        return group.counts.ready + self.trial.count + rest >= group.observed.min_available
 
     def _use_free_room(self, pod: Pod) -> bool:
         """Place the pod on room that is free, or is being freed already."""

@@ -155,14 +155,14 @@ def wanted(state: State, group: PodGroup) -> str:
         state.policy_position,
         group.queue,
         group.priority,
-        group.min_available,
-        sorted(group.min_tasks.items()),
+        group.observed.min_available,
+        sorted(group.observed.min_tasks.items()),
         (group.counts.ready, group.counts.allocated, len(group.pods)),
         [content_of(one) for one in classes.values()],
         [
             (pod.facts.uid, places[pod.pod_class.index], pod.facts.task_priority)
             for pod in group.pending
         ],
-        sorted((uid, nomination.node) for uid, nomination in group.nominations.items()),
+        sorted((uid, nomination.node) for uid, nomination in group.decided.nominations.items()),
     )
     return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()[:DIGITS]

@@ -33,7 +33,7 @@ def is_whole(trial: GroupTrial) -> bool:
     group = trial.group
     own = trial.evicted_of(group.key)
     placed = [one.pod for one in trial.placed]
-    if len(placed) <= len(group.nominations):
+    if len(placed) <= len(group.decided.nominations):
         return False
     if any(pod.pod_class.is_best_effort for pod in placed):
         # Best-effort pods count as ready while they are pending; here they must have a node.

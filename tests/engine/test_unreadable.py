@@ -305,7 +305,7 @@ def test_amounts_saturate_whatever_is_written() -> None:
     assert queue is not None
     assert (queue.capability["cpu"], queue.faults) == (1 << 45, ())
     for name in ("g", "h"):
-        facts = harness.state.cluster.groups[f"default/{name}"].facts
+        facts = harness.state.cluster.groups[f"default/{name}"].observed.facts
         assert facts is not None
         assert facts.min_resources == {"cpu": 1 << 45}
     assert_replays(harness)

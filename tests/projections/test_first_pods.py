@@ -4,6 +4,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from projections.gang_minimum import MinMemberSet
 from projections.index_audit import check_same
@@ -78,7 +79,7 @@ def test_the_first_pods_are_counted_by_what_they_ask_for(
     made: list[tuple[int, str, str, int]], wanted: int, roles: dict[str, int]
 ) -> None:
     group = PodGroup("default/g")
-    group.min_available, group.min_tasks = wanted, roles
+    group.observed = structs.replace(group.observed, min_available=wanted, min_tasks=roles)
     pods = [pod(f"p-{number}", shape) for number, shape in enumerate(made)]
     for one in pods:
         group.add_pod(one)
@@ -99,7 +100,8 @@ def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
 ) -> None:
     group = PodGroup("default/g")
     for turn, (number, shape) in enumerate(made):
-        group.min_available, group.min_tasks = wanted[turn % len(wanted)], roles
+        least = wanted[turn % len(wanted)]
+        group.observed = structs.replace(group.observed, min_available=least, min_tasks=roles)
         known, came = group.pods.get(f"p-{number}"), pod(f"p-{number}", shape)
         if known is not None:
             group.remove_pod(known)
@@ -107,7 +109,7 @@ def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
             group.add_pod(came)
         live = [one for one in group.pods.values() if one.status not in GONE]
         group.keep_min_members()
-        assert group.min_member_set.wanted == group.min_available
+        assert group.min_member_set.wanted == group.observed.min_available
         found = group.min_member_set
         assert found.classes() == sorted_classes(found, live)
         check_same("the gang's first pods", found, found.rebuilt(live))

@@ -102,7 +102,9 @@ def compare(plain: State, state: State) -> None:
     for name in ("cycle_events", "carried_work", "deferred_work"):
         left, right = (msgspec.to_builtins(getattr(one, name)) for one in (plain, state))
         assert left == right, name
-    causes = [{key: one.cause for key, one in s.cluster.groups.items()} for s in (plain, state)]
+    causes = [
+        {key: one.decided.cause for key, one in s.cluster.groups.items()} for s in (plain, state)
+    ]
     assert causes[0] == causes[1]
 
 

@@ -69,7 +69,7 @@ def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_pha
     told_.see(ObjectSeen(group(phase="Inqueue")))
     told_.cycle()
     assert is_left_alone(told_)
-    assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
+    assert told_.state.cluster.groups["default/g"].decided.phase == "Inqueue"
     assert list(told_.engine.requests()) == []
     assert not told_.engine.has_status_updates
 
@@ -89,7 +89,7 @@ def test_a_pod_group_whose_job_names_this_scheduler_or_none_is_admitted(one: byt
     told_.see(ObjectSeen(one), ObjectSeen(group()))
     told_.cycle()
     assert not is_left_alone(told_)
-    assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
+    assert told_.state.cluster.groups["default/g"].decided.phase == "Inqueue"
 
 
 def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:

@@ -80,7 +80,7 @@ def test_a_queue_too_deep_takes_no_pods_and_says_why() -> None:
     )
     assert queues[deepest].misplaced
     [group] = harness.state.cluster.groups.values()
-    assert group.refusals["allocate"].code == "QueueMisplaced"
+    assert group.decided.refusals["allocate"].code == "QueueMisplaced"
 
 
 def test_an_annotated_way_that_is_too_long_is_a_fault_of_the_queue() -> None:

@@ -32,7 +32,7 @@ def harness() -> EngineHarness:
 
 
 def phase_of(harness: EngineHarness, name: str) -> str:
-    return harness.state.cluster.groups[f"default/{name}"].phase
+    return harness.state.cluster.groups[f"default/{name}"].decided.phase
 
 
 @pytest.mark.parametrize("phase", [*PHASES, "Anything"])
@@ -93,7 +93,7 @@ def test_a_restored_state_and_a_restarted_daemon_trust_no_phase_either() -> None
     before = harness()
     state = restore(take(before.state), FEATURES)
     assert state.cluster.are_groups_listed
-    assert state.cluster.groups["default/before"].listed_phase == "Inqueue"
+    assert state.cluster.groups["default/before"].decided.listed_phase == "Inqueue"
     state.validate()
     assert not state.cluster.trusts_stated_phase
 
@@ -110,7 +110,7 @@ def test_decisions_end_the_trust_in_the_first_phase() -> None:
     running.show_all("Node", node("n1"))
     running.show_all("PodGroup", group("g", "Running"))
     running.show_the_rest()
-    assert running.state.cluster.groups["default/g"].listed_phase == "Running"
+    assert running.state.cluster.groups["default/g"].decided.listed_phase == "Running"
     running.cycle()
     assert phase_of(running, "g") in ("Pending", "Inqueue")
-    assert running.state.cluster.groups["default/g"].listed_phase == ""
+    assert running.state.cluster.groups["default/g"].decided.listed_phase == ""

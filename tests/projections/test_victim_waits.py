@@ -32,9 +32,9 @@ def test_the_wait_begins_with_the_nomination_and_ends_after_ten_minutes() -> Non
     (key,) = harness.state.cluster.victim_waits
     assert harness.state.next_deadline_ns == 601 * SECOND
     harness.cycle(599)
-    assert harness.state.cluster.groups[key].nominations
+    assert harness.state.cluster.groups[key].decided.nominations
     harness.cycle(1)
-    assert not harness.state.cluster.groups[key].nominations
+    assert not harness.state.cluster.groups[key].decided.nominations
     assert harness.state.cluster.pods["uid-low"].decided.is_stuck
     assert harness.state.cluster.victim_waits == {key: VictimWait(timeouts=1)}
     assert harness.state.next_deadline_ns is None

@@ -329,7 +329,7 @@ class CardClusterSim:
     def _is_admitted(self, group: PodGroup, job: Job) -> bool:
         """Whether a group is let in; who is not could not be."""
         cluster = self.sim.engine.state.cluster
-        if group.phase != WAITING or "enqueue" not in cluster.policy.actions:
+        if group.decided.phase != WAITING or "enqueue" not in cluster.policy.actions:
             return True
         assert job.states, f"{group.key} says nothing of what it needs and is kept out"
         if not cluster.queues[job.queue].inqueue and (not job.others or job.least == 1):

@@ -189,7 +189,9 @@ class History(RuleBasedStateMachine):
                 pass
 
     def _promised(self) -> list[str]:
-        return [key for key, one in self.engine.state.cluster.groups.items() if one.nominations]
+        return [
+            key for key, one in self.engine.state.cluster.groups.items() if one.decided.nominations
+        ]
 
     @precondition(lambda self: self._with_cards())
     @rule(data=st.data())
@@ -312,7 +314,7 @@ class History(RuleBasedStateMachine):
         for group in cluster.groups.values():
             least = quota_charging.min_request(cluster, group) or {}
             held = dict(group.allocated)
-            for one in group.nominations.values():
+            for one in group.decided.nominations.values():
                 add(held, one.charge, 1)
             for name, amount in group.inqueue:
                 have = sum(
@@ -321,7 +323,7 @@ class History(RuleBasedStateMachine):
                 assert amount + min(have, least.get(name, 0)) <= least.get(name, 0), (
                     f"{group.key} reserves {amount} {name} and has {have} of {least}"
                 )
-            if group.phase == COMPLETED:
+            if group.decided.phase == COMPLETED:
                 assert not group.inqueue, f"{group.key} has ended and reserves {group.inqueue}"
 
     def teardown(self) -> None:

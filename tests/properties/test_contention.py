@@ -145,4 +145,4 @@ def _judge(sim: ClusterSim) -> None:
     assert take(restore(kept, FEATURES)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
     for key, group in sim.engine.state.cluster.groups.items():
-        assert not group.nominations, f"{key} waits for {group.nominations}"
+        assert not group.decided.nominations, f"{key} waits for {group.decided.nominations}"

@@ -120,6 +120,6 @@ def test_a_gang_that_lost_pods_returns_when_its_nodes_do(document: str) -> None:
     assert played.divergence is None
     cluster = played.end.state.cluster
     gang = cluster.groups["default/gang"]
-    assert (gang.phase, gang.counts.running) == (RUNS, gang.min_available)
+    assert (gang.decided.phase, gang.counts.running) == (RUNS, gang.observed.min_available)
     assert not gang.inqueue
     assert all(not one.node for one in cluster.pods.values() if "rival" in one.key)

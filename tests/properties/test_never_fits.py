@@ -96,7 +96,7 @@ def test_groups_that_fit_do_not_wait_behind_groups_that_never_fit(
             _submit(sim, f"g{number}{index}", gang)
         sim.play()
     groups = sim.engine.state.cluster.groups
-    runs = {name for name in every if groups[f"default/{name}"].phase == "Running"}
+    runs = {name for name in every if groups[f"default/{name}"].decided.phase == "Running"}
     waits = [gang for name, gang in every.items() if name not in runs and _could_ever(gang, there)]
     free = _free(sim, there)
     used = sum(every[name].least for name in runs)

@@ -47,7 +47,13 @@ def _rows(state: State) -> Rows:
         for uid, pod in cluster.pods.items()
     }
     groups = {
-        key: (group.queue, group.phase, group.counts, group.priority, sorted(group.refusals))
+        key: (
+            group.queue,
+            group.decided.phase,
+            group.counts,
+            group.priority,
+            sorted(group.decided.refusals),
+        )
         for key, group in cluster.groups.items()
     }
     nodes = {name: (node.free, sorted(node.pods)) for name, node in cluster.nodes.nodes.items()}

@@ -143,7 +143,7 @@ def test_objects_report_the_true_status_once_all_updates_are_made(
     server.settle()
     group = server.told.state.cluster.groups["default/g"]
     said = server.status
-    assert said.get("phase", "Pending") == group.phase
+    assert said.get("phase", "Pending") == group.decided.phase
     counts = tuple(said.get(name, 0) for name in ("running", "succeeded", "failed"))
     assert counts == group.status_now[1:]
     condition = condition_of(group)

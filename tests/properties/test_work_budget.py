@@ -78,7 +78,7 @@ def rest_of(harness: EngineHarness) -> object:
     groups = harness.state.cluster.groups
     placed = sorted(pod.key for pod in harness.state.cluster.pods.values() if pod.node)
     refused = {
-        key: {name: one.code for name, one in sorted(group.refusals.items())}
+        key: {name: one.code for name, one in sorted(group.decided.refusals.items())}
         for key, group in sorted(groups.items())
     }
     return placed, refused

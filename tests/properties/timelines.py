@@ -319,7 +319,9 @@ class Played:
 
     def _cross(self, how: str) -> None:
         """Keep the first nominated group from being bound."""
-        nominated = [one for one in self.step.state.cluster.groups.values() if one.nominations]
+        nominated = [
+            one for one in self.step.state.cluster.groups.values() if one.decided.nominations
+        ]
         api = self.api
         for group in nominated[:1]:
             name, queue = group.key.partition("/")[2], group.queue
@@ -467,10 +469,12 @@ class Played:
         cluster = self.step.state.cluster
         for key, group in cluster.groups.items():
             reason = self._standing_reason(group)
-            if group.nominations:
+            if group.decided.nominations:
                 self.seen["at rest with a promise"] += 1
                 assert not reason, f"{key} is nominated: {reason}"
-                assert all(uid in group.pods for uid in group.nominations), f"{key}: a pod is gone"
+                assert all(uid in group.pods for uid in group.decided.nominations), (
+                    f"{key}: a pod is gone"
+                )
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1
                 assert not group.inqueue, f"{key} has quota reserved: {reason}"
@@ -540,7 +544,9 @@ class Played:
             self._group_of(pod) in self.api.names("PodGroup") for pod in self.api.names("Pod")
         )
         groups = self.step.state.cluster.groups.values()
-        if has_groups and all(one.facts is None or one.queue == one.facts.queue for one in groups):
+        if has_groups and all(
+            one.observed.facts is None or one.queue == one.observed.facts.queue for one in groups
+        ):
             self.seen["a fresh daemon is asked"] += 1
             self._must_rest(self._daemon(), "a fresh daemon")
 
@@ -548,7 +554,7 @@ class Played:
         step = Engine(restore(take(self.step.state), FEATURES), self.step.head, on_error=_raise)
         cluster = step.state.cluster
         for group in list(cluster.groups.values()):
-            group.refusals.clear()
+            group.decided = group.decided.without_refusals()
         cluster.wakeup_events.everything = True
         cluster.pod_groups.mark_all(cluster.groups, cluster.position)
         cluster.pod_groups.settle(cluster)

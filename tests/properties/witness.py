@@ -68,7 +68,7 @@ class Witness:
                     assert node.free[name] >= 0, f"{placement.node} has no {name} for {pod.key}"
                 assert node.future(name) >= 0, f"{placement.node} will have no {name}"
             charge = pod.charge if isinstance(event, GangBindDecided) else None
-            held = group.nominations.get(placement.uid)
+            held = group.decided.nominations.get(placement.uid)
             for name, amount in charge or (held.charge if held else ()):
                 self._within(queue, name, amount)
         if isinstance(event, GangBindDecided):
@@ -90,7 +90,9 @@ class Witness:
 
 def _whole(group: PodGroup) -> None:
     """Half a gang is never bound."""
-    assert group.is_ready, f"{group.key} is bound in part: {group.counts} of {group.min_available}"
+    assert group.is_ready, (
+        f"{group.key} is bound in part: {group.counts} of {group.observed.min_available}"
+    )
 
 
 def same(left: State, right: State) -> None:

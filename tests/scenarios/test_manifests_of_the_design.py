@@ -83,7 +83,7 @@ async def test_a_selector_conflict_is_reported_with_both_demands(name: str, prod
     played = await run(manifest(name))
     assert placed(played) == [("Pending", "")] * 2
     groups = played.end.state.cluster.groups.values()
-    told = [one.message for group in groups for one in group.refusals.values()]
+    told = [one.message for group in groups for one in group.decided.refusals.values()]
     assert told
     assert all(BOTH.format(product) in message for message in told)
 

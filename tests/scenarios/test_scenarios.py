@@ -29,6 +29,6 @@ async def test_a_scenario_ends_as_expected_and_replays(path: Path) -> None:
     ledgers = [getattr(queue, ledger) for queue in cluster.queues.values() for ledger in LEDGERS]
     assert [name for ledger in ledgers for name in ledger if is_quota_name(name)] == []
     for group in cluster.groups.values():
-        assert {one.code for one in group.refusals.values()} <= REFUSAL_CODES.keys()
+        assert {one.code for one in group.decided.refusals.values()} <= REFUSAL_CODES.keys()
     played.end.state.validate()
     played.replay.state.validate()

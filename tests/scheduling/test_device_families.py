@@ -69,7 +69,7 @@ def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_s
     harness.cycle()
     assert "pair" not in given(harness)
     [group] = [one for one in harness.state.cluster.groups.values() if one.pending]
-    refusal = group.refusals["allocate"]
+    refusal = group.decided.refusals["allocate"]
     assert (refusal.message, refusal.limit, refusal.never_fits) == (
         "0/1 nodes are unavailable: 1 node(s) had no 2 slots in a row.",
         "devices",
@@ -148,7 +148,7 @@ def test_a_group_whose_requests_a_family_refuses_is_unschedulable_until_it_chang
     )
     harness.cycle()
     assert given(harness) == {"q": ("n1", "a")}
-    refusal = harness.state.cluster.groups["default/g"].refusals["allocate"]
+    refusal = harness.state.cluster.groups["default/g"].decided.refusals["allocate"]
     text = "1 slots are no pairs, in a job of several pods"
     assert (refusal.code, refusal.message) == ("InvalidResourceRequest", text)
     harness.show_all("Node", slot_node("n1", "a-b-c-d"), slot_node("n2", "x-y-z"))
@@ -170,8 +170,8 @@ def test_a_terminating_pod_keeps_its_devices_until_it_is_gone() -> None:
     harness.show_all("Pod", leaving, slot_pod("q", 2))
     harness.cycle()
     assert given(harness) == {"p": ("n1", "a")}
-    [group] = [one for one in harness.state.cluster.groups.values() if one.nominations]
-    assert [one.devices for one in group.nominations.values()] == [("a", "b")]
+    [group] = [one for one in harness.state.cluster.groups.values() if one.decided.nominations]
+    assert [one.devices for one in group.decided.nominations.values()] == [("a", "b")]
     harness.see(gone(leaving))
     harness.cycle()
     assert given(harness) == {"q": ("n1", "a", "b")}

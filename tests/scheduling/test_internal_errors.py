@@ -129,7 +129,7 @@ def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(harness.said()) == [(BAD, INTERNAL_ERROR), (GOOD, "bound")]
     [error] = harness.errors
     assert (error.subject, error.activity) == (f"PodGroup/{BAD}", "allocate")
-    refusal = harness.state.cluster.groups[BAD].refusals["allocate"]
+    refusal = harness.state.cluster.groups[BAD].decided.refusals["allocate"]
     assert refusal.message == (
         "internal error of muster in allocate: KeyError in scheduling.actions.allocate._place"
     )

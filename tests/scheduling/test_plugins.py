@@ -194,5 +194,5 @@ def test_points_are_kept_within_bounds() -> None:
 def test_a_plugin_that_raises_costs_the_group_its_cycle_and_not_the_daemon() -> None:
     harness = begun("broken", nodes=(node("n1"),), pods=(pod("p"),))
     (group,) = harness.state.cluster.groups.values()
-    assert group.refusals["allocate"].code == "InternalError"
-    assert "LookupError" in group.refusals["allocate"].message
+    assert group.decided.refusals["allocate"].code == "InternalError"
+    assert "LookupError" in group.decided.refusals["allocate"].message

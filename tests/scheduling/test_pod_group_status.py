@@ -101,7 +101,7 @@ def test_a_phase_follows_from_the_pods_as_the_examples_say(
 ) -> None:
     """The table and the examples of volcano A.2."""
     harness = given(before, *members)
-    assert harness.state.cluster.groups["default/g"].phase == after
+    assert harness.state.cluster.groups["default/g"].decided.phase == after
 
 
 def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None:
@@ -118,13 +118,13 @@ def test_a_gang_that_lost_a_pod_is_unknown_and_its_new_pod_is_placed_without_a_v
     harness = given("Running", RUNS, RUNS)
     harness.see(gone(member("p-0", RUNS)))
     here = harness.state.cluster.groups["default/g"]
-    assert here.phase == "Unknown"
+    assert here.decided.phase == "Unknown"
     harness.see(ObjectSeen(member("p-2", WAITS)))
-    assert here.phase == "Unknown"
+    assert here.decided.phase == "Unknown"
     harness.cycle()
-    assert (here.phase, here.is_ready) == ("Unknown", True), "until the binding is observed"
+    assert (here.decided.phase, here.is_ready) == ("Unknown", True), "until the binding is observed"
     harness.see(ObjectSeen(member("p-2", RUNS)))
-    assert here.phase == "Running"
+    assert here.decided.phase == "Running"
 
 
 def test_each_pod_group_phase_is_requested_once() -> None:
@@ -395,11 +395,11 @@ def test_a_gang_that_a_leaving_pod_still_fills_is_not_unschedulable_while_its_re
     harness.see(ObjectSeen(member("p-0", LEAVING)), ObjectSeen(member("p-2", WAITS)))
     harness.cycle()
     assert asked(harness, PodGroupConditionRequest) == []
-    assert harness.state.cluster.groups["default/g"].phase == "Running"
+    assert harness.state.cluster.groups["default/g"].decided.phase == "Running"
     harness.see(ObjectSeen(node("n1", cpu=1)), gone(member("p-0", LEAVING)))
     harness.cycle()
     assert condition(harness)[0] == "Unschedulable"
-    assert harness.state.cluster.groups["default/g"].phase == "Unknown"
+    assert harness.state.cluster.groups["default/g"].decided.phase == "Unknown"
 
 
 def test_a_new_group_that_is_refused_is_pending() -> None:

@@ -19,7 +19,7 @@ async def test_amounts_that_have_become_zero_are_nothing() -> None:
     """A snapshot keeps no zeros: a scheduler that is started from one must refuse alike."""
     state = (await play(scenario_of(FILE))).end.state
     assert named(state) == "ReservationYielded"
-    other = state.cluster.groups[state.cluster.groups[LOST].refusals["enqueue"].limit]
+    other = state.cluster.groups[state.cluster.groups[LOST].decided.refusals["enqueue"].limit]
     other.inqueue = ()
     for ledger in (other.allocated, other.held):
         ledger.update(dict.fromkeys(ledger, 0))

@@ -195,7 +195,7 @@ class Judge:
         assert not cluster.reschedulings.reservations_on(), "nothing is reserved"
         assert not cluster.reschedulings.settling
         for key, group in cluster.groups.items():
-            assert group.is_ready, (self._storm, key, group.counts, group.refusals)
+            assert group.is_ready, (self._storm, key, group.counts, group.decided.refusals)
 
 
 def storm_scenario(storm: Storm) -> tuple[JsonObject, Counter[str]]:

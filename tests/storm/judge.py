@@ -134,7 +134,7 @@ def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
             state.settle()
         for key in state.cluster.pending_status.phases:
             group = state.cluster.groups[key]
-            told.add((group.reported_status.since, key, group.phase))
+            told.add((group.decided.reported_status.since, key, group.decided.phase))
     return told
 
 

@@ -264,9 +264,9 @@ def _on_group(
     cluster: Cluster, key: str, kind: str, *, reason: str, action: str, note: str
 ) -> list[EventNotice]:
     group = cluster.groups.get(key)
-    if group is None or group.facts is None or group.is_foreign:
+    if group is None or group.observed.facts is None or group.is_foreign:
         return []
-    facts = group.facts
+    facts = group.observed.facts
     regarding = Regarding(
         "PodGroup", facts.name, facts.uid, facts.namespace, "scheduling.volcano.sh/v1beta1"
     )
@@ -277,7 +277,7 @@ def _misconfigured(event: ConfigInvalid, cluster: Cluster) -> list[EventNotice]:
     kind, _, key = event.subject.partition("/")
     if kind == "PodGroup" and event.code in CUTS:
         group = cluster.groups.get(key)
-        if group is not None and group.facts is None and group.pods:
+        if group is not None and group.observed.facts is None and group.pods:
             # A group without an object: its first pod stands for it.
             pod = next(iter(group.pods.values()))
             regarding = _pod(pod.key, pod.facts.uid)

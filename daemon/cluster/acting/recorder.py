@@ -136,7 +136,7 @@ class Recorder:
             return False
         if regarding.kind == "PodGroup":
             group = cluster.groups.get(f"{regarding.namespace}/{regarding.name}")
-            return group is None or group.uid != regarding.uid
+            return group is None or group.observed.uid != regarding.uid
         return regarding.kind == "Pod" and regarding.uid not in cluster.pods
 
     async def drained(self, seconds: float) -> bool:

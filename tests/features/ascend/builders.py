@@ -179,5 +179,7 @@ def placed_numbers(harness: EngineHarness, name: str) -> tuple[int, ...]:
 def message(harness: EngineHarness, group: str) -> str:
     """Why a group of one pod is not placed."""
     return (
-        harness.state.cluster.groups[f"default/podgroup-uid-{group}"].refusals["allocate"].message
+        harness.state.cluster.groups[f"default/podgroup-uid-{group}"]
+        .decided.refusals["allocate"]
+        .message
     )

@@ -27,8 +27,8 @@ def group(name: str, chip_count: int, least: int = 2, **annotations: str) -> byt
 def phase(harness: EngineHarness, name: str) -> tuple[str, str]:
     """Phase of a group, and why it is not admitted."""
     found = harness.state.cluster.groups[f"default/{name}"]
-    refusal = found.refusals.get("enqueue")
-    return found.phase, "" if refusal is None else f"{refusal.code}: {refusal.message}"
+    refusal = found.decided.refusals.get("enqueue")
+    return found.decided.phase, "" if refusal is None else f"{refusal.code}: {refusal.message}"
 
 
 def too_few(asked: int, free: int) -> tuple[str, str]:

@@ -240,7 +240,9 @@ def test_an_invalid_job_is_refused_once_and_disturbs_no_other_job(
     cut = npu_node("v", 4, resource="huawei.com/Ascend310P", labels=chip)
     harness = started(npu_node("n"), cut)
     show(harness, *pods, members=len(pods))
-    texts = [one.refusals["allocate"].message for one in harness.state.cluster.groups.values()]
+    texts = [
+        one.decided.refusals["allocate"].message for one in harness.state.cluster.groups.values()
+    ]
     assert len(texts) == 1
     assert texts[0].startswith(message)
     assert refusals(harness) == [code]

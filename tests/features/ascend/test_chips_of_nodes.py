@@ -332,7 +332,9 @@ def test_a_job_that_no_node_can_serve_is_refused_with_code_and_message(
 ) -> None:
     harness = started(npu_node("n", kind="module"))
     show(harness, *pods, members=len(pods))
-    refusals = [one.refusals.get("allocate") for one in harness.state.cluster.groups.values()]
+    refusals = [
+        one.decided.refusals.get("allocate") for one in harness.state.cluster.groups.values()
+    ]
     found = [(one.code, one.message) for one in refusals if one is not None]
     assert found == [(code, text)]
     show(harness, npu_pod("other", 2))

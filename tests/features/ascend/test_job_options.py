@@ -106,7 +106,7 @@ def test_a_minimum_in_an_annotation_makes_a_gang_of_a_group_of_one(
     assert placed(harness) == {}
     assert refusal(harness)[0] == "NotEnoughPods"
     restored = snapshot.restore(snapshot.take(harness.state), FEATURES)
-    assert restored.cluster.groups["default/g"].min_available == 2
+    assert restored.cluster.groups["default/g"].observed.min_available == 2
     harness.see(ObjectSeen(pods[1]))
     harness.cycle()
     assert sorted(placed(harness)) == ["p", "q"]

@@ -98,7 +98,7 @@ def test_no_pod_is_evicted_if_the_groups_stay_broken() -> None:
 
 def refusal(harness: EngineHarness) -> tuple[str, str]:
     group = harness.state.cluster.groups["default/podgroup-uid-high"]
-    found = group.refusals["preempt"]
+    found = group.decided.refusals["preempt"]
     return found.code, found.message
 
 

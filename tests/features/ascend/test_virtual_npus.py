@@ -375,7 +375,9 @@ def test_a_pod_gets_a_part_of_a_chip_by_name() -> None:
 def refusal(harness: EngineHarness) -> tuple[str, str]:
     """Code and message of the only group that is not placed."""
     groups = harness.state.cluster.groups.values()
-    [found] = [one.refusals["allocate"] for one in groups if "allocate" in one.refusals]
+    [found] = [
+        one.decided.refusals["allocate"] for one in groups if "allocate" in one.decided.refusals
+    ]
     return found.code, found.message
 
 

@@ -76,7 +76,7 @@ def given(harness: EngineHarness) -> dict[str, tuple[str, ...]]:
 def refusal(harness: EngineHarness, name: str) -> tuple[str, str]:
     """Code and message of why a pod waits."""
     found = harness.state.cluster.pods[f"uid-{name}"]
-    [reason] = harness.state.cluster.groups[found.group_key].refusals.values()
+    [reason] = harness.state.cluster.groups[found.group_key].decided.refusals.values()
     return reason.code, reason.message
 
 

@@ -127,7 +127,7 @@ def _needed(group: PodGroup) -> dict[str, int]:
 
 
 def _held(group: PodGroup) -> dict[str, int]:
-    return {} if group.phase == WAITING else _needed(group)
+    return {} if group.decided.phase == WAITING else _needed(group)
 
 
 class Licences(ClusterQuota, GroupState):

@@ -102,7 +102,7 @@ def test_pods_get_no_more_licences_than_there_are() -> None:
     harness = begun("licences")
     assert placed(harness) == "acd"
     assert in_use(harness.state) == {"matlab": 2, "abaqus": 1}
-    refusal = harness.state.cluster.groups["default/b"].refusals["enqueue"]
+    refusal = harness.state.cluster.groups["default/b"].decided.refusals["enqueue"]
     assert refusal.message == "2 licences of matlab requested, 1 of 2 are free"
 
 
@@ -146,7 +146,7 @@ def test_a_later_policy_finds_the_licences_in_use() -> None:
     harness.see(*map(ObjectSeen, job("e", "matlab")))
     harness.cycle()
     assert placed(harness) == "abcd"
-    message = harness.state.cluster.groups["default/e"].refusals["enqueue"].message
+    message = harness.state.cluster.groups["default/e"].decided.refusals["enqueue"].message
     assert message == "1 licences of matlab requested, -2 of 2 are free"
     assert in_use(harness.state.fork()) == {"matlab": 4, "abaqus": 1}
     check_decisions(harness, archive)

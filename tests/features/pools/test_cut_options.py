@@ -138,7 +138,7 @@ def test_a_priority_of_a_session_queue_is_cut_and_recorded_once() -> None:
     assert harness.state.cluster.groups["default/g"].priority == 10
     twin = restore(take(harness.state), FEATURES)
     twin.validate()
-    assert twin.cluster.groups["default/g"].stated_priority == 1000
+    assert twin.cluster.groups["default/g"].observed.stated_priority == 1000
     harness.see(ObjectSeen(raw("PriorityClass", "high", value=7)))
     harness.cycle()
     assert recorded(harness, PRIORITY_CUT) == []

@@ -267,7 +267,7 @@ def test_many_unlike_tasks_of_a_namespace_do_not_hold_up_others(decider: str) ->
     codes = Counter(
         refusal.code
         for group in harness.state.cluster.groups.values()
-        for refusal in group.refusals.values()
+        for refusal in group.decided.refusals.values()
     )
     assert codes == {"INFEASIBLE": UNLIKE_MAX, "WAITING_FOR_SLOTS": 20}
 

@@ -83,7 +83,7 @@ def test_a_restored_state_does_not_tell_a_fault_twice() -> None:
 def test_a_malformed_card_request_is_reported_and_requests_nothing() -> None:
     harness = begun(group('{"X": "2"}', phase="Pending"), labels=ONE)
     assert faults(harness) == [("PodGroup/default/g", "InvalidCardRequest")]
-    assert harness.state.cluster.groups["default/g"].phase == "Inqueue"
+    assert harness.state.cluster.groups["default/g"].decided.phase == "Inqueue"
     harness.see(ObjectSeen(group('{"X": 2}')))
     harness.cycle()
     assert faults(harness) == []

@@ -32,5 +32,5 @@ def test_an_admitted_group_reserves_resources_and_nothing_else(plugin: str) -> N
     harness.see(ObjectSeen(raw("PodGroup", "g", spec={"minMember": 1, "minResources": WRITTEN})))
     harness.cycle()
     group = harness.state.cluster.groups["default/g"]
-    assert (group.phase, group.refusals) == ("Inqueue", {})
+    assert (group.decided.phase, group.decided.refusals) == ("Inqueue", {})
     assert harness.state.cluster.queues["default"].inqueue == {"cpu": 1000, "memory": 1 << 30}

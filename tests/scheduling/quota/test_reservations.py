@@ -35,7 +35,7 @@ def test_a_group_that_lost_its_pod_that_never_fits_reserves_its_minimum_again() 
     too_large = pod("p", cards=9, metadata=IN_GROUP)
     harness.see(ObjectSeen(too_large))
     harness.cycle()
-    assert harness.state.cluster.groups["default/g"].refusals["allocate"].never_fits
+    assert harness.state.cluster.groups["default/g"].decided.refusals["allocate"].never_fits
     assert harness.state.cluster.queues["default"].inqueue == {}
     harness.see(gone(too_large))
     assert harness.state.cluster.queues["default"].inqueue == {"cpu": 1000, "X": 9}

@@ -236,7 +236,7 @@ def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
     placed = nodes_of(harness, one.name)
     if not allowed:
         assert not placed
-        assert harness.state.cluster.groups[f"default/{one.name}"].refusals
+        assert harness.state.cluster.groups[f"default/{one.name}"].decided.refusals
         return
     assert len(placed) == one.pods
     assert min(_tier_of(network, set(placed.values())), top) <= min(allowed)

@@ -64,7 +64,7 @@ def listed(**objects: tuple[bytes, ...]) -> EngineHarness:
 def code_of(one: EngineHarness, name: str) -> str:
     """The code for which the group of a pod waits; empty if it does not."""
     group = one.state.cluster.groups[f"default/podgroup-uid-{name}"]
-    return next((refusal.code for refusal in group.refusals.values()), "")
+    return next((refusal.code for refusal in group.decided.refusals.values()), "")
 
 
 def node_of(one: EngineHarness, name: str) -> str:
@@ -87,7 +87,7 @@ def test_while_one_kind_is_forbidden_pods_with_claims_wait_and_all_others_go_on(
     assert node_of(one, "without")
     group = one.state.cluster.groups["default/podgroup-uid-with"]
     assert (
-        group.refusals["allocate"].message
+        group.decided.refusals["allocate"].message
         == f"{kind} is {NOT_ALLOWED}; pods with claims wait for it"
     )
     one.show_all(kind, *shown.get(kind, ()))
@@ -112,7 +112,7 @@ def test_a_kind_that_is_not_served_or_has_a_gap_is_named_too() -> None:
     one.show_all(VOLUME, volume())
     one.cycle()
     group = one.state.cluster.groups["default/podgroup-uid-with"]
-    assert group.refusals["allocate"].message.startswith(f"{DRIVER} is {NOT_SERVED}")
+    assert group.decided.refusals["allocate"].message.startswith(f"{DRIVER} is {NOT_SERVED}")
 
 
 def test_a_resumed_watch_counts_as_listed() -> None:
@@ -138,7 +138,7 @@ def test_in_a_log_whose_daemon_read_no_volumes_pods_with_claims_are_refused_as_t
     one.show_the_rest()
     one.cycle()
     group = one.state.cluster.groups["default/podgroup-uid-with"]
-    refusal = group.refusals["allocate"]
+    refusal = group.decided.refusals["allocate"]
     assert refusal.code == "UnsupportedDemand"
     assert refusal.message == "volume data needs a claim: volume claims are not supported"
 

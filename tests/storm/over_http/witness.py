@@ -49,11 +49,13 @@ def known(state: State) -> dict[str, dict[str, str]]:
     """What muster knows, in the same shape."""
     cluster = state.cluster
     nodes = [node for node in cluster.nodes.nodes.values() if node.facts is not None]
-    groups = [group for group in cluster.groups.values() if group.facts is not None]
+    groups = [group for group in cluster.groups.values() if group.observed.facts is not None]
     queues = [queue for queue in cluster.queues.values() if queue.facts is not None]
     return {
         "Node": {one.facts.uid: one.digest for one in nodes if one.facts},
         "Pod": {uid: one.digest for uid, one in cluster.pods.items()},
-        "PodGroup": {one.facts.uid: one.digest for one in groups if one.facts},
+        "PodGroup": {
+            one.observed.facts.uid: one.observed.digest for one in groups if one.observed.facts
+        },
         "Queue": {one.facts.uid: one.digest for one in queues if one.facts},
     }
