@@ -67,7 +67,7 @@ def _config_invalid(state: StateFacts, _record: Record, event: ConfigInvalid) ->
 
 
 def _enqueued(state: StateFacts, record: Record, event: EnqueueDecided) -> None:
-    group = state.cluster.writable_group(event.pod_group)
+    group = state.cluster.pod_groups.find(state.cluster, event.pod_group)
     if group is None:
         return
     group.decided = structs.replace(
@@ -78,7 +78,7 @@ def _enqueued(state: StateFacts, record: Record, event: EnqueueDecided) -> None:
 
 def _bind_decided(state: StateFacts, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
-    group = cluster.writable_group(event.pod_group)
+    group = cluster.pod_groups.find(cluster, event.pod_group)
     before: dict[str, int] = {}
     if group is not None:
         if cluster.policy.reschedules and group.key in cluster.reschedulings.restarts:
@@ -147,7 +147,7 @@ def _assigned_ns(state: StateFacts, pod: Pod) -> int:
 
 
 def _refused(state: StateFacts, record: Record, event: PodGroupUnschedulable) -> None:
-    group = state.cluster.writable_group(event.pod_group)
+    group = state.cluster.pod_groups.find(state.cluster, event.pod_group)
     if group is None:
         return
     before = group.decided.refusals.get(event.action)
@@ -197,7 +197,7 @@ def _waits_for_earlier_action(state: StateFacts, group: PodGroup, action: str) -
 
 def _pipelined(state: StateFacts, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
-    group = cluster.writable_group(event.pod_group)
+    group = cluster.pod_groups.find(cluster, event.pod_group)
     if group is None:
         return
     record_replaced(cluster, group, [one.uid for one in event.placements])
@@ -257,7 +257,7 @@ def _restart_ended(state: StateFacts, _record: Record, event: RestartEnded) -> N
 
 def _withdrawn(state: StateFacts, _record: Record, event: PipelineWithdrawn) -> None:
     cluster = state.cluster
-    group = cluster.writable_group(event.pod_group)
+    group = cluster.pod_groups.find(cluster, event.pod_group)
     if group is None:
         return
     cluster.pod_groups.remove_nominations(cluster, group)

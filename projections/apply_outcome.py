@@ -204,7 +204,7 @@ def _phase_outcome(
 
 
 def _set_reported(state: StateFacts, key: str, position: int) -> None:
-    group = state.cluster.writable_group(key)
+    group = state.cluster.pod_groups.find(state.cluster, key)
     if group is None or group.observed.facts is None:
         return  # Its object is gone; another one of its name has no status yet.
     reported = group.decided.reported_status
@@ -232,8 +232,9 @@ def _status_outcome(
         _config_map_written(state, event.what, record.cause)
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
-    elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
-        if group.observed.facts is not None:
+    elif kind == "PodGroup":
+        group = state.cluster.pod_groups.find(state.cluster, name)
+        if group is not None and group.observed.facts is not None:
             reported = group.decided.reported_status
             reported = structs.replace(reported, conditions_reported_at=record.cause)
             group.decided = structs.replace(group.decided, reported_status=reported)

@@ -218,9 +218,9 @@ def _audit_charges(state: StateFacts, group: PodGroup, what: str) -> None:
         asked = quota_charging.requested(cluster, pod.pod_class) if pod.status == PENDING else ()
         known = cluster.ledgers.requested.get(pod.facts.uid, ())
         assert known == asked, f"pod {pod.key} asked: kept {known}, counted {asked}"
-    inqueue, elastic = quota_charging.reservation(cluster, group)
-    check_same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
-    check_same(f"{what} elastic", dict(group.elastic), dict(elastic))
+    had, has = group.reservation, quota_charging.reservation(cluster, group)
+    check_same(f"{what} inqueue", dict(had.inqueue), dict(has.inqueue))
+    check_same(f"{what} elastic", dict(had.elastic), dict(has.elastic))
     for uid, held in group.decided.nominations.items():
         found = group.pods.get(uid)
         assert found is not None, f"{what} nominates {uid} to {held.node}, which is gone"

@@ -97,8 +97,6 @@ class Cluster:
         """Those of all features: objects name them, not the policy."""
         self.tables = Tables()
         """Facts that the plugins and features of the policy bring."""
-        self.owner: object = object()
-        """Token of the groups that may be changed here: both sides of a fork get new ones."""
         self.position = self.queue_objects = self.now_ns = 0
         """Position of the record that is being applied; number of queues with an object; time of the last cycle."""
         self.policy: Policy
@@ -311,8 +309,8 @@ class Cluster:
         assert pod is not None
         uid = pod.facts.uid
         group = self.groups.get(pod.group_key)
-        if group is not None and group.owner is not self.owner:
-            group = self.own_group(group)
+        if pod.group_key in self.pod_groups.shared:
+            group = self.pod_groups.own(self, pod.group_key)
         if (
             old is not None
             and new is not None
@@ -359,9 +357,8 @@ class Cluster:
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
         self.pods[pod.facts.uid] = pod
-        group = self.writable_group(pod.group_key)
-        if group is not None:
-            group.exchange_pod(pod)
+        if pod.group_key in self.groups:
+            self.pod_groups.own(self, pod.group_key).exchange_pod(pod)
 
     # Queues
 
@@ -408,34 +405,6 @@ class Cluster:
             self.changed_rows.queues[queue.name] = None
 
     # Pod groups
-
-    def ensure_group(self, key: str) -> PodGroup:
-        """Return the pod group of this key; create it if it does not exist."""
-        group = self.groups.get(key)
-        if group is None:
-            group = self.groups[key] = PodGroup(key)
-            group.owner = self.owner
-        return self.own_group(group)
-
-    def own_group(self, group: PodGroup) -> PodGroup:
-        """Return the version of a group that may be changed here.
-
-        A fork and its original share their groups. The first that changes one copies it, and the copy takes the
-        place of the shared version in everything of this cluster.
-        """
-        if group.owner is self.owner:
-            return group
-        current = self.groups[group.key]
-        if current.owner is not self.owner:
-            current = self.groups[group.key] = current.copy()
-            current.owner = self.owner
-            self.scheduling_queue.exchange(current)
-        return current
-
-    def writable_group(self, key: str) -> PodGroup | None:
-        """Return the group of this key in a version that may be changed here; None if it does not exist."""
-        group = self.groups.get(key)
-        return group if group is None or group.owner is self.owner else self.own_group(group)
 
     @property
     def trusts_stated_phase(self) -> bool:

@@ -22,10 +22,10 @@ def open_cycle(cluster: Cluster, at_ns: int) -> None:
 
 def _reorder(cluster: Cluster) -> None:
     """Update the sort key of groups that hold resources, after their shares changed."""
-    for shared in list(cluster.groups.values()):
-        equivalence_groups = cluster.scheduling_queue.of(shared) if shared.held else []
+    for key in [key for key, group in cluster.groups.items() if group.held]:
+        equivalence_groups = cluster.scheduling_queue.of(cluster.groups[key])
         if equivalence_groups:
-            group = cluster.own_group(shared)
+            group = cluster.pod_groups.own(cluster, key)
             order = job_order(cluster, group)
             cluster.pod_groups.journal.append(group.key)
             cluster.scheduling_queue.place(

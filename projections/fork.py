@@ -1,7 +1,7 @@
 """Copy objects of State so that the copy and the original can both be changed.
 
 Nodes, queues, ledgers and indexes are copied. What is never changed in place is shared: facts of objects, classes of
-pods, pods, policies and their plugins. Pod groups are shared until one side changes one (`Cluster.own_group`), because there may be as
+pods, pods, policies and their plugins. Pod groups are shared until one side changes one (`PodGroupIndex.own`), because there may be as
 many groups as pods.
 
 The copy goes by the values and not by a list of attributes, so a new attribute or index needs no change here.

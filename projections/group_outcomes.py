@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from projections.group_rows import GroupReservation
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pod_terms import Labels
-from projections.pods import Charge
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -27,8 +27,7 @@ class Outcome(Struct, frozen=True, gc=False):
     """What follows for the pod groups of one shape, in queues that accept pod groups."""
 
     phase: str
-    inqueue: Charge
-    elastic: Charge
+    reservation: GroupReservation
     keys: tuple[EquivalenceKey, ...]
     device_job: DeviceJob | None
     order: tuple[object, ...] | None
@@ -76,7 +75,7 @@ class GroupOutcomes:
             *group.allocated.items(),
         )
         found = self._known.get(shape)
-        is_open = found is None or not found.inqueue
+        is_open = found is None or not found.reservation.inqueue
         if not is_open and cluster.queues[group.queue].closed_reason is not None:
             return None, None
         return shape, found

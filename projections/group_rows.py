@@ -41,6 +41,17 @@ class Nomination(Struct, frozen=True, array_like=True):
     """Names of the devices that it holds."""
 
 
+class GroupReservation(Struct, frozen=True, gc=False, array_like=True):
+    """What a group adds to the ledgers of its queue beside the charges of its pods."""
+
+    inqueue: Charge = ()
+    """What it has reserved and not used yet."""
+    elastic: Charge = ()
+    """What it is charged above its minimum."""
+
+
+NO_RESERVATION: Final = GroupReservation()
+
 NO_TASKS: Final[dict[str, int]] = {}
 """No minimums of roles: most groups have none."""
 

@@ -33,10 +33,13 @@ class IdleReservations(Index):
 
     def on_pod_groups(self, cluster: "Cluster", changes: Sequence[PodGroupChanged]) -> None:
         """Add or remove groups."""
+        places = self.places
         for one in changes:
-            cluster.position, group = one.position, one.group
-            if group.decided.phase == INQUEUE or group.key in self.places:
-                self.set_place(group.key, None if one.is_gone else _place(group))
+            group = one.group
+            if group.decided.phase == INQUEUE or group.key in places:
+                place = None if one.is_gone else _place(group)
+                if place != places.get(group.key):
+                    self.set_place(group.key, place)
 
     def set_place(self, key: str, place: tuple[str, int] | None) -> None:
         """Set queue and priority of a group; None for one that holds no reservation or has pods on nodes."""

@@ -27,7 +27,7 @@ def put_owner(
         cluster.owners[uid] = kept
     else:
         del cluster.owners[uid]
-    group = cluster.writable_group(f"{namespace}/podgroup-{uid}")
+    group = cluster.pod_groups.find(cluster, f"{namespace}/podgroup-{uid}")
     if group is None or group.observed.facts is not None:
         return
     first = next(iter(group.pods.values()), None)

@@ -15,7 +15,7 @@ from projections.config_errors import QUEUE_CHANGED, queue_changed
 from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
 from projections.group_facts import GroupFacts, asks_for_more
 from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome, Shape
-from projections.group_rows import NO_NOMINATIONS, Nomination, ObservedGroup
+from projections.group_rows import NO_NOMINATIONS, NO_RESERVATION, Nomination, ObservedGroup
 from projections.inter_pod_affinity_index import remove_nomination
 from projections.job_order import equivalence_keys, job_order, order_values
 from projections.namespace_access import denial_of, queue_to_enter
@@ -56,7 +56,34 @@ class PodGroupIndex:
         """Keys of groups that changed, in order, since the last change of `journal_version`."""
         self.journal_version = 0
         """Grows when the journal is emptied."""
+        self.shared: dict[str, None] = {}
+        """Keys of the groups that a fork has, too: the first side that changes one copies it."""
         self._outcomes = GroupOutcomes()
+
+    def share(self, keys: Iterable[str]) -> None:
+        """Begin to share groups with a fork."""
+        self.shared = dict.fromkeys(keys)
+
+    def own(self, cluster: "Cluster", key: str) -> PodGroup:
+        """Return a group in a version that may be changed here: of one that a fork has, too, a copy that has taken its
+        place."""
+        if key in self.shared:
+            del self.shared[key]
+            cluster.groups[key] = cluster.groups[key].copy()
+            cluster.scheduling_queue.exchange(cluster.groups[key])
+        return cluster.groups[key]
+
+    def find(self, cluster: "Cluster", key: str) -> PodGroup | None:
+        """Return a group in a version that may be changed here; None if it does not exist."""
+        if key in self.shared:
+            return self.own(cluster, key)
+        return cluster.groups.get(key)
+
+    def ensure(self, cluster: "Cluster", key: str) -> PodGroup:
+        """Return a group in a version that may be changed here; create it if it does not exist."""
+        if key not in cluster.groups:
+            cluster.groups[key] = PodGroup(key)
+        return self.own(cluster, key)
 
     def mark(self, key: str, position: int, extent: int = OTHER_CHARGE) -> None:
         """Let a group be settled after the record at `position` changed it; `extent` says how much of it."""
@@ -84,7 +111,7 @@ class PodGroupIndex:
             waits = one.new is not None and one.new.status == PENDING
             if was != waits and turned.setdefault(key, waits) != waits:
                 # Pods came and others went: as many as before may wait, but not the same.
-                cluster.own_group(cluster.groups[key]).fingerprint = ()
+                self.own(cluster, key).fingerprint = ()
 
     def forget_marks(self) -> None:
         """Settle no group that is marked: all were computed again."""
@@ -100,11 +127,9 @@ class PodGroupIndex:
             runs: list[PodGroupChanged] = []
             rest: list[_Changed] = []
             for key, (extent, cluster.position) in marked.items():
-                group = cluster.groups.get(key)
-                if group is None:
+                if key not in cluster.groups:
                     continue
-                if group.owner is not cluster.owner:
-                    group = cluster.own_group(group)
+                group = self.own(cluster, key) if key in self.shared else cluster.groups[key]
                 if extent != ONLY_RUNS:
                     rest.append((group, cluster.position, extent == OTHER_CHARGE))
                 elif (
@@ -130,7 +155,8 @@ class PodGroupIndex:
     def settle_decided(self, cluster: "Cluster", key: str) -> None:
         """Settle a group after a decision about it, which does not wake it."""
         self._marked.pop(key, None)
-        self._settle(cluster, [(cluster.groups[key], cluster.position, True)])
+        group = self.own(cluster, key) if key in self.shared else cluster.groups[key]
+        self._settle(cluster, [(group, cluster.position, True)])
         cluster.wakeup_events.groups.pop(key, None)
 
     def _settle(self, cluster: "Cluster", groups: list[_Changed]) -> None:
@@ -175,12 +201,12 @@ class PodGroupIndex:
             if known is not None:
                 if phase != group.decided.phase:
                     group.decided = structs.replace(group.decided, phase=phase)
-                if group.inqueue != known.inqueue or group.elastic != known.elastic:
-                    cluster.ledgers.reserve(cluster, group, (known.inqueue, known.elastic))
+                if group.reservation != known.reservation:
+                    cluster.ledgers.reserve(cluster, group, known.reservation)
             elif charges_changed or phase != group.decided.phase:
                 if phase != group.decided.phase:
                     group.decided = structs.replace(group.decided, phase=phase)
-                if phase != WAITING or group.allocated or group.inqueue or group.elastic:
+                if phase != WAITING or group.allocated or group.reservation != NO_RESERVATION:
                     cluster.ledgers.update_reservation(cluster, group)
             if cluster.cluster_totals.reservation_timeouts:
                 update_reservation_timeout(cluster, group)
@@ -214,8 +240,7 @@ class PodGroupIndex:
         device_job = group.device_job
         if shape is not None:
             order = order_values(cluster, group) if cluster.plugins.orders_by_shape else None
-            reserved = group.inqueue, group.elastic
-            outcome = Outcome(group.decided.phase, *reserved, keys, device_job, order)
+            outcome = Outcome(group.decided.phase, group.reservation, keys, device_job, order)
             self._outcomes.keep(cluster, group, shape, outcome)
         self._place(cluster, group, keys, device_job)
 
@@ -299,7 +324,7 @@ class PodGroupIndex:
 
     def put_object(self, cluster: "Cluster", facts: GroupFacts, digest: str) -> None:
         """Add or update a PodGroup object."""
-        group = cluster.ensure_group(f"{facts.namespace}/{facts.name}")
+        group = self.ensure(cluster, f"{facts.namespace}/{facts.name}")
         before = group.observed.facts
         row = group.observed.with_object(group.key, facts, digest)
         if group.observed.spec != row.spec:
@@ -320,7 +345,7 @@ class PodGroupIndex:
 
     def drop_object(self, cluster: "Cluster", key: str) -> None:
         """Remove the PodGroup object; pods that name it wait until it is created again."""
-        group = cluster.own_group(cluster.groups[key])
+        group = self.own(cluster, key)
         group.observe(group.observed.without_object())
         group.decided = structs.replace(group.decided, listed_phase="")
         cluster.internal_errors.resume(key)
@@ -331,14 +356,13 @@ class PodGroupIndex:
         known = cluster.groups.get(pod.group_key)
         if known is not None:
             if pod.pod_class.device_options:
-                known = cluster.own_group(known)
+                known = self.own(cluster, known.key)
                 known.observed = known.observed.with_least(pod.pod_class.device_options)
             return
         owner = pod.facts.owner
         inherited = cluster.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, cluster.namespaces)
         group = cluster.groups[pod.group_key] = PodGroup(pod.group_key)
-        group.owner = cluster.owner
         group.priority = pod.facts.priority or 0
         group.observed = ObservedGroup(
             group.key,
@@ -427,7 +451,7 @@ class PodGroupIndex:
         self, cluster: "Cluster", group: PodGroup, nominations: dict[str, Nomination]
     ) -> None:
         """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
-        group = cluster.own_group(group)
+        group = self.own(cluster, group.key)
         group.decided = structs.replace(group.decided, nominations=nominations)
         for uid, held in nominations.items():
             cluster.nodes.nominate(held.node, uid, held.request, 1, held.devices)
@@ -439,7 +463,7 @@ class PodGroupIndex:
         self, cluster: "Cluster", group: PodGroup, *, is_bound: bool = False
     ) -> None:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
-        group = cluster.own_group(group)
+        group = self.own(cluster, group.key)
         for uid, held in group.decided.nominations.items():
             remove_nomination(cluster, group.pods.get(uid), uid, held)
             cluster.queues[group.queue].add_charge("nominated", held.charge, -1)

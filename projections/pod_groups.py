@@ -4,10 +4,10 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from projections.gang_minimum import MinMemberSet
-from projections.group_rows import DecidedGroup, ObservedGroup, Refusal
+from projections.group_rows import NO_RESERVATION, DecidedGroup, ObservedGroup, Refusal
 from projections.pod_annotations import FOREIGN_GROUP
 from projections.pod_class import Amounts, PodClass
 from projections.pod_terms import Labels
@@ -24,9 +24,6 @@ from projections.refusals import EVICTION_CODES
 from projections.reported_status import Status
 from projections.status_counts import NO_PODS, bound, counted, moved
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
-
-if TYPE_CHECKING:
-    from projections.cluster import Cluster
 
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
@@ -62,7 +59,7 @@ UNDECIDED_GROUP: Final = DecidedGroup(WAITING)
 class PodGroup:
     """A pod group: its rows, what settling found for it, and its pods with their counts.
 
-    Only State changes it, and only through its own version (`Cluster.own_group`): forks of State share groups until one of
+    Only State changes it, and only through its own version (`PodGroupIndex.own`): forks of State share groups until one of
     them changes.
     """
 
@@ -73,17 +70,14 @@ class PodGroup:
         "counts",
         "decided",
         "denied",
-        "elastic",
         "fingerprint",
         "has_surplus",
         "held",
-        "inqueue",
         "is_foreign",
         "key",
         "live_classes",
         "observed",
         "owned_count",
-        "owner",
         "pending",
         "pending_classes",
         "pods",
@@ -91,6 +85,7 @@ class PodGroup:
         "priority",
         "queue",
         "ready_by_role",
+        "reservation",
         "sub_groups",
         "unnumbered",
         "victim_fingerprint",
@@ -124,8 +119,6 @@ class PodGroup:
     def __init__(self, key: str) -> None:
         self.key = key
         """`namespace/name`"""
-        self.owner: object = None
-        """The token of the cluster that may change this version."""
         self.observed = ObservedGroup(key)
         self.decided = UNDECIDED_GROUP
         self.queue = ""
@@ -135,9 +128,7 @@ class PodGroup:
         self.has_surplus = self.is_foreign = False
         """Whether it has more ready pods than its minimum; whether it belongs to another scheduler
         (`projections/foreign_pod_groups.py`)."""
-        self.inqueue: Charge = ()
-        self.elastic: Charge = ()
-        """Its part of `inqueue` and `elastic` of its queue."""
+        self.reservation = NO_RESERVATION
         self.fingerprint = self.victim_fingerprint = ()
         """Fingerprints of what a cycle reads of the group, and of what preemptors read: when one changes, the group
         or its nodes are evaluated again."""
@@ -200,7 +191,7 @@ class PodGroup:
             twin.cached_min_members = self.cached_min_members.copy()
         return twin
 
-    def rebuilt(self, _cluster: "Cluster", /) -> "PodGroup":
+    def rebuilt(self, _cluster: object, /) -> "PodGroup":
         """Count the pods of the group again."""
         twin = PodGroup(self.key)
         twin.observe(self.observed)
@@ -662,7 +653,7 @@ _SHARED: Final = tuple(
     if one
     not in (
         *_COPIED,
-        *("key", "owner", "sub_groups", "pods_by_node", "cached_min_members"),
+        *("key", "sub_groups", "pods_by_node", "cached_min_members"),
     )
 )
 """Attributes with values that are not changed in place."""

@@ -447,8 +447,8 @@ class Queue:
                 add(self.pending, requested.get(pod.facts.uid, ()), 1)
             for one in group.decided.nominations.values():
                 add(self.nominated, one.charge, 1)
-            add(self.inqueue, group.inqueue, 1)
-            add(self.elastic, group.elastic, 1)
+            add(self.inqueue, group.reservation.inqueue, 1)
+            add(self.elastic, group.reservation.elastic, 1)
         for (charge, request, is_evictable, priority), count in charged.items():
             add(self.allocated, charge, count)
             add(self.held, request, count)

@@ -10,6 +10,7 @@ from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
 from projections.charging import PLAIN, CardModels
 from projections.deltas import NodeChanged
+from projections.group_rows import NO_RESERVATION, GroupReservation
 from projections.index import Index
 from projections.kept_quota import kept_charge
 from projections.nodes import NodeFacts
@@ -244,15 +245,15 @@ def request_differs(cluster: "Cluster", group: PodGroup) -> str:
     return differs and f"{REQUEST_ANNOTATION} {differs}: the pods count"
 
 
-def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
+def reservation(cluster: "Cluster", group: PodGroup) -> GroupReservation:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (
         group.decided.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated
     ):
-        return (), ()
+        return NO_RESERVATION
     least = min_request(cluster, group)
     if least is None:
-        return (), tuple(group.allocated.items())
+        return GroupReservation(elastic=tuple(group.allocated.items()))
     missing, used = _missing(cluster, group, least)
     reserves = bool(missing) and not is_blocked(cluster, group)
     if group.decided.phase == INQUEUE:
@@ -267,7 +268,7 @@ def reservation(cluster: "Cluster", group: PodGroup) -> tuple[Charge, Charge]:
             missing, lambda: _asked_by_gated(cluster, group)
         )
     elastic = tuple([one for one in used.items() if one[1] > 0])
-    return missing if reserves else (), elastic
+    return GroupReservation(missing if reserves else (), elastic)
 
 
 def _alike(cluster: "Cluster", group: PodGroup) -> tuple[object, ...] | None:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from projections import quota_charging
 from projections.deltas import NodeChanged, PodChanged, PolicyChanged
+from projections.group_rows import NO_RESERVATION, GroupReservation
 from projections.index import Index
 from projections.nodes import NodeFacts, card_layout_of
 from projections.pod_groups import PodGroup
@@ -49,11 +50,10 @@ class QuotaLedgers(Index):
         """Sum up what all pods and pod groups are charged; pods that have a node keep their charge."""
         self._cards_version = cluster.cards.version
         self.requested = self.rebuilt(cluster).requested
-        for group in list(cluster.groups.values()):
-            entries = quota_charging.reservation(cluster, group)
-            if (group.inqueue, group.elastic) != entries:
-                own = cluster.own_group(group)
-                own.inqueue, own.elastic = entries
+        for key, group in list(cluster.groups.items()):
+            reservation = quota_charging.reservation(cluster, group)
+            if group.reservation != reservation:
+                cluster.pod_groups.own(cluster, key).reservation = reservation
         for queue in cluster.queues.values():
             queue.clear_ledgers()
             queue.sum_up([cluster.groups[key] for key in queue.groups], self.requested)
@@ -161,7 +161,7 @@ class QuotaLedgers(Index):
         for pod in [] if node is None else [cluster.pods[uid] for uid in node.pods]:
             is_charged = pod.group_key and pod.status in ALLOCATED
             if is_charged and quota_charging.is_unresolved(cluster, pod):
-                group = cluster.own_group(cluster.groups[pod.group_key])
+                group = cluster.pod_groups.own(cluster, pod.group_key)
                 self._charge_pod(cluster, group, pod, -1)
                 charged = self._recharged(cluster, group, pod, keeps_charge=False)
                 self._charge_pod(cluster, group, charged, 1)
@@ -175,8 +175,8 @@ class QuotaLedgers(Index):
         """Charge all pods again after the rules or the known cards changed."""
         cluster.charges.clear()
         keeps_charge = not cluster.wakeup_events.everything
-        for shared in list(cluster.groups.values()):
-            group = cluster.own_group(shared)
+        for key in list(cluster.groups):
+            group = cluster.pod_groups.own(cluster, key)
             for pod in group.pods.values():
                 self._charge_pod(cluster, group, pod, -1)
             for pod in list(group.pods.values()):
@@ -187,7 +187,7 @@ class QuotaLedgers(Index):
     def charge_group(self, cluster: "Cluster", group: PodGroup, sign: int) -> None:
         """Charge the queue of a group for its pods and its reservation, or (-1) remove these charges."""
         if sign < 0:
-            self.reserve(cluster, group, ((), ()))
+            self.reserve(cluster, group, NO_RESERVATION)
         for pod in group.pods.values():
             self._charge_pod(cluster, group, pod, sign)
         if sign > 0:
@@ -199,7 +199,7 @@ class QuotaLedgers(Index):
 
     def release(self, cluster: "Cluster", group: PodGroup) -> None:
         """Remove the reservation of a group."""
-        self.reserve(cluster, group, ((), ()))
+        self.reserve(cluster, group, NO_RESERVATION)
 
     def set_denial(
         self, cluster: "Cluster", group: PodGroup, denied: tuple[str, str] | None
@@ -219,18 +219,20 @@ class QuotaLedgers(Index):
                 self._charge_pod(cluster, group, charged, 1)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
-    def reserve(self, cluster: "Cluster", group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+    def reserve(self, cluster: "Cluster", group: PodGroup, reservation: GroupReservation) -> None:
         """Set what a group adds to `inqueue` and `elastic` of its queue."""
-        if (group.inqueue, group.elastic) == entries:
+        before = group.reservation
+        if before == reservation:
             return
-        before, (group.inqueue, group.elastic) = (group.inqueue, group.elastic), entries
+        group.reservation = reservation
         if not self.are_queues_charged:
             return
         queue = cluster.queues[group.queue]
-        for charges, sign in ((before, -1), (entries, 1)):
-            for ledger, charge in zip(("inqueue", "elastic"), charges, strict=True):
-                if charge:
-                    queue.add_charge(ledger, charge, sign)
+        for one, sign in ((before, -1), (reservation, 1)):
+            if one.inqueue:
+                queue.add_charge("inqueue", one.inqueue, sign)
+            if one.elastic:
+                queue.add_charge("elastic", one.elastic, sign)
         cluster.changed_rows.queues[queue.name] = cluster.changed_queues[queue.name] = None
 
     def _recharged(

@@ -241,7 +241,7 @@ def give_up_reservations(cluster: "Cluster", key: str) -> None:
     restart = cluster.reschedulings.restarts[key]
     cluster.reschedulings.restarts[key] = structs.replace(restart, kept=(), has_given_up=True)
     cluster.kept_quota.update(cluster, key)
-    group = cluster.writable_group(key)
+    group = cluster.pod_groups.find(cluster, key)
     if group is None:
         return
     if (

@@ -49,7 +49,7 @@ def expire_reservations(cluster: "Cluster", at_ns: int) -> None:
     timeouts = cluster.cluster_totals.reservation_timeouts
     ended = takewhile(lambda one: one[1] <= at_ns, timeouts.items())
     for key in [key for key, _ in ended]:
-        group = cluster.own_group(cluster.groups[key])
+        group = cluster.pod_groups.own(cluster, key)
         refusal = structs.replace(group.decided.refusals["allocate"], is_timed_out=True)
         group.decided = structs.replace(
             group.decided.with_refusal("allocate", refusal), cause=cluster.position

@@ -17,8 +17,8 @@ def discard_unconfirmed(state: StateFacts, resource: str) -> None:
         case "Pod":
             _discard_unconfirmed_pods(state)
         case "PodGroup":
-            for shared in list(state.cluster.groups.values()):
-                group = state.cluster.own_group(shared)
+            for key in state.cluster.groups:
+                group = state.cluster.pod_groups.own(state.cluster, key)
                 reported = group.decided.reported_status
                 reported = structs.replace(reported, reported_at=0, conditions_reported_at=0)
                 group.decided = structs.replace(group.decided, reported_status=reported)

@@ -408,7 +408,7 @@ class _Shared:
 
 def _restore_part(cluster: Cluster, part: Part, shared: _Shared) -> None:
     for saved in part.groups:
-        group = cluster.ensure_group(saved.key)
+        group = cluster.pod_groups.ensure(cluster, saved.key)
         observed, group.priority = saved.observed, saved.priority
         uid, spec = observed.uid or group.key, spec_of(observed.facts)
         group.observe(structs.replace(observed, uid=uid, spec=spec))

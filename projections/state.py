@@ -126,8 +126,8 @@ class State(StateFacts):
         self.cluster.charges, self.unsettled = charges, unsettled
         assert isinstance(twin, State)
         twin.unsettled = unsettled.copy()
-        # From now on neither side changes the groups that both have.
-        self.cluster.owner, twin.cluster.owner = object(), object()
+        for one in (self.cluster, twin.cluster):
+            one.pod_groups.share(one.groups)
         twin.settle()
         return twin
 

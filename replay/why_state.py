@@ -138,7 +138,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "min_available": str(group.observed.min_available),
         "pods": ", ".join(counts),
         "charged": amounts_text(dict(sorted(group.allocated.items()))),
-        "reserved": amounts_text(group.inqueue),
+        "reserved": amounts_text(group.reservation.inqueue),
         "object": "PodGroup"
         if group.observed.facts is not None
         else "none: it comes from its pods",

@@ -461,7 +461,7 @@ def iterate_queues(
             has_failed = True
             head = session.cluster.groups.get(head.key, head)
             yield from session.group_failed(head, action, error, trial_position)
-        # A decision may have replaced the group by a version of its own (`Cluster.own_group`).
+        # A decision may have replaced the group by a version of its own (`PodGroupIndex.own`).
         head = session.cluster.groups.get(head.key, head)
         if has_failed and not equivalence_group.is_head(head):
             pass  # The next group in the class is decided.

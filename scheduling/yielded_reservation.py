@@ -19,7 +19,9 @@ def waits_for_other(cluster: Cluster, group: PodGroup, reason: Unschedulable) ->
     if reason.code not in QUEUE_CODES and reason.code not in COMMON_CODES:
         return reason
     other = cluster.groups.get(standing.limit)
-    if other is None or not (_has(other.allocated) or other.inqueue or _has(other.held)):
+    if other is None or not (
+        _has(other.allocated) or other.reservation.inqueue or _has(other.held)
+    ):
         return reason
     if other.priority <= group.priority or other.queue != group.queue:
         return reason

@@ -22,7 +22,7 @@ class Mutation(Struct, frozen=True):
 
 
 def _group(key: str) -> Find:
-    return lambda state: state.cluster.own_group(state.cluster.groups[key])
+    return lambda state: state.cluster.pod_groups.own(state.cluster, key)
 
 
 def _indexes(state: State) -> Iterator[tuple[str, Find]]:

@@ -111,7 +111,7 @@ def _pieces(state: State) -> Iterator[Piece]:
 def _apply(fold: BaseFold, stand: Stand, content: bytes | None) -> None:
     event, cluster = stand.event, fold.state.cluster
     assert isinstance(event, PodGroupStands)
-    group = cluster.ensure_group(stand.subject.partition("/")[2])
+    group = cluster.pod_groups.ensure(cluster, stand.subject.partition("/")[2])
     facts, reported = None, NOT_REPORTED
     if stand.object is not None:
         reading = reading_of(fold, stand, event.uid, content)

@@ -52,7 +52,7 @@ class ReclaimableResources:
         total: dict[str, Amounts] = {}
         for one in self.yielding:
             for queue in self._cluster.queues[one.queue].lineage:
-                add(total.setdefault(queue.name, {}), one.inqueue, 1)
+                add(total.setdefault(queue.name, {}), one.reservation.inqueue, 1)
         return total
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:

@@ -67,7 +67,7 @@ class YieldingReservations:
             if cluster.pod_waits[key].since_ns == cluster.now_ns:
                 continue  # Admitted in this cycle: its controller has had no time to make pods.
             stated = {} if one.observed.facts is None else one.observed.facts.min_resources or {}
-            for held, amount in (*one.inqueue, *stated.items()):
+            for held, amount in (*one.reservation.inqueue, *stated.items()):
                 if amount and not names.isdisjoint(
                     (held, *quota_charging.cards_of_charge(cluster, held))
                 ):

@@ -55,7 +55,7 @@ def is_left_alone(harness: EngineHarness) -> bool:
         one.name for one in asked if isinstance(one, PodGroupPhaseRequest | QueueStatusRequest)
     ]
     if found.is_foreign:
-        assert (list(cluster.scheduling_queue.of(found)), found.inqueue) == ([], ())
+        assert (list(cluster.scheduling_queue.of(found)), found.reservation.inqueue) == ([], ())
         assert set(told_of).isdisjoint({"g", "q1"})
     return found.is_foreign
 

@@ -316,7 +316,7 @@ class History(RuleBasedStateMachine):
             held = dict(group.allocated)
             for one in group.decided.nominations.values():
                 add(held, one.charge, 1)
-            for name, amount in group.inqueue:
+            for name, amount in group.reservation.inqueue:
                 have = sum(
                     held.get(one, 0) for one in quota_charging.cards_of_charge(cluster, name)
                 )
@@ -324,7 +324,9 @@ class History(RuleBasedStateMachine):
                     f"{group.key} reserves {amount} {name} and has {have} of {least}"
                 )
             if group.decided.phase == COMPLETED:
-                assert not group.inqueue, f"{group.key} has ended and reserves {group.inqueue}"
+                assert not group.reservation.inqueue, (
+                    f"{group.key} has ended and reserves {group.reservation.inqueue}"
+                )
 
     def teardown(self) -> None:
         """Nothing is left undecided, and a fold that leaves indexes out ends in the same State."""

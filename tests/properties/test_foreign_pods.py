@@ -69,7 +69,9 @@ def test_the_scheduler_of_a_group_follows_from_its_objects(
     for key, is_foreign in groups[0].items():
         found = harness.state.cluster.groups[key]
         assert not is_foreign or not (
-            found.pods or found.inqueue or harness.state.cluster.scheduling_queue.of(found)
+            found.pods
+            or found.reservation.inqueue
+            or harness.state.cluster.scheduling_queue.of(found)
         )
     again = restore(take(harness.state), FEATURES)
     again.validate()

@@ -121,5 +121,5 @@ def test_a_gang_that_lost_pods_returns_when_its_nodes_do(document: str) -> None:
     cluster = played.end.state.cluster
     gang = cluster.groups["default/gang"]
     assert (gang.decided.phase, gang.counts.running) == (RUNS, gang.observed.min_available)
-    assert not gang.inqueue
+    assert not gang.reservation.inqueue
     assert all(not one.node for one in cluster.pods.values() if "rival" in one.key)

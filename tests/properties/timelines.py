@@ -477,7 +477,7 @@ class Played:
                 )
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1
-                assert not group.inqueue, f"{key} has quota reserved: {reason}"
+                assert not group.reservation.inqueue, f"{key} has quota reserved: {reason}"
                 for index in cluster.indexes.all:
                     has_room = isinstance(index, Backlogs) and key in index.of_group
                     assert not has_room, f"{key} has room reserved: {reason}"

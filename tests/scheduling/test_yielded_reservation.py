@@ -1,5 +1,7 @@
 """A group that lost its reservation names the group for which it waits as long as that holds anything."""
 
+from msgspec import structs
+
 from projections.state import State
 from scheduling.unschedulable import Unschedulable
 from scheduling.yielded_reservation import waits_for_other
@@ -20,7 +22,7 @@ async def test_amounts_that_have_become_zero_are_nothing() -> None:
     state = (await play(scenario_of(FILE))).end.state
     assert named(state) == "ReservationYielded"
     other = state.cluster.groups[state.cluster.groups[LOST].decided.refusals["enqueue"].limit]
-    other.inqueue = ()
+    other.reservation = structs.replace(other.reservation, inqueue=())
     for ledger in (other.allocated, other.held):
         ledger.update(dict.fromkeys(ledger, 0))
         assert ledger
