@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from projections.group_rows import GroupReservation
+from projections.pod_class import Amounts
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pod_terms import Labels
 
@@ -41,14 +42,19 @@ class GroupOutcomes:
         self._known: dict[Shape, Outcome] = {}
         self._as_of: tuple[object, int] = None, 0
         """The policy and the version of the known cards under which they were computed."""
+        self._totals: Amounts = {}
+        self._totals_version = 0
+        """What was allocatable as of the last cycle, and how often it has changed."""
 
     def find(self, cluster: "Cluster", group: PodGroup) -> tuple[Shape | None, Outcome | None]:
         """Return the shape of a group before it is settled, and its outcome if that is known; None if something of its own
         decides what follows."""
-        key, policy, cards = group.key, cluster.policy, cluster.cards.version
-        if self._as_of[0] is not policy or self._as_of[1] != cards:
-            self._as_of = policy, cards
+        key, policy, totals = group.key, cluster.policy, cluster.cluster_totals.totals
+        if self._as_of[0] is not policy or self._as_of[1] != cluster.cards.version:
+            self._as_of = policy, cluster.cards.version
             self._known.clear()
+        if self._totals is not totals:
+            self._totals, self._totals_version = totals, self._totals_version + 1
         if (
             group.observed.facts is not None
             or group.observed.needs_object
@@ -72,6 +78,7 @@ class GroupOutcomes:
             group.decided.phase,
             group.observed.min_available,
             group.priority,
+            self._totals_version if group.held else 0,
             *group.allocated.items(),
         )
         found = self._known.get(shape)

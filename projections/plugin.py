@@ -44,7 +44,8 @@ class JobOrder(Plugin):
     depends_on_totals: ClassVar[bool] = False
     """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
     follows_shape: ClassVar[bool] = False
-    """Whether the value depends on nothing but what pod groups of one shape have in common (`projections/group_outcomes.py`)."""
+    """Whether the value depends on nothing but what pod groups of one shape have in common (`projections/group_outcomes.py`), and,
+    for groups that hold resources, on what is allocatable in the cluster."""
     by_priority: ClassVar[bool] = False
     """Whether groups are ordered by their priority, so that of several possible victims the least urgent are evicted,
     and a reservation yields to a higher priority."""

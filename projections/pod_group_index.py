@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from projections import quota_charging
 from projections.config_errors import QUEUE_CHANGED, queue_changed
 from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
 from projections.group_facts import GroupFacts, asks_for_more
-from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome, Shape
+from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome
 from projections.group_rows import NO_NOMINATIONS, NO_RESERVATION, Nomination, ObservedGroup
 from projections.inter_pod_affinity_index import remove_nomination
 from projections.job_order import equivalence_keys, job_order, order_values
@@ -42,8 +43,6 @@ JOURNAL_MAX: Final = 10_000
 
 _Changed = tuple[PodGroup, int, bool]
 """A group, the position of the last record that changed it, and whether its charges or requests have changed."""
-
-_Found = tuple[Shape | None, Outcome | None]
 
 
 class PodGroupIndex:
@@ -183,31 +182,34 @@ class PodGroupIndex:
                 group.keep_min_members()
             update_preemption_state(cluster, group)
             changed.append((group, cluster.position, charges_changed or is_other))
-        found = self._update_phases(cluster, changed)
-        for (group, cluster.position, _), (shape, known) in zip(changed, found, strict=True):
-            if known is not None:
-                self._place(cluster, group, known.keys, known.device_job, known.order)
+        outcomes = self._update_phases(cluster, changed)
+        for (group, cluster.position, _), one in zip(changed, outcomes, strict=True):
+            if one is not None:
+                self._place(cluster, group, one.keys, one.device_job, one.order)
             else:
-                self._find_place(cluster, group, shape)
+                self._find_place(cluster, group)
 
-    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> list[_Found]:
-        """Update phases and reservations, and the indexes of pod groups; return the shapes that the groups had before, and
-        what is known of them."""
-        found: list[_Found] = []
+    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> list[Outcome | None]:
+        """Update phases and reservations, and the indexes of pod groups; return the outcomes of those that share them with
+        groups of the same shape."""
+        outcomes: list[Outcome | None] = []
         for group, cluster.position, charges_changed in groups:
-            shape, known = self._outcomes.find(cluster, group)
-            found.append((shape, known))
-            phase = group.next_phase() if known is None else known.phase
-            if known is not None:
-                if phase != group.decided.phase:
-                    group.decided = structs.replace(group.decided, phase=phase)
-                if group.reservation != known.reservation:
-                    cluster.ledgers.reserve(cluster, group, known.reservation)
-            elif charges_changed or phase != group.decided.phase:
-                if phase != group.decided.phase:
-                    group.decided = structs.replace(group.decided, phase=phase)
-                if phase != WAITING or group.allocated or group.reservation != NO_RESERVATION:
-                    cluster.ledgers.update_reservation(cluster, group)
+            shape, outcome = self._outcomes.find(cluster, group)
+            if shape is not None and outcome is None:
+                outcome = self._find_outcome(cluster, group)
+                self._outcomes.keep(cluster, group, shape, outcome)
+            outcomes.append(outcome)
+            phase = group.next_phase() if outcome is None else outcome.phase
+            is_next = phase != group.decided.phase
+            if is_next:
+                group.decided = structs.replace(group.decided, phase=phase)
+            if outcome is not None:
+                if group.reservation != outcome.reservation:
+                    cluster.ledgers.reserve(cluster, group, outcome.reservation)
+            elif (charges_changed or is_next) and (
+                phase != WAITING or group.allocated or group.reservation != NO_RESERVATION
+            ):
+                cluster.ledgers.update_reservation(cluster, group)
             if cluster.cluster_totals.reservation_timeouts:
                 update_reservation_timeout(cluster, group)
             if group.key in cluster.pod_waits or (
@@ -219,12 +221,23 @@ class PodGroupIndex:
         for plugin in cluster.plugins.group_state:
             for group, cluster.position, _ in groups:
                 plugin.group_changed(cluster, group)
-        return found
+        return outcomes
+
+    def _find_outcome(self, cluster: "Cluster", group: PodGroup) -> Outcome:
+        """Set the phase of a group, and return all that follows for groups of its shape."""
+        group.decided = structs.replace(group.decided, phase=group.next_phase())
+        return Outcome(
+            group.decided.phase,
+            quota_charging.reservation(cluster, group),
+            _all_keys(cluster, group),
+            group.device_job,
+            order_values(cluster, group) if cluster.plugins.orders_by_shape else None,
+        )
 
     # Place in the scheduling queue
 
-    def _find_place(self, cluster: "Cluster", group: PodGroup, shape: Shape | None) -> None:
-        """Find the keys under which a group waits, and place it; keep what followed for its shape, if it has one."""
+    def _find_place(self, cluster: "Cluster", group: PodGroup) -> None:
+        """Find the keys under which a group waits, and place it."""
         keys = _all_keys(cluster, group)
         if group.decided.refusals:
             stale = [one for one in group.decided.refusals if all(one != key[0] for key in keys)]
@@ -237,12 +250,7 @@ class PodGroupIndex:
                     cluster.internal_errors.clear(group.key, action)
                 self._update_phases(cluster, [(group, cluster.position, True)])
                 keys = _all_keys(cluster, group)
-        device_job = group.device_job
-        if shape is not None:
-            order = order_values(cluster, group) if cluster.plugins.orders_by_shape else None
-            outcome = Outcome(group.decided.phase, group.reservation, keys, device_job, order)
-            self._outcomes.keep(cluster, group, shape, outcome)
-        self._place(cluster, group, keys, device_job)
+        self._place(cluster, group, keys, group.device_job)
 
     def _place(
         self,
@@ -251,30 +259,15 @@ class PodGroupIndex:
         keys: tuple[EquivalenceKey, ...],
         device_job: DeviceJob | None,
         values: tuple[object, ...] | None = None,
+        *,
+        wakes: bool = True,
     ) -> None:
-        """Give a group its place in the scheduling queue, and wake it if it waits and what a cycle reads of it has changed."""
-        before = group.fingerprint
-        self._put_in_queue(cluster, group, keys, device_job, values)
-        if group.fingerprint and group.fingerprint != before:
-            cluster.wakeup_events.groups[group.key] = None
-            group.decided = structs.replace(group.decided, cause=cluster.position)
-            for one in cluster.features.wakeup_followers:
-                one.group_woken(cluster, group.key)
-
-    def _put_in_queue(
-        self,
-        cluster: "Cluster",
-        group: PodGroup,
-        keys: tuple[EquivalenceKey, ...],
-        device_job: DeviceJob | None,
-        values: tuple[object, ...] | None = None,
-    ) -> None:
-        """Give a group its place in the scheduling queue, and keep what a cycle reads of it. `values` are those of the
-        plugins in its sort key, if they are known."""
+        """Give a group its place in the scheduling queue, and wake it if it waits and what a cycle reads of it has changed.
+        `values` are those of the plugins in its sort key, if they are known."""
         if cluster.internal_errors.groups:
             keys = _without_suspended(cluster, group, keys)
+        before, group.fingerprint = group.fingerprint, ()
         if not keys:
-            group.fingerprint = ()
             cluster.scheduling_queue.remove(group)
             return
         if values is None:
@@ -291,7 +284,13 @@ class PodGroupIndex:
         )
         errors = cluster.internal_errors
         suspended = errors.suspended(group.key) if errors.groups else ()
-        group.fingerprint = (*asked, group.observed.spec, *suspended, device_job, group.denied)
+        spec = group.observed.spec
+        group.fingerprint = (*asked, spec, *suspended, device_job, group.denied)
+        if wakes and group.fingerprint != before:
+            cluster.wakeup_events.groups[group.key] = None
+            group.decided = structs.replace(group.decided, cause=cluster.position)
+            for one in cluster.features.wakeup_followers:
+                one.group_woken(cluster, group.key)
 
     def expected_keys(self, cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """Compute again the keys under which a group waits."""
@@ -311,7 +310,7 @@ class PodGroupIndex:
             update_preemption_state(cluster, group)
             for plugin in cluster.plugins.group_state:
                 plugin.group_changed(cluster, group)
-            self._put_in_queue(cluster, group, _all_keys(cluster, group), group.device_job)
+            self._place(cluster, group, _all_keys(cluster, group), group.device_job, wakes=False)
         self.forget_marks()
 
     def trim_journal(self, count: int) -> None:

@@ -31,6 +31,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
     name = "drf"
     actions = ("preempt", "reclaim", "gangreclaim")
     depends_on_totals = True
+    follows_shape = True
     compares_groups = True
     prevents_reclaim_back = True
 
