@@ -31,7 +31,6 @@ from projections.group_rows import Nomination, Refusal
 from projections.network_annotations import NetworkAnnotations
 from projections.pod_groups import INQUEUE, WAITING, PodGroup
 from projections.pod_ranks import pod_ranks
-from projections.pod_waits import begin_backoff
 from projections.pods import Pod
 from projections.previous_nodes import ranks_before, record_replaced
 from projections.queue_objects import update_reported_errors
@@ -174,7 +173,8 @@ def _refused(state: StateFacts, record: Record, event: PodGroupUnschedulable) ->
         state.cluster.internal_errors.clear(group.key, event.action)
     start_reservation_timeout(state.cluster, group, refusal, state.now_ns)
     if takes_back and event.code == PODS_NOT_CREATED:
-        begin_backoff(state.cluster, group)
+        span = state.cluster.policy.action_arguments.pod_creation_ns
+        state.cluster.pod_waits.begin_backoff(group.key, span, state.cluster.now_ns)
     cluster = state.cluster
     cluster.pod_groups.settle_decided(cluster, group.key)
     if _waits_for_earlier_action(state, group, event.action):

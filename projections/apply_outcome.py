@@ -42,9 +42,6 @@ from projections.written_config_map import WrittenConfigMap
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
-BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
-"""Longest back-off after failed bindings. The first is one second; each further one doubles."""
-
 EVICTION_BACKOFF_NS: Final = 30_000_000_000
 """Time for which a pod is not evicted again after its eviction failed."""
 
@@ -91,7 +88,7 @@ def _bind_outcome(
                 del state.commitments[event.uid]
                 state.assignments.bound(event.node, event.uid, state.now_ns)
             pod = state.cluster.pods.get(event.uid)
-            state.cluster.bind_failures.pop("" if pod is None else pod.group_key, None)
+            state.cluster.bind_backoffs.succeeded("" if pod is None else pod.group_key)
         case BindFailed():
             _bind_failed(state, event)
         case BindOutcomeUnknown():
@@ -173,10 +170,10 @@ def _shadow_decision_ended(state: StateFacts, record: Record, event: ShadowDecis
     state.assignments.remove(event.node, event.uid)
     old = state.cluster.pods.get(event.uid)
     if old is not None and not old.facts.node:
-        _back_off(state, old.group_key, at_ns)
+        state.cluster.bind_backoffs.begin(old.group_key, at_ns)
         cancel_placement(state.cluster, old)
     elif old is not None:
-        state.cluster.bind_failures.pop(old.group_key, None)
+        state.cluster.bind_backoffs.succeeded(old.group_key)
 
 
 def forget_open_decisions(state: StateFacts) -> None:
@@ -258,16 +255,8 @@ def _bind_failed(state: StateFacts, event: BindFailed | PodAnnotationFailed) -> 
         return
     failed = FailedBinding(commitment.decision, commitment.node, old.devices, old.decided.network)
     failures = (*old.decided.failed_bindings, failed)[-FAILED_BINDINGS_MAX:]
-    _back_off(state, old.group_key, state.now_ns)
+    cluster.bind_backoffs.begin(old.group_key, state.now_ns)
     cancel_placement(cluster, old, failures)
-
-
-def _back_off(state: StateFacts, key: str, at_ns: int) -> None:
-    """Let a pod group wait before it is placed again; longer each time."""
-    cluster = state.cluster
-    times = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
-    wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(times - 1, 10))
-    cluster.bind_backoff[key] = at_ns + wait
 
 
 def cancel_placement(

@@ -364,7 +364,7 @@ def _audit_cluster_totals(state: StateFacts) -> None:
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     for key in (
         *cluster_totals.reservation_timeouts,
-        *cluster.pod_waits,
+        *cluster.pod_waits.of,
     ):
         assert key in cluster.groups, f"{key} is kept, but the group is gone"
     for key in cluster.victim_waits:
@@ -376,7 +376,7 @@ def _audit_cluster_totals(state: StateFacts) -> None:
         assert facts.not_ready_since_ns is not None, f"{name} is kept as unready and is not"
     for name in unready.uncounted:
         assert name in unready.since_ns, f"{name} does not count, and is not unready"
-    for key in cluster.pod_waits:
+    for key in cluster.pod_waits.of:
         group = cluster.groups[key]
         assert lacks_pods(group), f"{key} waits for pods, but has them"
         assert group.decided.phase in (INQUEUE, WAITING), (
@@ -420,7 +420,7 @@ def _audit_commitments(state: StateFacts) -> None:
         assert pod.facts.node or pod.assumed == one.node, (
             f"{one.pod} is committed to {one.node} and assumed on {pod.assumed}"
         )
-    for key in state.cluster.bind_backoff:
+    for key in state.cluster.bind_backoffs.until:
         assert key in state.cluster.groups, f"{key} rests and is gone"
 
 

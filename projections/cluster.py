@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections import quota_charging
+from projections.bind_backoffs import BindBackoffs
 from projections.budget_refusals import BudgetRefusal
 from projections.cluster_resources import ClusterResources
 from projections.cluster_totals import ClusterTotals
@@ -46,7 +47,7 @@ from projections.pod_group_resolution import group_key_of
 from projections.pod_groups import (
     PodGroup,
 )
-from projections.pod_waits import PodWait
+from projections.pod_waits import PodWaits
 from projections.pods import (
     BINDING,
     Pod,
@@ -139,13 +140,7 @@ class Cluster:
         """Names of queues whose ledgers changed, in order; replaced by a new list when it is long."""
         self.changed_queues: dict[str, None] = {}
         """Queues whose ledger changed with the current record."""
-        self.bind_backoff: dict[str, int] = {}
-        """Pod group key to the time before which it is not tried again."""
-        self.bind_failures: dict[str, int] = {}
-        """Pod group key to the number of consecutive failed bindings."""
-        self.pod_waits: dict[str, PodWait] = {}
-        """Pod group key to its wait for pods: of admitted groups that have too few, and of those that lost their
-        reservation so."""
+        self.bind_backoffs, self.pod_waits = BindBackoffs(), PodWaits()
         self.internal_errors = InternalErrors()
         """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}

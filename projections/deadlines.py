@@ -9,7 +9,6 @@ from itertools import islice
 from projections import eviction_pauses, quarantine, restart_times, suspensions, victim_waits
 from projections.budget_refusals import FORGOTTEN_NS, forget_refusals, wake_covered
 from projections.cluster import Cluster
-from projections.pod_waits import end_pod_waits
 from projections.reservation_timeouts import expire_reservations
 from projections.state_facts import StateFacts
 
@@ -17,7 +16,7 @@ from projections.state_facts import StateFacts
 def next_deadline(state: StateFacts) -> int | None:
     """Return the next deadline; None if there is none."""
     cluster = state.cluster
-    ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
+    ends = [*cluster.bind_backoffs.until.values(), *cluster.eviction_backoff.values()]
     for plugin in cluster.plugins.group_state:
         ends += plugin.deadlines(cluster)
     ends += cluster.internal_errors.ends()
@@ -27,8 +26,7 @@ def next_deadline(state: StateFacts) -> int | None:
     if cluster.eviction_pauses:
         ends += eviction_pauses.ends(cluster)
     ends += [one.last_ns + FORGOTTEN_NS for one in cluster.budget_refusals.values()]
-    if cluster.pod_waits:
-        ends += [one.until_ns for one in cluster.pod_waits.values() if one.until_ns]
+    ends += cluster.pod_waits.ends
     for table in cluster.tables.with_deadlines:
         ends += table.deadlines(cluster)
     # They were added in the order of time: the first ends first.
@@ -41,14 +39,12 @@ def next_deadline(state: StateFacts) -> int | None:
 def expire_timeouts(state: StateFacts, at_ns: int) -> None:
     """Apply all deadlines up to `at_ns`."""
     cluster = state.cluster
-    for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
-        cluster.pod_groups.end_bind_backoff(cluster, key)
+    cluster.pod_groups.mark_all(cluster.bind_backoffs.end(at_ns), cluster.position)
     suspensions.expire_timeouts(cluster, at_ns)
     for plugin in cluster.plugins.group_state:
         plugin.expire(cluster, at_ns)
     expire_reservations(cluster, at_ns)
-    if cluster.pod_waits:
-        end_pod_waits(cluster, at_ns)
+    cluster.pod_waits.expire(cluster, at_ns)
     ended = [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]
     for uid in ended:
         _end_eviction_backoff(cluster, uid)

@@ -64,9 +64,9 @@ class GroupOutcomes:
             or group.is_foreign
             or group.observed.min_tasks
             or len(group.classes) > 1
-            or key in cluster.bind_backoff
-            or key in cluster.pod_waits
-            or (cluster.policy.reschedules and cluster.reschedulings.restarts)
+            or key in cluster.bind_backoffs.until
+            or key in cluster.pod_waits.of
+            or (policy.reschedules and cluster.reschedulings.restarts)
             or cluster.plugins.group_state
             or not policy.pools.is_plain
             or (len(group.pods) > 1 and (group.problem is not None or _has_other_pods(group)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from projections import quota_charging
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
-from projections.pod_waits import comes_last, takes_no_reservation
+from projections.pod_waits import takes_no_reservation
 from projections.policy.pools import POOL_ACTION
 from projections.preemption_triggers import eviction_keys, never_preempts
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: whether it comes last because its pods did not come, the values of
     the plugins, then age, namespace and name."""
-    is_last = bool(cluster.pod_waits) and comes_last(cluster, group)
+    is_last = cluster.pod_waits.comes_last(group.key)
     return (is_last, *order_values(cluster, group), group.observed.created_ns, group.key)
 
 
@@ -83,7 +83,7 @@ def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     ):
         never = ("never",)
     rank: tuple[object, ...] = ()
-    if cluster.pod_waits and comes_last(cluster, group):
+    if cluster.pod_waits.comes_last(group.key):
         rank = ("last",)
     if group.observed.facts is not None and takes_no_reservation(group):
         rank = (*rank, "empty")

@@ -23,7 +23,6 @@ from projections.namespace_access import denial_of, queue_to_enter
 from projections.pending_status import record_overwritten
 from projections.pod_group_resolution import origin_of
 from projections.pod_groups import INQUEUE, PHASES, WAITING, EquivalenceKey, PodGroup
-from projections.pod_waits import is_backing_off, update_pod_wait
 from projections.pods import PENDING, Pod
 from projections.policy.policy import EVICTING
 from projections.preemption_triggers import (
@@ -212,10 +211,10 @@ class PodGroupIndex:
                 cluster.ledgers.update_reservation(cluster, group)
             if cluster.cluster_totals.reservation_timeouts:
                 update_reservation_timeout(cluster, group)
-            if group.key in cluster.pod_waits or (
+            if group.key in cluster.pod_waits.of or (
                 phase == INQUEUE and group.observed.facts is not None
             ):
-                update_pod_wait(cluster, group)
+                cluster.pod_waits.update(cluster, group)
         changes = [PodGroupChanged(position, group) for group, position, _ in groups]
         cluster.indexes.dispatch_pod_groups(cluster, changes)
         for plugin in cluster.plugins.group_state:
@@ -241,7 +240,7 @@ class PodGroupIndex:
         keys = _all_keys(cluster, group)
         if group.decided.refusals:
             stale = [one for one in group.decided.refusals if all(one != key[0] for key in keys)]
-            if stale and is_backing_off(cluster, group):
+            if stale and cluster.pod_waits.is_backing_off(group.key):
                 # Not voted on for a while, for this reason.
                 stale = [one for one in stale if one != "enqueue"]
             if stale:
@@ -434,9 +433,9 @@ class PodGroupIndex:
             plugin.group_deleted(cluster, group.key)
         del cluster.groups[group.key]
         cluster.wakeup_events.groups.pop(group.key, None)
-        for kept in (cluster.bind_backoff, cluster.bind_failures, cluster.pod_waits):
+        cluster.bind_backoffs.forget(group.key)
+        for kept in (cluster.pod_waits.of, cluster.victim_waits):
             kept.pop(group.key, None)
-        cluster.victim_waits.pop(group.key, None)
         cluster.internal_errors.clear(group.key)
         if cluster.policy.reschedules:
             forget_group(cluster, group.key)
@@ -472,11 +471,6 @@ class PodGroupIndex:
             cluster.changed_queues[group.queue] = None
         group.decided = structs.replace(group.decided, nominations=NO_NOMINATIONS)
 
-    def end_bind_backoff(self, cluster: "Cluster", key: str) -> None:
-        """Let a group be tried again after its back-off."""
-        cluster.bind_backoff.pop(key, None)
-        self.mark(key, cluster.position)
-
     def resume(self, cluster: "Cluster", key: str) -> None:
         """Let actions that were suspended after an internal error try a group again."""
         if cluster.internal_errors.resume(key):
@@ -497,7 +491,9 @@ def _resumed(cluster: "Cluster", key: str) -> bool:
 
 def _all_keys(cluster: "Cluster", group: PodGroup) -> tuple[EquivalenceKey, ...]:
     """Return the keys under which a group waits; none while it is not tried."""
-    if group.key in cluster.bind_backoff or (cluster.pod_waits and is_backing_off(cluster, group)):
+    if group.key in cluster.bind_backoffs.until:
+        return ()
+    if cluster.pod_waits.of and cluster.pod_waits.is_backing_off(group.key):
         return ()
     return equivalence_keys(cluster, group)
 

@@ -50,73 +50,73 @@ def takes_no_reservation(group: PodGroup) -> bool:
     return lacks_pods(group) and group.observed.facts is not None and not group.observed.facts.owner
 
 
-def update_pod_wait(cluster: "Cluster", group: PodGroup) -> None:
-    """Begin or end the wait of a group after it changed."""
-    waits = cluster.pod_waits
-    if group.decided.phase != INQUEUE and group.key not in waits:
-        return
-    known = waits.get(group.key)
-    span = cluster.policy.action_arguments.pod_creation_ns
-    if not lacks_pods(group) or group.is_foreign or not span:
-        waits.pop(group.key, None)
-    elif group.decided.phase == INQUEUE:
-        if (known is None or known.is_backing_off) and "enqueue" in cluster.policy.actions:
-            waits.pop(group.key, None)
-            lost = 0 if known is None else known.lost
-            now = cluster.now_ns
-            waits[group.key] = PodWait(now + span, group.counts.valid, lost, now)
-    elif group.decided.phase != WAITING or known is None or not known.is_backing_off:
-        waits.pop(group.key, None)
+class PodWaits:
+    """The waits for pods: of admitted groups that have too few, and of those that lost their reservation so."""
 
+    def __init__(self) -> None:
+        self.of: dict[str, PodWait] = {}
+        """Pod group key to its wait."""
 
-def begin_backoff(cluster: "Cluster", group: PodGroup) -> None:
-    """Begin the back-off of a group that has lost its reservation because it had too few pods."""
-    known = cluster.pod_waits.pop(group.key, None)
-    if known is None:
-        return
-    lost = min(known.lost + 1, DOUBLINGS_MAX)
-    span = cluster.policy.action_arguments.pod_creation_ns
-    backoff = min(span << (lost - 1), max(span, BACKOFF_MAX_NS))
-    cluster.pod_waits[group.key] = PodWait(cluster.now_ns + backoff, lost=lost, is_backing_off=True)
+    @property
+    def ends(self) -> list[int]:
+        """Return when protections and back-offs end."""
+        return [one.until_ns for one in self.of.values() if one.until_ns]
 
+    def update(self, cluster: "Cluster", group: PodGroup) -> None:
+        """Begin or end the wait of a group after it changed."""
+        key, phase, known = group.key, group.decided.phase, self.of.get(group.key)
+        if phase != INQUEUE and known is None:
+            return
+        span = cluster.policy.action_arguments.pod_creation_ns
+        if not lacks_pods(group) or group.is_foreign or not span:
+            self.of.pop(key, None)
+        elif phase == INQUEUE:
+            if (known is None or known.is_backing_off) and "enqueue" in cluster.policy.actions:
+                self.of.pop(key, None)
+                lost = 0 if known is None else known.lost
+                now = cluster.now_ns
+                self.of[key] = PodWait(now + span, group.counts.valid, lost, now)
+        elif phase != WAITING or known is None or not known.is_backing_off:
+            self.of.pop(key, None)
 
-def is_backing_off(cluster: "Cluster", group: PodGroup) -> bool:
-    """Return whether a group that lost its reservation is not voted on yet."""
-    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
-    return wait is not None and wait.is_backing_off and wait.until_ns > 0
+    def begin_backoff(self, key: str, span_ns: int, now_ns: int) -> None:
+        """Begin the back-off of a group that has lost its reservation because it had too few pods for so long."""
+        known = self.of.pop(key, None)
+        if known is None:
+            return
+        lost = min(known.lost + 1, DOUBLINGS_MAX)
+        backoff = min(span_ns << (lost - 1), max(span_ns, BACKOFF_MAX_NS))
+        self.of[key] = PodWait(now_ns + backoff, lost=lost, is_backing_off=True)
 
+    def is_backing_off(self, key: str) -> bool:
+        """Return whether a group that lost its reservation is not voted on yet."""
+        wait = self.of.get(key)
+        return wait is not None and wait.is_backing_off and wait.until_ns > 0
 
-def comes_last(cluster: "Cluster", group: PodGroup) -> bool:
-    """Return whether a group lost its reservation because it had too few pods, and still has too few."""
-    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
-    return wait is not None and wait.lost > 0
+    def comes_last(self, key: str) -> bool:
+        """Return whether a group lost its reservation because it had too few pods, and still has too few."""
+        wait = self.of.get(key)
+        return wait is not None and wait.lost > 0
 
+    def yields_to_all(self, key: str) -> bool:
+        """Return whether the reservation of a group is no longer protected: its pods did not come in time."""
+        wait = self.of.get(key)
+        return wait is not None and not wait.is_backing_off and wait.until_ns == 0
 
-def yields_to_all(cluster: "Cluster", group: PodGroup) -> bool:
-    """Return whether the reservation of a group is no longer protected: its pods did not come in time."""
-    wait = cluster.pod_waits.get(group.key) if cluster.pod_waits else None
-    return wait is not None and not wait.is_backing_off and wait.until_ns == 0
-
-
-def end_pod_waits(cluster: "Cluster", at_ns: int) -> None:
-    """Apply the ends of protections and back-offs up to `at_ns`."""
-    waits = cluster.pod_waits
-    for key in [key for key, one in waits.items() if 0 < one.until_ns <= at_ns]:
-        group, wait = cluster.groups[key], waits[key]
-        if not wait.is_backing_off and group.counts.valid > wait.pods:
-            # Its pods are still being made.
-            until = at_ns + cluster.policy.action_arguments.pod_creation_ns
-            waits[key] = structs.replace(wait, until_ns=until, pods=group.counts.valid)
-            continue
-        waits[key] = structs.replace(wait, until_ns=0)
-        if wait.is_backing_off:
-            cluster.pod_groups.mark(key, cluster.position)
-        else:
-            _offer(cluster, group)
-
-
-def _offer(cluster: "Cluster", group: PodGroup) -> None:
-    """Wake the groups that wait for what a group has reserved."""
-    cluster.mark_quota_released("")
-    for queue in cluster.queues[group.queue].lineage:
-        cluster.mark_quota_released(queue.name)
+    def expire(self, cluster: "Cluster", at_ns: int) -> None:
+        """Apply the ends of protections and back-offs up to `at_ns`."""
+        for key in [key for key, one in self.of.items() if 0 < one.until_ns <= at_ns]:
+            group, wait = cluster.groups[key], self.of[key]
+            if not wait.is_backing_off and group.counts.valid > wait.pods:
+                # Its pods are still being made.
+                until = at_ns + cluster.policy.action_arguments.pod_creation_ns
+                self.of[key] = structs.replace(wait, until_ns=until, pods=group.counts.valid)
+                continue
+            self.of[key] = structs.replace(wait, until_ns=0)
+            if wait.is_backing_off:
+                cluster.pod_groups.mark(key, cluster.position)
+                continue
+            # Wake the groups that wait for what it has reserved.
+            cluster.mark_quota_released("")
+            for queue in cluster.queues[group.queue].lineage:
+                cluster.mark_quota_released(queue.name)

@@ -206,8 +206,8 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         evictions=state.evictions,
         totals=cluster.cluster_totals.totals,
         reservation_timeouts=cluster.cluster_totals.reservation_timeouts,
-        bind_failures=cluster.bind_failures,
-        bind_backoff=cluster.bind_backoff,
+        bind_failures=cluster.bind_backoffs.failures,
+        bind_backoff=cluster.bind_backoffs.until,
         eviction_backoff=cluster.eviction_backoff,
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
@@ -245,7 +245,7 @@ def write(state: State, sink: Callable[[bytes], object]) -> None:
         are_groups_listed=cluster.are_groups_listed,
         budget_refusals=cluster.budget_refusals,
         volume_kinds=cluster.volume_kinds,
-        pod_waits=cluster.pod_waits,
+        pod_waits=cluster.pod_waits.of,
         eviction_pauses=cluster.eviction_pauses,
         last_read=cluster.last_read,
     )
@@ -297,8 +297,9 @@ def load(
     state.newest = image.newest
     state.assignments.last_ns = image.assigned_ns
     state.assignments.unconfirmed, state.assignments.ranks = image.unconfirmed, image.ranks
-    cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
-    cluster.pod_waits, cluster.now_ns = image.pod_waits, image.now_ns
+    backoffs = cluster.bind_backoffs
+    backoffs.failures, backoffs.until = image.bind_failures, image.bind_backoff
+    cluster.pod_waits.of, cluster.now_ns = image.pod_waits, image.now_ns
     cluster.eviction_pauses, cluster.last_read = image.eviction_pauses, image.last_read
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     for kind, encoded in image.object_facts.items():

@@ -259,7 +259,7 @@ def _who_waits(cluster: Cluster) -> Iterator[tuple[PodGroup, bool]]:
                 if group.key not in seen:
                     seen[group.key] = None
                     yield group, False
-    for key in cluster.bind_backoff:
+    for key in cluster.bind_backoffs.until:
         resting = cluster.groups.get(key)
         if resting is not None and resting.pending:
             yield resting, True

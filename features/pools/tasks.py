@@ -175,7 +175,7 @@ class PoolTasks:
         if problem is not None:
             self.refused[group.key] = problem
         elif (
-            group.key not in cluster.bind_backoff
+            group.key not in cluster.bind_backoffs.until
             and group.pending
             and not _waits_for_exit(cluster, group, placed)
         ):

@@ -178,7 +178,7 @@ POD_GROUPS: Final = Contributor(kinds=(PodGroupStands,), pieces=_pieces, apply=_
 
 
 def _waits_stand(state: State) -> Iterator[Stand]:
-    for key, wait in state.cluster.pod_waits.items():
+    for key, wait in state.cluster.pod_waits.of.items():
         event = PodsWaitStands(
             pod_group=key,
             until_ns=wait.until_ns,
@@ -199,7 +199,7 @@ def _apply_wait(fold: BaseFold, stand: Stand, _content: bytes | None) -> None:
     cluster = fold.state.cluster
     match stand.event:
         case PodsWaitStands() as one:
-            cluster.pod_waits[one.pod_group] = PodWait(
+            cluster.pod_waits.of[one.pod_group] = PodWait(
                 one.until_ns, one.pods, one.lost, one.since_ns, one.is_backing_off
             )
         case VictimWaitStands() as one:

@@ -200,7 +200,7 @@ WORK: Final = Contributor(
 def _times_stand(state: State) -> Iterator[Stand]:
     cluster = state.cluster
     for what, times in (
-        (BIND, cluster.bind_backoff),
+        (BIND, cluster.bind_backoffs.until),
         (RESERVATION, cluster.cluster_totals.reservation_timeouts),
     ):
         for key, until_ns in times.items():
@@ -224,7 +224,7 @@ def _times_stand(state: State) -> Iterator[Stand]:
                 count=error.count,
             )
             yield Stand(f"PodGroup/{key}", event)
-    for key, count in cluster.bind_failures.items():
+    for key, count in cluster.bind_backoffs.failures.items():
         yield Stand(f"PodGroup/{key}", BindFailuresStand(pod_group=key, count=count))
     for action, failed in cluster.internal_errors.actions.items():
         failure = ActionFailedStands(
@@ -240,7 +240,7 @@ def _apply_time(fold: BaseFold, stand: Stand, _content: bytes | None) -> None:
     cluster = fold.state.cluster
     match stand.event:
         case BackoffStands(what="bind") as one:
-            cluster.bind_backoff[one.pod_group] = one.until_ns
+            cluster.bind_backoffs.until[one.pod_group] = one.until_ns
         case BackoffStands(what="reservation") as one:
             cluster.cluster_totals.reservation_timeouts[one.pod_group] = one.until_ns
         case BackoffStands(what="evict") as one:
@@ -251,7 +251,7 @@ def _apply_time(fold: BaseFold, stand: Stand, _content: bytes | None) -> None:
             of_group = cluster.internal_errors.groups.setdefault(one.pod_group, {})
             of_group[one.action] = Suspension(one.until_ns, one.count)
         case BindFailuresStand() as one:
-            cluster.bind_failures[one.pod_group] = one.count
+            cluster.bind_backoffs.failures[one.pod_group] = one.count
         case ActionFailedStands() as one:
             failed = FailedAction(one.until_ns, one.message, one.is_abandoned)
             cluster.internal_errors.actions[one.action] = failed

@@ -22,7 +22,6 @@ from events.requeue import (
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
-from projections.pod_waits import comes_last, yields_to_all
 from projections.refusals import COMMON_CODES, PODS_NOT_CREATED, RESERVATION_YIELDED
 from projections.rescheduling import keeps_admission
 from projections.scheduling_queue import EquivalenceGroup
@@ -48,12 +47,17 @@ def enqueue(session: Session) -> Iterator[Decision]:
     """Decide for every pending pod group whose last answer may have changed."""
     cluster = session.cluster
     admit = partial(_admit, QueueRooms(cluster))
-    if not any(one.lost for one in cluster.pod_waits.values()):
+    waits = cluster.pod_waits
+    if not any(one.lost for one in cluster.pod_waits.of.values()):
         yield from iterate_queues(session, ACTION, admit)
         return
-    yield from iterate_queues(session, ACTION, admit, lambda one: not comes_last(cluster, one.head))
+    yield from iterate_queues(
+        session, ACTION, admit, lambda one: not waits.comes_last(one.head.key)
+    )
     if not session.is_cut_short(ACTION):
-        yield from iterate_queues(session, ACTION, admit, lambda one: comes_last(cluster, one.head))
+        yield from iterate_queues(
+            session, ACTION, admit, lambda one: waits.comes_last(one.head.key)
+        )
 
 
 def _admit(
@@ -125,7 +129,7 @@ def _yielded(cluster: Cluster, group: PodGroup, other: PodGroup) -> Unschedulabl
     requeue_on = (QUEUE_UPDATED, *quota_events(names))
     if cluster.plugins.of(ClusterQuota):
         requeue_on += tuple([CLUSTER_QUOTA + name for name in stated])
-    if yields_to_all(cluster, group):
+    if cluster.pod_waits.yields_to_all(group.key):
         span = format_duration(cluster.policy.action_arguments.pod_creation_ns)
         text = (
             f"it was admitted and has {group.counts.valid} of its {max(1, group.observed.min_available)} pods after {span}:"

@@ -16,7 +16,6 @@ from projections.group_rows import Refusal
 from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, WAITING, PodGroup
-from projections.pod_waits import is_backing_off
 from projections.pods import CONDITIONS_MAX, Pod
 from projections.policy.policy import EVICTING
 from projections.refusals import (
@@ -103,7 +102,7 @@ class WaitingExplanation:
         if group.is_foreign:
             return None
         waits = bool(group.pending) or bool(group.counts.gated) or group.decided.phase == WAITING
-        waits = waits or group.key in cluster.pod_waits
+        waits = waits or group.key in cluster.pod_waits.of
         if not waits and not group.is_broken:
             return None
         cluster.nodes.lay_out()
@@ -200,9 +199,9 @@ class WaitingExplanation:
             yield Hurdle(
                 "cluster", False, f"nothing is decided before the list of {missing} is complete"
             )
-        if group.key in cluster.bind_backoff:
-            left = max(0, cluster.bind_backoff[group.key] - state.now_ns)
-            tries = cluster.bind_failures.get(group.key, 0)
+        if group.key in cluster.bind_backoffs.until:
+            left = max(0, cluster.bind_backoffs.until[group.key] - state.now_ns)
+            tries = cluster.bind_backoffs.failures.get(group.key, 0)
             text = f"{tries} bindings in a row failed: tried again {format_duration(left)} after the last cycle"
             yield Hurdle("pod group", False, text)
         yield from option_hurdles(cluster, group)
@@ -217,10 +216,10 @@ class WaitingExplanation:
             return None
         if keeps_admission(cluster, group.key):
             return None
-        if is_backing_off(cluster, group):
+        if cluster.pod_waits.is_backing_off(group.key):
             standing = group.decided.refusals.get("enqueue")
             text = "its pods did not come in time" if standing is None else standing.message
-            left = max(0, cluster.pod_waits[group.key].until_ns - self._state.now_ns)
+            left = max(0, cluster.pod_waits.of[group.key].until_ns - self._state.now_ns)
             text += f"; it is voted on again {format_duration(left)} after the last cycle, after all others"
             return Unschedulable(PODS_NOT_CREATED, "", text)
         short = self._session.enqueue_check.admission(group).short
@@ -244,7 +243,7 @@ class WaitingExplanation:
         group = self._group
         if group.decided.phase != INQUEUE:
             return ""
-        wait = self._cluster.pod_waits.get(group.key)
+        wait = self._cluster.pod_waits.of.get(group.key)
         if wait is not None:
             text = (
                 f"; it has {group.counts.valid} of its {max(1, group.observed.min_available)} pods"

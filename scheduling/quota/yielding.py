@@ -13,7 +13,7 @@ from projections.cluster import Cluster
 from projections.idle_reservations import IdleReservations
 from projections.job_order import job_order
 from projections.pod_groups import PodGroup
-from projections.pod_waits import comes_last, lacks_pods, takes_no_reservation, yields_to_all
+from projections.pod_waits import lacks_pods, takes_no_reservation
 from scheduling.shortage import amount_text
 
 PRUNED_MAX = 64
@@ -33,14 +33,14 @@ class YieldingReservations:
         """Return the groups whose reservations may yield to a group, those that yield first at the beginning: whose pods did
         not come in time, of lower priority, later in the job order."""
         cluster, idle = self._cluster, self._idle
-        if comes_last(cluster, group) or takes_no_reservation(group):
+        if cluster.pod_waits.comes_last(group.key) or takes_no_reservation(group):
             return []
         found = [
             one
-            for key in cluster.pod_waits
+            for key in cluster.pod_waits.of
             if key in idle.places
-            and yields_to_all(cluster, one := cluster.groups[key])
-            and self._shares_limits(one, group)
+            and cluster.pod_waits.yields_to_all(key)
+            and self._shares_limits(one := cluster.groups[key], group)
         ]
         known = {one.key for one in found}
         if cluster.plugins.orders_by_priority:
@@ -50,21 +50,21 @@ class YieldingReservations:
         wanted = self._names(group)
         found = [one for one in found if not wanted.isdisjoint(self._names(one))]
         found.sort(key=lambda one: job_order(cluster, one), reverse=True)
-        found.sort(key=lambda one: (not yields_to_all(cluster, one), one.priority))
+        found.sort(key=lambda one: (not cluster.pod_waits.yields_to_all(one.key), one.priority))
         return found
 
     def holder_text(self, group: PodGroup, name: str) -> str:
         """Return which admitted group without its pods reserves some of a resource that a group is short of; "" if none
         does."""
         cluster, idle = self._cluster, self._idle
-        if not cluster.pod_waits:
+        if not cluster.pod_waits.of:
             return ""
         names = {name, *quota_charging.cards_of_charge(cluster, name)}
-        for key in cluster.pod_waits:
+        for key in cluster.pod_waits.of:
             one = cluster.groups[key]
             if key not in idle.places or not lacks_pods(one) or not self._shares_limits(one, group):
                 continue
-            if cluster.pod_waits[key].since_ns == cluster.now_ns:
+            if cluster.pod_waits.of[key].since_ns == cluster.now_ns:
                 continue  # Admitted in this cycle: its controller has had no time to make pods.
             stated = {} if one.observed.facts is None else one.observed.facts.min_resources or {}
             for held, amount in (*one.reservation.inqueue, *stated.items()):

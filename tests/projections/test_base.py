@@ -181,7 +181,7 @@ def rare() -> State:
     cluster.finish_record()
     cluster.foreign_groups.schedulers["uid-1"] = ("theirs",)
     cluster.foreign_groups.deleted_owners["uid-1"] = None
-    cluster.bind_failures["default/a"] = 3
+    cluster.bind_backoffs.failures["default/a"] = 3
     cluster.internal_errors.actions["allocate"] = FailedAction(
         until_ns=30, message="KeyError in place", is_abandoned=True
     )

@@ -125,7 +125,7 @@ async def test_a_pod_group_in_bind_backoff_counts_as_pending() -> None:
     state = metrics.sources.state()
     assert state is not None
     group = next(one for one in state.cluster.groups.values() if one.pending)
-    state.cluster.bind_backoff[group.key] = state.now_ns + 10**9
+    state.cluster.bind_backoffs.until[group.key] = state.now_ns + 10**9
     state.cluster.pod_groups.settle_decided(state.cluster, group.key)
     labels = {"queue": "research", "code": "BackingOff"}
     assert value(metrics, "muster_pending_pod_groups", **labels) == 1
