@@ -30,6 +30,10 @@ NOT_COMPARED: Final = {
     ): "a journal for readers with caches: a trial makes them read its nodes again",
     ("NodeTable", "updated_slots"): "likewise",
     ("ClaimUsers", "version"): "likewise",
+    (
+        "PodGroupIndex",
+        "shared",
+    ): "which groups a fork has, too: each is the same on both sides until one changes it",
 }
 """Class and attribute to why it may differ."""
 
