@@ -12,7 +12,7 @@ INTERNAL_ERROR: Final = "InternalError"
 """Code of what was not decided because of a bug of muster."""
 
 
-class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One pod of a decision, with its node and the cards it is charged there."""
 
     pod: str

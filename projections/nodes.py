@@ -367,7 +367,7 @@ class Node:
         return lacking
 
 
-class NodeBefore(Struct, frozen=True):
+class NodeBefore(Struct, frozen=True, gc=False):
     """What a shift of resources changes of a node and of the table, as it was before."""
 
     node: Node

@@ -19,7 +19,7 @@ from projections import quota_charging
 from projections.cluster import Cluster
 from projections.group_rows import Nomination
 from projections.kept_quota import kept_charge
-from projections.nodes import Node, Request
+from projections.nodes import Node, NodeBefore, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels
@@ -29,7 +29,7 @@ from projections.volumes.claim_users import ClaimUsers
 NO_NETWORK: Final[Mapping[str, Labels]] = MappingProxyType({})
 
 
-class Placed(Struct, frozen=True):
+class Placed(Struct, frozen=True, gc=False):
     """A pod that is placed on trial."""
 
     pod: Pod
@@ -183,11 +183,25 @@ class Trial:
             claims = self.cluster.indexes.of(ClaimUsers)
             self._steps.append(partial(claims.leave_out, pod))
             claims.try_pod(pod, node.name)
-        self._shift(node, "nominated" if later else "occupied", pod.pod_class.request, 1)
-        self._steps.append(partial(node.trial_pods.pop, pod.facts.uid, None))
-        node.trial_pods[pod.facts.uid] = devices
+        kind, request = "nominated" if later else "occupied", pod.pod_class.request
         charge = quota_charging.charge_on(self.cluster, pod.pod_class, node.name)
-        self._add(self.charged, group.queue, charge, 1)
+        self._versions += 1
+        self.version = self._versions
+        before, charged = self._table.set_aside(node, kind, request), self.charged.get(group.queue)
+        uid = pod.facts.uid
+        self._steps.append(partial(self._take_back, before, uid, group.queue, charged))
+        self._table.shift(node, kind, request, 1)
+        node.trial_pods[uid] = devices
+        self.charged[group.queue] = _sum(charged or {}, charge, 1)
+
+    def _take_back(self, before: NodeBefore, uid: str, queue: str, charged: Amounts | None) -> None:
+        """Undo a placement, or as much of it as was done."""
+        if charged is None:
+            self.charged.pop(queue, None)
+        else:
+            self.charged[queue] = charged
+        before.node.trial_pods.pop(uid, None)
+        self._table.put_back(before)
 
     def keep_claim(self, claim: str, node: Node) -> None:
         """Keep a claim that one node at a time can use for a node, before the pods that share it are placed there."""
@@ -237,12 +251,17 @@ class Trial:
         before = sums.get(key)
         if before is None:
             self._steps.append(partial(sums.pop, key, None))
-            before = {}
         else:
             self._steps.append(partial(sums.__setitem__, key, before))
-        sums[key] = amounts = before.copy()
-        for name, amount in charge:
-            amounts[name] = amounts.get(name, 0) + sign * amount
+        sums[key] = _sum(before or {}, charge, sign)
+
+
+def _sum(amounts: Amounts, charge: Charge, sign: int) -> Amounts:
+    """Return amounts with a charge added, or (-1) removed."""
+    found = amounts.copy()
+    for name, amount in charge:
+        found[name] = found.get(name, 0) + sign * amount
+    return found
 
 
 def placements(
