@@ -18,7 +18,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.entry import Base, Entry, Snapshot
 from daemon.log.snapshots import state_of
 from daemon.log.store import SqlLog
-from events.errors import MusterError
+from events.errors import DamagedLogError, MusterError
 from events.record import Head
 from features.table import FEATURES
 from projections.base.base_table import BaseReader, pieces_of
@@ -40,7 +40,7 @@ async def keep_base(
 ) -> int | None:
     """Keep what stands at the newest snapshot, if the last base is so many records older; return its position, or None.
 
-    `pause` is awaited between chunks. There is no base where an object was redacted.
+    `pause` is awaited between chunks. There is no base where an object was redacted, or where the log was archived meanwhile.
     """
     snapshot = await log.latest_snapshot(code_key())
     kept = await log.snapshot_positions(KEPT_BASE)
@@ -58,7 +58,12 @@ async def keep_base(
             writer.add_standing(stand, None)
     base = writer.finish()
     payload = base.digest.encode() + base.payload
-    await log.save_snapshot(snapshot.position, snapshot.digest, KEPT_BASE, payload)
+    try:
+        await log.save_snapshot(snapshot.position, snapshot.digest, KEPT_BASE, payload)
+    except DamagedLogError:
+        if await log.is_archived(snapshot.position):
+            return None
+        raise
     return snapshot.position
 
 

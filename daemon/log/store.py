@@ -183,6 +183,11 @@ class SqlLog:
         """The position of the last record with an object of each subject that has one, up to a position."""
         return await self._reader.newest_objects(subjects, until)
 
+    async def is_archived(self, position: int) -> bool:
+        """Whether the log begins behind a position by now: another process may have archived what was there."""
+        await self._reader.load_base()
+        return position <= self.base.position
+
     async def contents_of(self, digests: Sequence[str]) -> dict[str, bytes]:
         """The objects of these digests; those that are not there or were redacted are left out."""
         return await self._reader.contents_of(digests)

@@ -3,17 +3,21 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
+from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 from daemon import fold as folding
 from daemon import kept_base
 from daemon.fold import fold
 from daemon.kept_base import keep_base
+from daemon.log import tables
 from daemon.log.bundle_log import BundleLog
 from daemon.log.code_key import KEPT_BASE, code_key
 from daemon.log.copying import copy_whole, export
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
+from daemon.queries.archive import archive
 from projections.state import State
 from tests.daemon.test_retention import no_pause, recorded
 from tests.projections.bases import differences
@@ -103,4 +107,27 @@ async def test_no_base_is_kept_where_an_object_was_redacted(tmp_path: Path) -> N
     await less.save_snapshot(snapshot.position, snapshot.digest, snapshot.code, snapshot.payload)
     assert await keep_base(less, no_pause, every=50) is None
     await less.close()
+    await log.close()
+
+
+async def test_no_base_is_kept_of_what_is_archived_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await recorded(tmp_path)
+
+    async def drop_later_snapshots(connection: AsyncConnection) -> None:
+        table = tables.snapshot
+        await connection.execute(delete(table).where(table.c.position > 60))
+
+    await log.run(drop_later_snapshots)
+    save = log.save_snapshot
+
+    async def save_late(position: int, digest: str, code: str, payload: bytes) -> None:
+        await archive(log, tmp_path / "archive.muster", 90)
+        await save(position, digest, code, payload)
+
+    monkeypatch.setattr(log, "save_snapshot", save_late)
+    assert await keep_base(log, no_pause, every=30) is None
+    assert log.base.position > 60
+    assert await log.snapshot_positions(KEPT_BASE) == []
     await log.close()
