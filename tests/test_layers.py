@@ -36,6 +36,5 @@ def test_the_layers_on_the_page_are_those_that_are_checked(index: int, contract:
 def test_every_folder_of_scheduling_with_rules_of_its_own_is_in_a_layer() -> None:
     folders = {one.parent.name for one in (ROOT / "scheduling").glob("*/__init__.py")}
     named = {name for layer in held("scheduling") for name in layer}
-    # Tables and rules that one module imports; pools stand beside the session.
-    without_layer = {"device_families", "pools", "rescheduling"}
-    assert folders - named <= without_layer
+    # Only the table of families imports these.
+    assert folders - named == {"device_families"}

@@ -150,6 +150,7 @@ def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
         ),  # columns, checks
         *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
         *("projections/policy/pools.py", "daemon/cli/groups.py"),  # a decider and a key
+        "features/pools/explain.py",  # a key of what an operator states
         *("daemon/cli/group_operations.py", "daemon/cli/state.py"),  # an operation, a column
         *(
             "replay/job_list.py",
