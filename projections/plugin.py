@@ -44,7 +44,7 @@ class JobOrder(Plugin):
     depends_on_totals: ClassVar[bool] = False
     """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
     follows_shape: ClassVar[bool] = False
-    """Whether the value depends on nothing but what pod groups of one shape have in common (`projections/group_outcomes.py`), and,
+    """Whether the value depends on nothing but what pod groups of one shape have in common (`projections/group_shapes.py`), and,
     for groups that hold resources, on what is allocatable in the cluster."""
     by_priority: ClassVar[bool] = False
     """Whether groups are ordered by their priority, so that of several possible victims the least urgent are evicted,
@@ -108,7 +108,7 @@ class Quota(Plugin):
     checks_guarantees: ClassVar[bool] = False
     """Whether a guarantee counts only as far as the cluster and the queues above can keep it."""
     lists_shortages: ClassVar[bool] = True
-    """Whether a pod group that is not admitted is told all resources that are short, or the first one."""
+    """Whether the refusal of an admission names all resources that are short, or only the first one."""
     event_reporter: ClassVar[str] = ""
     """The component that Kubernetes Events about quotas name: that which users of Volcano know; empty for muster."""
 
@@ -179,10 +179,10 @@ class Quota(Plugin):
         return True
 
     def nodes_changed(self, cluster: Cluster) -> None:
-        """Nodes were added, changed or removed: wake the queues whose limits may have changed."""
+        """Wake the queues whose limits may have changed: nodes were added, changed or removed."""
 
     def queue_changed(self, cluster: Cluster, queue: Queue) -> None:
-        """The object of a queue was added, changed or removed: determine errors of it that depend on other objects."""
+        """Determine errors of a queue that depend on other objects: its object was added, changed or removed."""
 
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute at the start of a cycle what is not updated with every record."""

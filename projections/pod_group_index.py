@@ -15,14 +15,14 @@ from projections import quota_charging
 from projections.config_errors import QUEUE_CHANGED, queue_changed
 from projections.deltas import ONLY_RUNS, OTHER_CHARGE, PodChanged, PodGroupChanged
 from projections.group_facts import GroupFacts, asks_for_more
-from projections.group_outcomes import DeviceJob, GroupOutcomes, Outcome
 from projections.group_rows import NO_NOMINATIONS, NO_RESERVATION, Nomination, ObservedGroup
+from projections.group_shapes import GroupShapes, ShapeResult
 from projections.inter_pod_affinity_index import remove_nomination
 from projections.job_order import equivalence_keys, job_order, order_values
 from projections.namespace_access import denial_of, queue_to_enter
 from projections.pending_status import record_overwritten
 from projections.pod_group_resolution import origin_of
-from projections.pod_groups import INQUEUE, PHASES, WAITING, EquivalenceKey, PodGroup
+from projections.pod_groups import INQUEUE, PHASES, WAITING, DeviceJob, EquivalenceKey, PodGroup
 from projections.pods import PENDING, Pod
 from projections.policy.policy import EVICTING
 from projections.preemption_triggers import (
@@ -56,7 +56,7 @@ class PodGroupIndex:
         """Grows when the journal is emptied."""
         self.shared: dict[str, None] = {}
         """Keys of the groups that a fork has, too: the first side that changes one copies it."""
-        self._outcomes = GroupOutcomes()
+        self._shapes = GroupShapes()
 
     def share(self, keys: Iterable[str]) -> None:
         """Begin to share groups with a fork."""
@@ -145,7 +145,7 @@ class PodGroupIndex:
 
     def _next_phase(self, cluster: "Cluster", group: PodGroup) -> str:
         """Return the phase that a group has next; "" for a shape of which it is not known."""
-        shape, known = self._outcomes.find(cluster, group)
+        shape, known = self._shapes.find(cluster, group)
         if known is not None:
             return known.phase
         return "" if shape is not None else group.next_phase()
@@ -181,30 +181,32 @@ class PodGroupIndex:
                 group.keep_min_members()
             update_preemption_state(cluster, group)
             changed.append((group, cluster.position, charges_changed or is_other))
-        outcomes = self._update_phases(cluster, changed)
-        for (group, cluster.position, _), one in zip(changed, outcomes, strict=True):
+        results = self._update_phases(cluster, changed)
+        for (group, cluster.position, _), one in zip(changed, results, strict=True):
             if one is not None:
                 self._place(cluster, group, one.keys, one.device_job, one.order)
             else:
                 self._find_place(cluster, group)
 
-    def _update_phases(self, cluster: "Cluster", groups: list[_Changed]) -> list[Outcome | None]:
-        """Update phases and reservations, and the indexes of pod groups; return the outcomes of those that share them with
-        groups of the same shape."""
-        outcomes: list[Outcome | None] = []
+    def _update_phases(
+        self, cluster: "Cluster", groups: list[_Changed]
+    ) -> list[ShapeResult | None]:
+        """Update phases and reservations, and the indexes of pod groups; return for each group what follows from its shape,
+        None if it has none."""
+        results: list[ShapeResult | None] = []
         for group, cluster.position, charges_changed in groups:
-            shape, outcome = self._outcomes.find(cluster, group)
-            if shape is not None and outcome is None:
-                outcome = self._find_outcome(cluster, group)
-                self._outcomes.keep(cluster, group, shape, outcome)
-            outcomes.append(outcome)
-            phase = group.next_phase() if outcome is None else outcome.phase
+            shape, result = self._shapes.find(cluster, group)
+            if shape is not None and result is None:
+                result = self._find_result(cluster, group)
+                self._shapes.add(cluster, group, shape, result)
+            results.append(result)
+            phase = group.next_phase() if result is None else result.phase
             is_next = phase != group.decided.phase
             if is_next:
                 group.decided = structs.replace(group.decided, phase=phase)
-            if outcome is not None:
-                if group.reservation != outcome.reservation:
-                    cluster.ledgers.reserve(cluster, group, outcome.reservation)
+            if result is not None:
+                if group.reservation != result.reservation:
+                    cluster.ledgers.reserve(cluster, group, result.reservation)
             elif (charges_changed or is_next) and (
                 phase != WAITING or group.allocated or group.reservation != NO_RESERVATION
             ):
@@ -220,12 +222,12 @@ class PodGroupIndex:
         for plugin in cluster.plugins.group_state:
             for group, cluster.position, _ in groups:
                 plugin.group_changed(cluster, group)
-        return outcomes
+        return results
 
-    def _find_outcome(self, cluster: "Cluster", group: PodGroup) -> Outcome:
+    def _find_result(self, cluster: "Cluster", group: PodGroup) -> ShapeResult:
         """Set the phase of a group, and return all that follows for groups of its shape."""
         group.decided = structs.replace(group.decided, phase=group.next_phase())
-        return Outcome(
+        return ShapeResult(
             group.decided.phase,
             quota_charging.reservation(cluster, group),
             _all_keys(cluster, group),

@@ -51,6 +51,9 @@ SHARED_DICTS_MAX: Final = 4096
 EquivalenceKey = tuple[str, tuple[object, ...]]
 """Action and signature: groups with the same signature get the same answer from that action."""
 
+DeviceJob = tuple[Labels, int, tuple[tuple[int, int], ...]]
+"""What device families read of a group (`PodGroup.device_job`)."""
+
 
 UNDECIDED_GROUP: Final = DecidedGroup(WAITING)
 """What was decided about a new group: nothing."""
@@ -368,7 +371,7 @@ class PodGroup:
         return tuple([(index, self.live_classes.get(index, 0)) for index in sorted(asking)])
 
     @property
-    def device_job(self) -> tuple[Labels, int, tuple[tuple[int, int], ...]] | None:
+    def device_job(self) -> DeviceJob | None:
         """Return what device families read of the group: annotations and labels of its object, how many of its pods are
         terminating while it is below its minimum, and `device_tasks`; None if no pod asks for devices with names."""
         for one in self.classes.values():

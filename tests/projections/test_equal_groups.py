@@ -1,4 +1,4 @@
-"""Pod groups that are equal, and wait each for itself (projections/group_outcomes.py)."""
+"""Pod groups that are equal, and wait each for itself (projections/group_shapes.py)."""
 
 from events.messages import ObjectSeen
 from tests.scheduling.builders import EngineHarness, node, raw

@@ -8,7 +8,7 @@ import pytest
 from events.messages import ObjectSeen
 from projections.cluster import Cluster
 from projections.deltas import PodGroupChanged
-from projections.group_outcomes import GroupOutcomes, Outcome, Shape
+from projections.group_shapes import GroupShapes, Shape, ShapeResult
 from projections.index import Indexes
 from projections.pod_groups import PodGroup
 from tests.scheduling.builders import EngineHarness, node, pod
@@ -33,15 +33,15 @@ def come(harness: EngineHarness, count: int, begin: int = 0) -> None:
 def test_what_follows_for_equal_groups_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     harness_ = harness()
     found: list[Shape] = []
-    real = GroupOutcomes.keep
+    real = GroupShapes.add
 
     def counted(
-        self: GroupOutcomes, cluster: Cluster, group: PodGroup, shape: Shape, outcome: Outcome
+        self: GroupShapes, cluster: Cluster, group: PodGroup, shape: Shape, result: ShapeResult
     ) -> None:
         found.append(shape)
-        real(self, cluster, group, shape, outcome)
+        real(self, cluster, group, shape, result)
 
-    monkeypatch.setattr(GroupOutcomes, "keep", counted)
+    monkeypatch.setattr(GroupShapes, "add", counted)
     come(harness_, PODS)
     assert len(found) == 1
     come(harness_, PODS, begin=PODS)

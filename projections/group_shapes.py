@@ -10,21 +10,18 @@ from msgspec import Struct
 
 from projections.group_rows import GroupReservation
 from projections.pod_class import Amounts
-from projections.pod_groups import EquivalenceKey, PodGroup
-from projections.pod_terms import Labels
+from projections.pod_groups import DeviceJob, EquivalenceKey, PodGroup
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
-OUTCOMES_MAX: Final = 10_000
-"""Shapes whose outcomes are kept."""
+SHAPES_MAX: Final = 10_000
+"""Shapes that are kept."""
 
 Shape = tuple[object, ...]
 
-DeviceJob = tuple[Labels, int, tuple[tuple[int, int], ...]]
 
-
-class Outcome(Struct, frozen=True, gc=False):
+class ShapeResult(Struct, frozen=True, gc=False):
     """What follows for the pod groups of one shape, in queues that accept pod groups."""
 
     phase: str
@@ -35,20 +32,20 @@ class Outcome(Struct, frozen=True, gc=False):
     """The values of the plugins in its sort key; None if these are not the same for all groups of the shape."""
 
 
-class GroupOutcomes:
-    """Cache: shape to outcome, under the present policy and with the present cards."""
+class GroupShapes:
+    """Cache: shape to what follows from it, under the present policy and with the present cards."""
 
     def __init__(self) -> None:
-        self._known: dict[Shape, Outcome] = {}
+        self._known: dict[Shape, ShapeResult] = {}
         self._as_of: tuple[object, int] = None, 0
         """The policy and the version of the known cards under which they were computed."""
         self._totals: Amounts = {}
         self._totals_version = 0
         """What was allocatable as of the last cycle, and how often it has changed."""
 
-    def find(self, cluster: "Cluster", group: PodGroup) -> tuple[Shape | None, Outcome | None]:
-        """Return the shape of a group before it is settled, and its outcome if that is known; None if something of its own
-        decides what follows."""
+    def find(self, cluster: "Cluster", group: PodGroup) -> tuple[Shape | None, ShapeResult | None]:
+        """Return the shape of a group before it is settled, and what follows from it if that is known; None if something of
+        its own decides what follows."""
         key, policy, totals = group.key, cluster.policy, cluster.cluster_totals.totals
         if self._as_of[0] is not policy or self._as_of[1] != cluster.cards.version:
             self._as_of = policy, cluster.cards.version
@@ -87,16 +84,16 @@ class GroupOutcomes:
             return None, None
         return shape, found
 
-    def keep(self, cluster: "Cluster", group: PodGroup, shape: Shape, outcome: Outcome) -> None:
-        """Keep the outcome of a shape, as it was found for a group, unless its queue accepts no pod groups, or a key is of this
+    def add(self, cluster: "Cluster", group: PodGroup, shape: Shape, result: ShapeResult) -> None:
+        """Add what follows from a shape, as it was found for a group, unless its queue accepts no pod groups, or a key is of this
         group alone."""
         if cluster.queues[group.queue].closed_reason is not None:
             return
-        if any(group.key in key for _, key in outcome.keys):
+        if any(group.key in key for _, key in result.keys):
             return
-        if len(self._known) >= OUTCOMES_MAX:
+        if len(self._known) >= SHAPES_MAX:
             self._known.clear()
-        self._known[shape] = outcome
+        self._known[shape] = result
 
 
 def _has_other_pods(group: PodGroup) -> bool:
