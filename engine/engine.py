@@ -107,7 +107,7 @@ class Engine:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the last cycle deferred work to the next one, which is due at once."""
+        """Return whether the last cycle deferred work to the next one, which is due at once."""
         return not self.state.deferred_work.is_empty
 
     def start(
@@ -252,7 +252,7 @@ class Engine:
 
     @property
     def has_status_updates(self) -> bool:
-        """Whether status updates are left to do, though no cycle may be due."""
+        """Return whether status updates are left to do, though no cycle may be due."""
         is_shadow = self.state.cluster.is_shadow
         return not is_shadow and self._status_updates.are_left(updates_status=self.updates_status)
 

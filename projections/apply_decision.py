@@ -55,7 +55,7 @@ def apply_decision(state: StateFacts, record: Record, event: Decision) -> None:
 
 
 def _config_invalid(state: StateFacts, _record: Record, event: ConfigInvalid) -> None:
-    """Note that the log names an error. A queue keeps its own; those of reading it are with those of other objects."""
+    """Mark an error as named in the log. A queue keeps its own; those of reading it are with those of other objects."""
     kind, _, name = event.subject.partition("/")
     queue = state.cluster.queues.get(name.strip("/")) if kind == "Queue" else None
     error = (event.code, event.message)

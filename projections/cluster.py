@@ -366,7 +366,7 @@ class Cluster:
         return queue
 
     def finish_record(self) -> None:
-        """At the end of a record, update affected groups and find queues whose charges decreased."""
+        """Settle the groups that a record marked, and find the queues whose charges it decreased."""
         self.pod_groups.settle(self)
         self.changed_ledgers += self.changed_queues
         for name in self.changed_queues:

@@ -28,7 +28,7 @@ class FaultMark(Struct, frozen=True, array_like=True):
     fault: str
     """Kind of the fault."""
     tries: int = 0
-    """How often it was tried in vain."""
+    """How often no answer came."""
     is_done: bool = False
     """Whether it is written, or was given up."""
 

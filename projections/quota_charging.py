@@ -1,7 +1,4 @@
-"""Compute what pods and pod groups are charged to their queue.
-
-By which names, the quota plugin says (`charging.py`).
-"""
+"""Compute what pods and pod groups are charged to their queue: by which names follows from the quota plugin (`charging.py`)."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -148,14 +145,14 @@ def charge_on(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
 def _charge(cluster: "Cluster", pod_class: PodClass, node: str) -> Charge:
     """Return the charge from the cache; it depends on the class and on the card layout of the node."""
     found = cluster.nodes.nodes.get(node) if node else None
-    mix = "" if found is None else found.card_layout
+    layout = "" if found is None else found.card_layout
     of_class = cluster.charges.get(pod_class.index)
     if of_class is None:
         of_class = cluster.charges[pod_class.index] = ClassCharges()
-    known = of_class.by_layout.get(mix)
+    known = of_class.by_layout.get(layout)
     if known is None:
         there = {} if found is None or found.facts is None else found.facts.charged_cards
-        known = of_class.by_layout[mix] = cluster.plugins.quota.charging.charge(
+        known = of_class.by_layout[layout] = cluster.plugins.quota.charging.charge(
             cluster.cards, pod_class.request, pod_class.cards, there
         )
     return known

@@ -176,7 +176,7 @@ class Reschedulings(Table):
                     cluster.changed_rows.faults[one.node] = None
 
     def mark_answered(self, what: str, uid: str, decision: int, *, is_lost: bool) -> None:
-        """Note that a mark is written or refused, or (`is_lost`) that no answer came."""
+        """Record that a mark is written or refused, or (`is_lost`) that no answer came."""
         one = self.marks.get(uid)
         if what == FAULT_MARK and one is not None and one.decision == decision:
             self.marks[uid] = one.answered(is_lost=is_lost)

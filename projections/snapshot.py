@@ -1,7 +1,8 @@
 """Convert State to bytes and back, with its position, so that a start need not fold the whole log.
 
 A snapshot is a cache of rows: facts and decisions; sums are computed again when it is restored. Only the code that wrote it reads it
-(`daemon/log/code_key.py`): other code folds the log from its beginning. What is kept for longer is a base (`projections/base/`).
+(`daemon/log/code_key.py`): other code folds the log from a base (`projections/base/`), which is kept for longer, or from
+its beginning.
 """
 
 from collections.abc import Callable, Iterator

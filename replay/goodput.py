@@ -89,7 +89,7 @@ class _Work(Struct):
         self.since_ns = now_ns
 
     def interrupt(self, now_ns: int, checkpoint_ns: int) -> None:
-        """A pod is lost or starts again."""
+        """End an attempt: a pod is lost or starts again."""
         self.settle(now_ns)
         if self.is_gang and self.attempt_ns and self.attempt_cards:
             self.totals.redone += self.attempt_cards * (self.attempt_ns % checkpoint_ns)

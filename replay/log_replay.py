@@ -109,12 +109,12 @@ class Replay:
 
     @property
     def examined(self) -> int:
-        """How often a node was scored for an equivalence class."""
+        """Return how often a node was scored for an equivalence class."""
         return self._decider.examined
 
     @property
     def is_cycle_due(self) -> bool:
-        """Whether a cycle was due before the last batch and has not been held."""
+        """Return whether a cycle was due before the last batch and has not been held."""
         return self._due_since_ns is not None
 
     def go_on(self, last: Record, cycle: tuple[Record, CycleOpened] | None) -> None:
@@ -163,7 +163,7 @@ class Replay:
         return self._batch_ends(None)
 
     def _batch_ends(self, after: Record | None) -> Divergence | None:
-        """Between two batches no decision may be left, and no cycle may have been missed."""
+        """Return a divergence if a decision is left between two batches, or a cycle was missed."""
         self.state.settle()
         self._expect_next()
         if self._expected is not None:

@@ -322,7 +322,7 @@ class Redaction:
         return f"{self._namespace(namespace)}/{self._name(kind, name)}"
 
     def _config_map_name(self, name: str) -> str:
-        """Reports of nodes are named after them; other ConfigMaps that muster reads have names of their makers."""
+        """Return the pseudonym of a ConfigMap: reports of nodes are named after them, others keep the names of their makers."""
         for prefix in _REPORT_PREFIXES:
             if name.startswith(prefix):
                 return prefix + self._name("Node", name.removeprefix(prefix))

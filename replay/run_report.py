@@ -251,7 +251,7 @@ class RunReport:
         kind.lost_card_ns += ran * sum(life.charged.values())
 
     def _use(self, length: int) -> JsonObject:
-        """By queue and card: mean and peak, and the mean as a share of the quota and of the cluster."""
+        """Return, by queue and card, mean and peak, and the mean as a share of the quota and of the cluster."""
         found: dict[str, dict[str, Json]] = {}
         for key in sorted({*self._used, *self._quotas}):
             used = self._used.get(key, _TimeWeightedAmount())
@@ -271,7 +271,7 @@ class RunReport:
         return dict(found)
 
     def _cards(self, length: int) -> JsonObject:
-        """By card: the number of cards, and the mean use by all queues."""
+        """Return, by card, the number of cards, and the mean use by all queues."""
         found: JsonObject = {}
         for card, there in sorted(self._totals.items()):
             area = sum(meter.area for key, meter in self._used.items() if key[1] == card)
@@ -311,5 +311,5 @@ def _seconds(nanoseconds: int) -> float:
 
 
 def _mean(area: int, over: int) -> float:
-    """A quotient to four places; 0 if the divisor is 0."""
+    """Return a quotient to four places; 0 if the divisor is 0."""
     return round(area / over, 4) if over else 0.0

@@ -5,7 +5,7 @@ were observed. What muster would have done are the decisions themselves. Every p
 exactly one class.
 
 A decision of the shadow rests on facts that the other scheduler made, so muster never decides after a pod was placed.
-Hence the gain of an earlier start is exact for that decision, and the delay of a later start is a lower bound: for as
+So the gain of an earlier start is exact for that decision, and the delay of a later start is a lower bound: for as
 long as the quota that muster keeps was overrun, or the gang of the pod was incomplete.
 """
 

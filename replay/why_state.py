@@ -46,7 +46,7 @@ class Standing(Struct, frozen=True):
 
 
 def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
-    """An existing pod."""
+    """Return how an existing pod stands."""
     cluster = state.cluster
     facts = {
         "phase": pod.facts.phase,
@@ -129,7 +129,7 @@ def _waits(waiting: Waiting | None) -> str:
 
 
 def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
-    """An existing pod group."""
+    """Return how an existing pod group stands."""
     counts = [f"{count} {status}" for status, count in sorted(group.counts.by_status.items())]
     facts = {
         "phase": group.decided.phase,
@@ -155,7 +155,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
 
 
 def node_standing(state: State, node: Node, excluded: tuple[ExcludedPods, ...]) -> Standing:
-    """A node, present or known only by its pods."""
+    """Return how a node stands that is present, or known only by its pods."""
     cluster, found = state.cluster, node.facts
     pods = [cluster.pods[uid] for uid in node.pods if uid in cluster.pods]
     listed = [
@@ -202,7 +202,7 @@ def _devices(pod: Pod) -> str:
 
 
 def _devices_of(cluster: Cluster, node: str) -> list[str]:
-    """Each named device of a node: its model and groups, what is wrong with it, and the pods that have it."""
+    """Return each named device of a node: its model and groups, what is wrong with it, and the pods that have it."""
     found: list[str] = []
     for row in device_rows(cluster, node):
         one = dict(zip(DEVICE.column_names, row, strict=True))
@@ -224,7 +224,7 @@ def _excluded(excluded: Iterable[ExcludedPods]) -> list[str]:
 
 
 def queue_standing(state: State, queue: Queue) -> Standing:
-    """A queue, with or without an object."""
+    """Return how a queue stands, with or without an object."""
     found = queue_answer(state.cluster, queue)
     facts = {
         "weight": str(found.weight) if found.has_object else "",

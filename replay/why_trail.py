@@ -135,17 +135,17 @@ class Trail:
 
     @property
     def subject(self) -> str:
-        """`Kind/namespace/name`"""
+        """Return `Kind/namespace/name`."""
         return self._subject
 
     @property
     def is_seen(self) -> bool:
-        """Whether the log names it."""
+        """Return whether the log names it."""
         return bool(self._first)
 
     @property
     def steps(self) -> list[Step]:
-        """The kept steps, oldest first."""
+        """Return the kept steps, oldest first."""
         return sorted((*self._first, *self._last), key=lambda step: step.position)
 
     def concerns(self, entry: LoggedEvent, cluster: Cluster) -> bool:
@@ -218,7 +218,7 @@ class Trail:
         return of_group or _favoured(entry.event) == known.group_key
 
     def _own_part(self, event: Event) -> Event:
-        """The part of a decision on many pods that concerns the subject."""
+        """Return the part of a decision on many pods that concerns the subject."""
         if not isinstance(event, Decision):
             return event
         ours = [one for one in event.pods if self.key == (one.pod, one.node)[self.kind == "Node"]]
@@ -267,10 +267,10 @@ def _uid(event: Event) -> str:
 
 
 def _placements(event: Event) -> Sequence[Placement | Eviction]:
-    """The pods of a decision, each with the node that it gets or leaves."""
+    """Return the pods of a decision, each with the node that it gets or leaves."""
     return event.pods if isinstance(event, Decision) else ()
 
 
 def _favoured(event: Event) -> str:
-    """The pod group for which others are evicted."""
+    """Return the pod group for which others are evicted."""
     return event.beneficiary if isinstance(event, Decision) else ""

@@ -60,7 +60,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, tag="header", tag_
     facts: msgspec.Raw | UnsetType = UNSET
     """Stands in bundles of earlier releases that begin later than the log. Such facts cannot be read any more."""
     pseudonymized: tuple[str, ...] | UnsetType = UNSET
-    """Kubernetes kinds whose names and free values are replaced (`daemon/log/redaction.py`)."""
+    """Kubernetes kinds whose names and free values are replaced (`replay/redaction.py`)."""
 
 
 class Version(Struct, frozen=True):

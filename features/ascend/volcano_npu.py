@@ -65,8 +65,6 @@ class NpuArguments(Struct, frozen=True):
     """Whether a pod that is made again goes to the node that it had."""
 
 
-DEFAULTS: Final = NpuArguments()
-
 _NO_EFFECT: Final = {
     "prefer-previous-node": "pods that replace healthy ones return to their nodes in any case",
     "resource-level-config": "topology by levels is not built in this release",

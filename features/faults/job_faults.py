@@ -166,7 +166,7 @@ def scope_of(
 
 
 def is_movable(pod: Pod, options: FaultOptions) -> bool:
-    """Return whether a pod may be deleted: nobody creates one without a controller again, unless the job asks for it."""
+    """Return whether a pod may be deleted: one without a controller is not created again, so only if the job asks for it."""
     return pod.facts.owner is not None or options.is_stated
 
 

@@ -133,7 +133,7 @@ def _restart(session: Session, group: PodGroup) -> Iterator[Decision]:
 
 
 def _lacks_object(group: PodGroup) -> bool:
-    """Return whether the pods name a PodGroup that is gone: their job is over, and nobody would create them again."""
+    """Return whether the pods name a PodGroup that is gone: their job is over, and no controller would create them again."""
     return group.observed.facts is None and any(
         pod.facts.needs_group_object for pod in group.pods.values()
     )

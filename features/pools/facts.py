@@ -113,7 +113,7 @@ class PoolFacts(Table):
                 pass
 
     def mark_answered(self, what: str, uid: str, decision: int, *, is_lost: bool) -> None:
-        """Note that the request is written on a pod or refused, or (`is_lost`) that no answer came."""
+        """Record that the request is written on a pod or refused, or (`is_lost`) that no answer came."""
         one = self.releases.get(uid)
         if what != RELEASE_MARK or one is None or one.decision != decision:
             return

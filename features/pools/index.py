@@ -76,7 +76,7 @@ class PoolIndex(Index):
         return twin
 
     def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
-        """Assign a node to its pool. Its pool is due for a pass."""
+        """Assign a node to its pool, and let that be due for a pass."""
         facts = delta.new or delta.old
         assert facts is not None
         pools = cluster.tables.of(PoolFacts)
@@ -88,7 +88,7 @@ class PoolIndex(Index):
             pools.mark_due(cluster, pool)
 
     def on_pods(self, cluster: Cluster, changes: Sequence[PodChanged]) -> None:
-        """The pools of the pods and of their nodes are due for a pass, unless they only began to run."""
+        """Let the pools of the pods and of their nodes be due for a pass, unless the pods only began to run."""
         pools = cluster.tables.of(PoolFacts)
         for one in changes if cluster.policy.pools.deciders else ():
             cluster.position = one.position
@@ -133,7 +133,7 @@ class PoolIndex(Index):
             pools.mark_due(cluster, pool)
 
     def on_queue(self, cluster: Cluster, delta: QueueChanged) -> None:
-        """All pools are due: a quota may have changed."""
+        """Let all pools be due for a pass: a quota may have changed."""
         if not delta.is_same_spec:
             cluster.tables.of(PoolFacts).mark_all_due(cluster)
 
