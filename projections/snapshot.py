@@ -289,6 +289,11 @@ def load(
     state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
     state.policy_position = image.policy_position
     state.policy_document = image.policy if policy is None else policy
+    for kind, encoded in image.object_facts.items():
+        facts = kinds_with(features)[kind].facts
+        cluster.object_facts[kind] = msgspec.msgpack.decode(encoded, type=dict[str, facts])  # type: ignore[valid-type]  # the table names the type
+    # The indexes of features follow from these facts already here: others are rebuilt before them and read them, such as which
+    # groups may use their pool.
     cluster.set_policy(parse_policy(state.policy_document, features.policy_table)[0])
     cluster.scheduler_names, cluster.is_shadow = image.scheduler_names, image.is_shadow
     cluster.are_groups_listed = image.are_groups_listed
@@ -303,9 +308,6 @@ def load(
     cluster.pod_waits.of, cluster.now_ns = image.pod_waits, image.now_ns
     cluster.eviction_pauses, cluster.last_read = image.eviction_pauses, image.last_read
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
-    for kind, encoded in image.object_facts.items():
-        facts = kinds_with(features)[kind].facts
-        cluster.object_facts[kind] = msgspec.msgpack.decode(encoded, type=dict[str, facts])  # type: ignore[valid-type]  # the table names the type
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     for budget in image.budgets:
         cluster.budgets.put(budget, ())

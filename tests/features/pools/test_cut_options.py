@@ -144,3 +144,19 @@ def test_a_priority_of_a_session_queue_is_cut_and_recorded_once() -> None:
     assert recorded(harness, PRIORITY_CUT) == []
     assert harness.state.cluster.groups["default/g"].priority == 7
     assert "PodGroup/default/g" not in harness.state.cluster.config_errors.current
+
+
+def test_a_restored_state_knows_which_groups_an_operator_has_put_into_a_closed_pool() -> None:
+    pool = {"name": "p", "decider": "priority", "slots": [CARD], "namespaces": ["other"]}
+    harness = EngineHarness(policy={"pools": [pool]})
+    harness.show_all("Node", node("n1"))
+    harness.show_the_rest()
+    spec = {"namespace": "default", "name": "podgroup-uid-a", "uid": "uid-a", "pool": "p"}
+    name = "default.podgroup-uid-a"
+    harness.see(stating())
+    harness.see(ObjectSeen(raw("GroupOverride", name, spec=spec, apiVersion="muster.sh/v1alpha1")))
+    harness.cycle()
+    assert harness.state.cluster.groups["default/podgroup-uid-a"].denied is None
+    restored = restore(take(harness.state), FEATURES)
+    restored.validate()
+    assert restored.cluster.groups["default/podgroup-uid-a"].denied is None
