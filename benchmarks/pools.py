@@ -83,7 +83,7 @@ def _measured(
     for what, spent, detail in (
         ("first pass", _first(engine, cycle), {**_asked(engine)}),
         ("policy read again, and a pass", _cpu(reload), {}),
-        ("one pod comes, and a pass", _median(_comes(engine, cycle, levels)), {}),
+        ("one pod comes, and a pass", _median(_comes(engine, cycle)), {}),
         ("one pod ends, and a pass", *_ends(loaded, cycle)),
     ):
         base = bases.setdefault(what, spent)
@@ -109,7 +109,7 @@ def _asked(engine: Engine) -> dict[str, float]:
     return {"released": 0 if facts is None else len(facts.releases), "evicted": evicted}
 
 
-def _comes(engine: Engine, cycle: Callable[[], None], levels: int) -> Iterator[float]:
+def _comes(engine: Engine, cycle: Callable[[], None]) -> Iterator[float]:
     for turn in range(CHANGES):
         shape = job_pod(f"late-{turn:03}", 1 + turn % 8, 1_000_000 + turn, 1)
         came = manifests.pod(shape)

@@ -259,7 +259,7 @@ def _standing(state: State, trail: Trail, explained: Explanation) -> Standing:
             assert pod is not None
             return pod_standing(state, cluster.pods[pod.facts.uid], explained.waiting)
         case "PodGroup":
-            return group_standing(state, cluster.groups[trail.key], explained.waiting)
+            return group_standing(cluster.groups[trail.key], explained.waiting)
         case "Node":
             return node_standing(state, cluster.nodes.nodes[trail.key], explained.excluded)
         case _:

@@ -128,7 +128,7 @@ def _waits(waiting: Waiting | None) -> str:
     return f"waits: {stuck}" if stuck else "waits for the next cycle, which would place it"
 
 
-def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
+def group_standing(group: PodGroup, waiting: Waiting | None) -> Standing:
     """Return how an existing pod group stands."""
     counts = [f"{count} {status}" for status, count in sorted(group.counts.by_status.items())]
     facts = {

@@ -14,7 +14,6 @@ from prometheus_client import (
     CONTENT_TYPE_PLAIN_0_0_4,
     CollectorRegistry,
     ProcessCollector,
-    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import Metric as Family
@@ -37,8 +36,6 @@ class Metrics:
     def __init__(
         self, health: Health, version: str, decider: int, queues_max: int = QUEUES_MAX
     ) -> None:
-        # When a counter was made says nothing here, and doubles the series.
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
         self._registry = CollectorRegistry()
         self.sources = Sources()
         self.counted = Instruments(self._registry, self.sources, queues_max)

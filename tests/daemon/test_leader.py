@@ -37,7 +37,6 @@ class Daemon:
         self.elector = Elector(
             self.wire, name, now_ns=lambda: 1_700_000_000_000_000_000, jitter=lambda: 0.5
         )
-        self._elects = elects
         self._name = name
         self.career = LeaderLoop(
             self._begin, elector=self.elector if elects else None, standby=lambda: Idle(self)

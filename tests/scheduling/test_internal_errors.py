@@ -39,7 +39,6 @@ from tests.properties.witness import same
 from tests.scheduling.builders import SECOND, EngineHarness, node, pod, raw
 
 BAD, GOOD = "default/bad", "default/podgroup-uid-good"
-MINUTES = RETRY_NS // SECOND
 
 
 def grouped(name: str, group: str = "bad", **spec: object) -> bytes:
