@@ -31,7 +31,7 @@ class AppendAhead:
 
     def __init__(
         self,
-        append: Callable[..., Awaitable[None]],
+        append: Callable[[*tuple[Batch, ...]], Awaitable[None]],
         woken: asyncio.Event,
         linger_seconds: float = LINGER_SECONDS,
     ) -> None:

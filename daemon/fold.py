@@ -41,8 +41,7 @@ async def fold(
     """Return State at a position, from the newest usable snapshot or base, or from the beginning.
 
     The chain is checked on the way. Indexes are kept up from the last cycle but one on (`daemon/settled_cycle.py`). Records
-    that State cannot apply are left out. `progress` is called with
-    positions as they are read.
+    that State cannot apply are left out. `progress` is called with positions as they are read.
     """
     kept: list[Snapshot] = []
     return await folded(lambda left_out: _fold(log, until, on_error, left_out, kept, progress))
@@ -119,7 +118,7 @@ def refolder(
     secret: tuple[str, ...] = (),
     on_error: OnError = ignore,
 ) -> Callable[[Head], Awaitable[Engine]]:
-    """Return a function that folds the log into a Engine each time it is called.
+    """Return a function that folds the log into an Engine each time it is called.
 
     Annotations named in `secret` never enter the log.
     """

@@ -85,7 +85,7 @@ async def _state_of(log: SqlLog, kept: Snapshot) -> State:
     digest, packed = kept.payload[:_DIGEST_CHARS].decode(), kept.payload[_DIGEST_CHARS:]
     reader = BaseReader(kept.position, FEATURES)
     async for entries, contents in _read(log, Base(kept.head, digest, packed)):
-        await asyncio.to_thread(_take, reader, entries, contents)
+        await asyncio.to_thread(_fold_entries, reader, entries, contents)
     return await asyncio.to_thread(reader.finish)
 
 
@@ -96,7 +96,7 @@ async def _read(log: SqlLog, base: Base) -> AsyncIterator[tuple[list[Entry], dic
         yield entries, await log.contents_of(digests)
 
 
-def _take(reader: BaseReader, entries: Sequence[Entry], contents: dict[str, bytes]) -> None:
+def _fold_entries(reader: BaseReader, entries: Sequence[Entry], contents: dict[str, bytes]) -> None:
     for entry in entries:
         record = entry.record
         content = None if record.object is None else contents.get(record.object)

@@ -54,7 +54,7 @@ def _shares(part: Column, divisor: Column, is_there: Mask | None) -> Column:
     return found
 
 
-class Base(Struct, frozen=True):
+class ShareInputs(Struct, frozen=True):
     """What the shares of one resource are computed from."""
 
     used: Column
@@ -73,7 +73,7 @@ class NodeColumns:
         self._table = table
         self._amounts: dict[str, tuple[Column, Column]] = {}
         """Resource to what nodes have of it, and what is free."""
-        self._bases: dict[str, Base] = {}
+        self._bases: dict[str, ShareInputs] = {}
         self._shares: dict[tuple[str, int], Column] = {}
 
     def zeros(self) -> Column:
@@ -103,12 +103,14 @@ class NodeColumns:
             self._shares[name, amount] = found
         return found
 
-    def _base_of(self, name: str) -> Base | None:
+    def _base_of(self, name: str) -> ShareInputs | None:
         amounts = self.amounts(name)
         if amounts is None:
             return None
         (whole, free), scale = amounts, scale_of(name)
         divisor = whole >> scale
         is_there = None if (divisor > 0).all() else divisor > 0
-        found = self._bases[name] = Base(whole - free, scale, np.maximum(divisor, 1), is_there)
+        found = self._bases[name] = ShareInputs(
+            whole - free, scale, np.maximum(divisor, 1), is_there
+        )
         return found

@@ -1,1 +1,1 @@
-"""A feature for tests: licences that the whole cluster shares."""
+"""Restarts after faults."""
