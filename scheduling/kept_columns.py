@@ -14,8 +14,8 @@ from scheduling.device_points import DevicePoints
 from scheduling.node_columns import Mask, NodeColumns, Slots, shares
 from scheduling.node_predicates import NodePredicates
 
-FEW: Final = 8
-"""Up to one node in so many is read again alone; if more have changed, all are read again when they are asked for."""
+REREAD_SHARE: Final = 8
+"""If up to one node in this many has changed, only those are read again; if more have, all are when they are asked for."""
 
 
 class KeptColumns(NodeColumns):
@@ -43,7 +43,7 @@ class KeptColumns(NodeColumns):
             del self._shares[key]
         changed = dict.fromkeys(table.changed_slots[self._moved :])
         self._moved = len(table.changed_slots)
-        if len(changed) * FEW > len(self.slots):
+        if len(changed) * REREAD_SHARE > len(self.slots):
             self._forget()
             self.points = self._devices.of_slots(self.slots)
         elif changed:

@@ -1,7 +1,7 @@
 """The changes of a cluster from outside, as a log shows them, on the timeline of a scenario.
 
 What the scheduler did and what followed from it (nodes of pods, their start, the end of evicted ones, phases of pod
-groups) is left out: the simulation makes it anew. Workloads are left out, since their controllers would create pods
+groups) is left out: the simulation makes it again. Workloads are left out, since their controllers would create pods
 that the log has.
 """
 

@@ -3,7 +3,7 @@
 A node that is silent for long enough is not ready: its condition `Ready` is `Unknown`, it gets the taints
 `node.kubernetes.io/unreachable`, and its pods are not ready. Its pods are deleted when they have tolerated the taint for as
 long as they say (300 s if they say nothing, as the admission plugin DefaultTolerationSeconds has it). They stay terminating
-until the node is back, or somebody deletes them without a grace period.
+until the node is back, or they are deleted without a grace period.
 """
 
 from typing import Final

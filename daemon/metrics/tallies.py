@@ -1,7 +1,7 @@
 """Counters and histograms, as collectors of Prometheus' registry.
 
 Those of `prometheus_client` take a lock and some eight calls for each value; a pod that is bound has five of them. Here a value is
-one addition, and what the library wants is made at a scrape. A series is changed by one thread at a time.
+one addition, and the families of the library are built at a scrape. A series is changed by one thread at a time.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ _INFINITE: Final = float("inf")
 
 
 class CountSeries:
-    """How often something happened."""
+    """The value of one counter."""
 
     __slots__ = ("value",)
 
@@ -28,7 +28,7 @@ class CountSeries:
         self.value = 0.0
 
     def inc(self, amount: float = 1) -> None:
-        """It happened so many times more."""
+        """Add to the count."""
         self.value += amount
 
 
@@ -73,7 +73,7 @@ class _Labelled(Generic[SeriesT]):
         return series
 
     def remove(self, *values: str) -> None:
-        """Export this series no more. KeyError where there is none."""
+        """Stop exporting the series with these values. Raise KeyError if there is none."""
         del self._series[values]
 
     def describe(self) -> Iterable[Family]:

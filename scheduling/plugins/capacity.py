@@ -57,11 +57,12 @@ class Capacity(ReclaimingQuota):
         if facts is None:
             return {}
         deserved: Amounts = {}
+        capability = RealCapability(cluster)
         for name in (*facts.deserved, *facts.guarantee):
-            most = RealCapability(cluster).of(queue, name)
+            most = capability.of(queue, name)
             entitled_to = facts.deserved.get(name, 0)
             entitled_to = entitled_to if most is None else min(entitled_to, most)
-            deserved[name] = max(entitled_to, RealCapability(cluster).kept_guarantee(queue, name))
+            deserved[name] = max(entitled_to, capability.kept_guarantee(queue, name))
         return deserved
 
     def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:

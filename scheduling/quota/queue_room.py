@@ -34,25 +34,12 @@ class Limits(dict[str, int | None]):
         return found
 
 
-class LimitedCards(dict[str, bool]):
-    """Charge name to whether it is that of cards with quotas, asked when it is first needed."""
-
-    def __init__(self, rules: QuotaRules) -> None:
-        super().__init__()
-        self._ask = rules.limits_card
-
-    def __missing__(self, name: str) -> bool:
-        """Ask the plugin."""
-        found = self[name] = self._ask(name)
-        return found
-
-
 class QueueRoom:
     """What one queue, and the queues above it, have room for."""
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         self._cluster, self._queue, rules = cluster, queue, quota_of(cluster)
-        self._is_card, self._limits_pods = LimitedCards(rules), rules.limits_pods
+        self._limits_card, self._limits_pods = rules.limits_card, rules.limits_pods
         self._to_admit = [(one, Limits(cluster, one, rules, admits=True)) for one in queue.lineage]
         self._to_use = [(one, Limits(cluster, one, rules, admits=False)) for one in queue.lineage]
         self._closed: dict[bool, Shortage | None] = {}
@@ -69,7 +56,7 @@ class QueueRoom:
         have room though False is returned."""
         cards: list[tuple[str, int]] = []
         for name, amount in least:
-            if self._is_card[name]:
+            if self._limits_card(name):
                 cards.append((name, amount))
                 continue
             for one, limits in self._to_admit:

@@ -127,8 +127,9 @@ class ReclaimableResources:
         as_of = (self._state.cycle, table.layout, len(table.changed_slots))
         if as_of != self._as_of:
             self._as_of, self._beyond = as_of, {}
+            can_donate = Reclaiming(self._cluster).can_donate
             for _, queue in sorted(self._cluster.queues.items()):
-                if not queue.children and Reclaiming(self._cluster).can_donate(queue):
+                if not queue.children and can_donate(queue):
                     self._add(queue)
         return self._beyond.get(name, {})
 
