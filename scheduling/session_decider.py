@@ -44,7 +44,8 @@ ACTIONS: Final[dict[str, Action]] = {
 
 
 class FeatureAction(ABC):
-    """A hook that is an action. It comes where the policy names it; before all others where it does not."""
+    """A hook that is an action. It comes where the policy names it; before all others where it does not, and in pools that no actions
+    decide."""
 
     name: ClassVar[str]
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from events.duration import SECOND
 from events.messages import ConfigMapRequest
 from events.normalize import Json, JsonObject
 from features.ascend.inventory import DOMAIN
@@ -29,7 +30,6 @@ BYTES_MAX: Final = 950 * 1024
 RETRIES_BYTES_MAX: Final = 64 * 1024
 NODES_BYTES_MAX: Final = BYTES_MAX - RETRIES_BYTES_MAX
 
-_SECOND: Final = 1_000_000_000
 _DROPPED: Final = "the oldest records were left out: together they were larger than 950 KiB"
 
 
@@ -119,7 +119,7 @@ class FaultNodes(FaultConfigMap):
                         one.name for one in chips if one.is_healthy and not one.is_network_healthy
                     ],
                     "NodeHealthState": state_of_node,
-                    "UpdateTime": cluster.now_ns // _SECOND,
+                    "UpdateTime": cluster.now_ns // SECOND,
                 }
             )
         return found
@@ -178,11 +178,11 @@ def _records_text(kept: dict[str, JobRecords], additional: str) -> str:
 
 
 def _record(record: RescheduleRecord) -> JsonObject:
-    at = datetime.fromtimestamp(record.at_ns // _SECOND, UTC)
-    micro = record.at_ns % _SECOND // 1000
+    at = datetime.fromtimestamp(record.at_ns // SECOND, UTC)
+    micro = record.at_ns % SECOND // 1000
     return {
         "LogFileFormatTime": f"I{at:%m%d %H:%M:%S}.{micro:06}",
-        "RescheduleTimeStamp": record.at_ns // _SECOND,
+        "RescheduleTimeStamp": record.at_ns // SECOND,
         "ReasonOfTask": [
             {
                 "RescheduleReason": one.fault,

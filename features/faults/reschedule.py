@@ -19,6 +19,7 @@ from events.decisions.reschedule import (
     RescheduleDecided,
     RestartEnded,
 )
+from events.duration import SECOND
 from features.faults.fault_grace import FaultGrace
 from features.faults.job_faults import (
     JobFaults,
@@ -42,20 +43,8 @@ from projections.restarts import owner_of
 from scheduling.session import Session
 from scheduling.session_decider import FeatureAction
 
-SECOND: Final = 1_000_000_000
 STRANDED: Final = "Stranded"
 """Code of the restart of a gang that was below its minimum for too long."""
-
-
-def reschedule(session: Session) -> Iterator[Decision]:
-    """Decide for every pod group whose faults or restart may have changed."""
-    for key in sorted(session.state.cycle_events.faulty_groups):
-        if not session.is_in_pool(key):
-            continue
-        yield from _end_restart(session, key)
-        group = session.cluster.groups.get(key)
-        if group is not None:
-            yield from _restart(session, group)
 
 
 class RescheduleAction(FeatureAction):
@@ -65,7 +54,13 @@ class RescheduleAction(FeatureAction):
 
     def decide(self, session: Session) -> Iterator[Decision]:
         """Decide for every pod group whose faults or restart may have changed."""
-        return reschedule(session)
+        for key in sorted(session.state.cycle_events.faulty_groups):
+            if not session.is_in_pool(key):
+                continue
+            yield from _end_restart(session, key)
+            group = session.cluster.groups.get(key)
+            if group is not None:
+                yield from _restart(session, group)
 
 
 def _end_restart(session: Session, key: str) -> Iterator[Decision]:

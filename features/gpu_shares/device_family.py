@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, cast
 
 from events.amount_text import fraction_text
+from events.duration import SECOND
 from events.limits import name_problem, quoted, whole_number
 from features.gpu_shares.free_gpus import (
     SLOTS_MAX,
@@ -81,7 +82,6 @@ MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 MILLI: Final = "muster.sh/gpu-milli"
 MEMORY: Final = "muster.sh/gpu-memory"
 
-SECOND: Final = 1_000_000_000
 _FULL: Final = 100_000
 _SLOTS: Final = "slots"
 _MEMORY: Final = "memory"

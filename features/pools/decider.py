@@ -9,7 +9,6 @@ from events.decisions.enqueue import EnqueueDecided
 from events.decisions.eviction import EvictionDecided
 from events.decisions.gang_bind import GangBindDecided
 from events.decisions.release import RELEASE, ReleaseDecided
-from features.faults.reschedule import reschedule
 from features.pools.facts import PoolFacts
 from features.pools.fair_share import fair_share_pass
 from features.pools.index import PoolIndex
@@ -30,6 +29,7 @@ from scheduling.explain.bounds import option_hurdles
 from scheduling.explanation import Explanation, Hurdle, Subject, Waiting
 from scheduling.rejected_pods import recreate_rejected
 from scheduling.session import Session
+from scheduling.session_decider import FeatureAction
 from scheduling.trial import placements
 from scheduling.unschedulable import Unschedulable, refusal
 
@@ -64,8 +64,8 @@ class PoolPassDecider:
         session, cluster = self.session, self.session.cluster
         session.open_cycle()
         yield from recreate_rejected(cluster)
-        if cluster.policy.reschedules:
-            yield from reschedule(session)
+        for action in cluster.features.of(FeatureAction):
+            yield from action.decide(session)
         if self.pool.name not in cluster.tables.of(PoolFacts).due:
             return
         yield from self._admitted()

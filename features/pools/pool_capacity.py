@@ -12,14 +12,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from features.pools.facts import PoolFacts
-from features.pools.index import PoolIndex, is_slot
+from features.pools.index import MILLI, PoolIndex, is_slot
 from features.pools.tasks import PodSlots, PoolTasks
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pods import ALLOCATED, Pod
 from projections.policy.pools import CPU, Pool
 
-MILLI = 1000
 REGIONS_MAX = 32
 """Regions of nodes at most; the smallest ones are joined beyond."""
 

@@ -26,8 +26,9 @@ from features.pools.outcome import (
     no_placement,
     slots_text,
 )
+from features.pools.pool_capacity import Column
 from features.pools.tasks import PoolTasks, Position, Task, task_order
-from features.pools.working_nodes import ZERO_SLOT_LIMIT, Column, Reserved, WorkingNodes
+from features.pools.working_nodes import ZERO_SLOT_LIMIT, Reserved, WorkingNodes
 from projections.policy.pools import Pool
 
 REMOVALS_MAX: Final = 20_000

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from features.pools.index import PoolIndex, is_slot, slots_of
-from features.pools.pool_capacity import PoolCapacity, Region
+from features.pools.index import MILLI, PoolIndex, is_slot, slots_of
+from features.pools.pool_capacity import Column, Nodes, PoolCapacity, Region
 from features.pools.tasks import PodSlots, PoolTasks, Task
 from projections.device_family import JobShape
 from projections.nodes import Node
@@ -35,10 +35,6 @@ SINGLE_NODES_MAX: Final = 16
 """Nodes on which a gang is tried as a whole, best first."""
 ZERO_SLOT_LIMIT: Final = "ZERO_SLOT_LIMIT"
 SCALE: Final = 1 << 32
-MILLI: Final = 1000
-
-Column = npt.NDArray[np.int64]
-Nodes = npt.NDArray[np.bool_]
 
 
 class Reserved(Struct):
