@@ -289,7 +289,7 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
     assert [(key, text) for key, text in said if key == "allocate"] == [
         (
             "allocate",
-            "internal error of muster in allocate: IndexError in scheduling.quota.queue_order.plain_key",
+            "internal error of muster in allocate: IndexError in scheduling.quota.queue_order.ordering_rules",
         )
     ]
     harness.see(ObjectSeen(pod("third")))
