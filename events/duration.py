@@ -1,4 +1,4 @@
-"""Parse and print durations: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
+"""Parse and print durations: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds. Delays that double."""
 
 import re
 from fractions import Fraction
@@ -7,6 +7,10 @@ from typing import Final
 from events.limits import TIME_CHARS_MAX, quoted
 
 SECOND: Final = 1_000_000_000
+
+DOUBLINGS_MAX: Final = 20
+"""Doublings of a delay: more make no difference."""
+
 LONGEST_NS: Final = 1000 * 365 * 86_400 * SECOND
 """A thousand years: longer durations are mistakes and do not fit the log's columns."""
 
@@ -41,6 +45,12 @@ def nanoseconds(text: str) -> int:
     if total > LONGEST_NS:
         raise ValueError(f"{text!r} is longer than a thousand years")
     return total.numerator
+
+
+def doubled(first_ns: int, times: int, longest_ns: int) -> int:
+    """Return the delay after so many failures in a row, in ns: the first delay, twice as long with each further failure, and the
+    longest one at most."""
+    return min(longest_ns, first_ns << min(times - 1, DOUBLINGS_MAX))
 
 
 def format_duration(length_ns: int) -> str:

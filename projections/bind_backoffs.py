@@ -3,13 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from events.duration import SECOND
+from events.duration import SECOND, doubled
 
 BACKOFF_MAX_NS: Final = 60 * SECOND
 """Longest back-off. The first is one second; each further one doubles."""
-
-DOUBLINGS_MAX: Final = 10
-"""Doublings of the back-off: more make no difference."""
 
 
 class BindBackoffs:
@@ -24,7 +21,7 @@ class BindBackoffs:
     def begin(self, key: str, at_ns: int) -> None:
         """Let a group wait after a binding of it failed at this time."""
         times = self.failures[key] = self.failures.get(key, 0) + 1
-        self.until[key] = at_ns + min(BACKOFF_MAX_NS, SECOND << min(times - 1, DOUBLINGS_MAX))
+        self.until[key] = at_ns + doubled(SECOND, times, BACKOFF_MAX_NS)
 
     def end(self, at_ns: int) -> Iterable[str]:
         """End the back-offs that are over; return the keys of these groups."""

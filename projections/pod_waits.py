@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
-from events.duration import SECOND
+from events.duration import DOUBLINGS_MAX, SECOND, doubled
 from projections.pod_groups import INQUEUE, WAITING, PodGroup
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 BACKOFF_MAX_NS: Final = 3600 * SECOND
 """Longest time for which a group that lost its reservation is not voted on."""
-
-DOUBLINGS_MAX: Final = 20
-"""Doublings of the back-off: more make no difference."""
 
 
 class PodWait(Struct, frozen=True, array_like=True):
@@ -85,7 +82,7 @@ class PodWaits:
         if known is None:
             return
         lost = min(known.lost + 1, DOUBLINGS_MAX)
-        backoff = min(span_ns << (lost - 1), max(span_ns, BACKOFF_MAX_NS))
+        backoff = doubled(span_ns, lost, max(span_ns, BACKOFF_MAX_NS))
         self.of[key] = PodWait(now_ns + backoff, lost=lost, is_backing_off=True)
 
     def is_backing_off(self, key: str) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from events.duration import doubled
 from events.limits import clipped
 from events.watch import BindRejectedByNode
 
@@ -100,7 +101,7 @@ class Quarantine(Struct, frozen=True):
     @property
     def length_ns(self) -> int:
         """Return how long it lasts from its beginning."""
-        return min(LONGEST_NS, FIRST_NS << (self.count - 1))
+        return doubled(FIRST_NS, self.count, LONGEST_NS)
 
     @property
     def forgotten_ns(self) -> int:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from events.duration import doubled
+
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
@@ -68,7 +70,7 @@ class InternalErrors:
         of_group = self.groups.setdefault(key, {})
         before = of_group.get(action)
         count = 1 if before is None else before.count + 1
-        delay_ns = min(RETRY_MAX_NS, RETRY_NS << min(count - 1, 8))
+        delay_ns = doubled(RETRY_NS, count, RETRY_MAX_NS)
         of_group[action] = Suspension(now_ns + delay_ns, count)
 
     def resume(self, key: str) -> bool:
