@@ -51,7 +51,9 @@ class GroupShapes:
             self._as_of = policy, cluster.cards.version
             self._known.clear()
         if self._totals is not totals:
-            self._totals, self._totals_version = totals, self._totals_version + 1
+            # A fork has equal ones of its own.
+            self._totals_version += self._totals != totals
+            self._totals = totals
         if (
             group.observed.facts is not None
             or group.observed.needs_object

@@ -12,6 +12,7 @@ from projections.group_shapes import GroupShapes, Shape, ShapeResult
 from projections.index import Indexes
 from projections.pod_groups import PodGroup
 from tests.scheduling.builders import EngineHarness, node, pod
+from tests.structure import check_same, structure_of
 
 PODS = 6
 
@@ -90,3 +91,14 @@ def test_a_fork_copies_a_group_before_it_changes_it() -> None:
     ours.pods.clear()
     assert twin.cluster.groups[key].pods
     twin.validate()
+
+
+def test_a_fork_settles_groups_as_its_original_does() -> None:
+    harness_ = harness()
+    come(harness_, 1)
+    harness_.cycle()
+    twin = harness_.state.fork()
+    for state in (harness_.state, twin):
+        state.cluster.pod_groups.mark_all(state.cluster.groups, state.position)
+        state.cluster.pod_groups.settle(state.cluster)
+    check_same(structure_of(harness_.state), structure_of(twin), "settling a fork")
