@@ -45,6 +45,10 @@ until: 8s
 ATTACKS: dict[str, str] = {
     "Node": "{kind: Node, metadata: {name: attack}, status: {allocatable: {cpu: 8, pods: 110}}}",
     "Pod": "{kind: Pod, metadata: {name: attack}, spec: {schedulerName: other, containers: [{name: m}]}}",
+    "faulty Pod": (
+        "{kind: Pod, metadata: {name: attack, labels: {fault-type: software}}, "
+        "spec: {schedulerName: other, containers: [{name: m}]}}"
+    ),
     "PodGroup": "{kind: PodGroup, metadata: {name: attack}, spec: {minMember: 1}}",
     "Queue": "{kind: Queue, metadata: {name: attack}, spec: {weight: 2}}",
     "PriorityClass": "{kind: PriorityClass, metadata: {name: attack}, value: 7}",
@@ -60,7 +64,7 @@ Wrong = tuple[str, object, str, bool]
 CHANGES: dict[str, Wrong] = {
     "counting a pod": ("Pod", Cluster, "change_of", False),
     "counting a pod, after it": ("Pod", Cluster, "change_of", True),
-    "an index": ("Pod", FaultyPods, "_is_healthy", False),
+    "an index": ("faulty Pod", FaultyPods, "_update", False),
     "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
     "putting a pod group, after it": ("PodGroup", PodGroupIndex, "put_object", True),
