@@ -37,6 +37,16 @@ def _apply_waiting(fold: BaseFold, stand: Stand, _content: bytes | None) -> None
 
 
 STANDING_TABLES: Final = (
-    Contributor(kinds=(DeservedStands,), pieces=plain(_deserved_stands), apply=_apply_deserved),
-    Contributor(kinds=(WaitingOverStands,), pieces=plain(_waiting_stands), apply=_apply_waiting),
+    Contributor(
+        kinds=(DeservedStands,),
+        pieces=plain(_deserved_stands),
+        apply=_apply_deserved,
+        table=DeservedShares,
+    ),
+    Contributor(
+        kinds=(WaitingOverStands,),
+        pieces=plain(_waiting_stands),
+        apply=_apply_waiting,
+        table=Deadlines,
+    ),
 )

@@ -201,4 +201,5 @@ STANDING: Final = Contributor(
     ),
     pieces=plain(_stands),
     apply=_apply,
+    table=Reschedulings,
 )

@@ -86,4 +86,5 @@ STANDING: Final = Contributor(
     kinds=(ReleaseStands, ReturningStand, PoolPodStands, PoolStands),
     pieces=plain(_stands),
     apply=_apply,
+    table=PoolFacts,
 )

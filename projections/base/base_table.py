@@ -69,6 +69,9 @@ class BaseReader:
                 f"kind {kind} is not known to this release; the base was written by a newer one"
             )
         event, contributor = decode_standing(found[0], body), found[1]
+        table = contributor.table
+        if table is not None and self._fold.state.cluster.tables.find(table) is None:
+            return
         contributor.apply(self._fold, Stand(subject, event, digest), content)
 
     def finish(self) -> State:

@@ -77,6 +77,9 @@ class Contributor(Struct, frozen=True, kw_only=True):
     """Yields what stands, in the order in which it is read."""
     apply: Callable[[BaseFold, Stand, bytes | None], None]
     """Takes a record, with its object if it has one."""
+    table: type[Struct] | None = None
+    """The table that the records fill, if the policy has to name what brings it. What a base says of a table that does not exist
+    is dropped, as the table is when a later policy no longer names it: an earlier release may have kept it under more policies."""
 
 
 def plain(stands: Callable[[State], Iterator[Stand]]) -> Callable[[State], Iterator[Piece]]:

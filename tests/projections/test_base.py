@@ -12,18 +12,25 @@ from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDeferred
+from events.standing.faults import FaultReportStands
 from events.standing.kinds import STANDING
+from events.standing.plugins import DeservedStands, WaitingOverStands
+from events.standing.pools import PoolStands
+from features.pools.facts import PoolFacts
 from features.table import FEATURES
-from projections.base.base_table import contributors_with
+from projections.base.base_table import BaseReader, contributors_with
 from projections.deferred_work import EventBatch
 from projections.group_facts import group_facts
 from projections.objects import PodGroupObject, read
 from projections.pod_terms import PodAffinityTerm, Selector
 from projections.policy.requirement import Requirement
+from projections.rescheduling import Reschedulings
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import ALL_PODS, PodKind, WakeupEvents
 from replay.log_replay import Replay
+from scheduling.plugins.proportion import DeservedShares
+from scheduling.plugins.sla import Deadlines
 from tests.projections.bases import BaseRecord, base_of, differences, folded
 from tests.scenarios.play import FILES, HERE, name_of, scenario_of
 from tests.scheduling.builders import ALL_FAMILIES
@@ -227,3 +234,18 @@ def is_other(base: list[BaseRecord], contents: dict[str, bytes], state: State) -
 def test_each_kind_is_read_by_one_contributor() -> None:
     kinds = [kind for one in contributors_with(FEATURES) for kind in one.kinds]
     assert sorted(kinds, key=lambda one: one.kind) == sorted(STANDING, key=lambda one: one.kind)
+
+
+def test_what_a_base_says_of_tables_that_the_policy_does_not_name_is_dropped() -> None:
+    base = BaseReader(7, FEATURES)
+    for event in (
+        FaultReportStands(what="faults", changed_at=3),
+        PoolStands(pool="default", is_due=True),
+        DeservedStands(queue="default", deserved=(("cpu", 1),)),
+        WaitingOverStands(pod_group="default/a", until_ns=5),
+    ):
+        base.take(event.kind, "Queue//default", msgspec.json.encode(event), None, None)
+    tables = base.finish().cluster.tables
+    assert [
+        tables.find(kind) for kind in (Reschedulings, PoolFacts, DeservedShares, Deadlines)
+    ] == [None] * 4
