@@ -119,5 +119,5 @@ class Histogram(_Labelled[DurationSeries]):
 
 
 def _text(bound: float) -> str:
-    text: str = floatToGoString(bound)  # type: ignore[no-untyped-call]  # as the library has it
+    text: str = floatToGoString(bound)  # type: ignore[no-untyped-call]  # prometheus_client states no types here
     return text
